@@ -1,0 +1,51 @@
+# `make demo` and `make test` do all the set-up they need; see README.md.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test check bench fuzz conformance schema format clean
+
+demo: $(READY)
+	@echo '$$ dray lint examples'
+	@$(BIN)/dray lint examples
+	@echo
+	@echo '$$ dray convert examples/legacy'
+	@$(BIN)/dray convert examples/legacy
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+conformance: $(READY)
+	$(BIN)/python -m dray.testing.conformance api tests/conformance/api.jsonl.gz
+
+# Figures go to benchmarks/results.json.
+bench: $(READY)
+	$(BIN)/python -m pytest benchmarks -n 0 -p pytest_benchmark.plugin -o addopts=-q \
+		--benchmark-json=benchmarks/results.json --benchmark-columns=min,median,rounds --benchmark-sort=name
+
+# Writes src/dray/api/wire_types.py anew from the installed lightkube-models.
+schema: $(READY)
+	$(BIN)/python tools/generate_schema.py
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(READY): pyproject.toml constraints.txt
+	@if command -v uv >/dev/null 2>&1; then \
+		test -d .venv || uv venv --quiet --python '$(PYTHON)' .venv; \
+		uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'; \
+	else \
+		test -d .venv || $(PYTHON) -m venv .venv; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'; \
+	fi
+	@touch $(READY)

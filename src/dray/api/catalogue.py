@@ -1,0 +1,260 @@
+"""The catalogue of kinds: what there is, under which group and versions, and how each is reached.
+
+A `Kind` is an entry of the catalogue, a `KindVersion` one of its versions. Everything that must know "which kinds are
+there" asks here: decoding, conversion, discovery, tables, the command line. To add a kind, add an entry, run
+`make schema`, and, where `kubectl get` shows more than name and age, add its columns in columns.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+RESOURCE_GROUP = "resource.k8s.io"
+SCHEDULING_GROUP = "scheduling.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """When a version is deprecated and when it is gone: releases as (major, minor)."""
+
+    deprecated: tuple[int, int]
+    removed: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    name: str
+    schema: str
+    lifecycle: Lifecycle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    group: str
+    name: str
+    plural: str
+    versions: tuple[Version, ...]
+    storage: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    # Whether the server counts changes of the spec in metadata.generation.
+    generation: bool = False
+
+    @property
+    def singular(self) -> str:
+        return self.name.lower()
+
+    @property
+    def list_name(self) -> str:
+        return self.name + "List"
+
+    @property
+    def qualified(self) -> str:
+        """`resourceclaims.resource.k8s.io`; `pods` for the core group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def version(self, name: str) -> KindVersion | None:
+        return next((KindVersion(self, version) for version in self.versions if version.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class KindVersion:
+    entry: Kind
+    served: Version
+
+    @property
+    def group(self) -> str:
+        return self.entry.group
+
+    @property
+    def version(self) -> str:
+        return self.served.name
+
+    @property
+    def kind(self) -> str:
+        return self.entry.name
+
+    @property
+    def plural(self) -> str:
+        return self.entry.plural
+
+    @property
+    def namespaced(self) -> bool:
+        return self.entry.namespaced
+
+    @property
+    def schema(self) -> str:
+        return self.served.schema
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def deprecated(self) -> str | None:
+        """The warning an API server sends along with answers in this version."""
+        lifecycle = self.served.lifecycle
+        if lifecycle is None or lifecycle.deprecated > RELEASE:
+            return None
+        since, until = (f"v{major}.{minor}+" for major, minor in (lifecycle.deprecated, lifecycle.removed))
+        return f"{self.api_version} {self.kind} is deprecated in {since}, unavailable in {until}"
+
+
+RELEASE = (1, 37)
+
+_BETA1 = Lifecycle((1, 35), (1, 38))
+_BETA2 = Lifecycle((1, 36), (1, 39))
+
+
+def _dra(name: str, plural: str, *, namespaced: bool, status: bool = False, generation: bool = False) -> Kind:
+    return Kind(
+        RESOURCE_GROUP,
+        name,
+        plural,
+        (
+            Version("v1", f"resource_v1.{name}"),
+            Version("v1beta2", f"resource_v1beta2.{name}", _BETA2),
+            Version("v1beta1", f"resource_v1beta1.{name}", _BETA1),
+        ),
+        storage="v1",
+        namespaced=namespaced,
+        subresources=("status",) if status else (),
+        generation=generation,
+    )
+
+
+def _gangs(name: str, plural: str, *, status: bool) -> Kind:
+    versions = (
+        Version("v1beta1", f"scheduling_v1beta1.{name}", Lifecycle((1, 40), (1, 43))),
+        Version("v1alpha3", f"scheduling_v1alpha3.{name}"),
+    )
+    return Kind(
+        SCHEDULING_GROUP,
+        name,
+        plural,
+        versions,
+        storage="v1beta1",
+        subresources=("status",) if status else (),
+    )
+
+
+def _v1(
+    module: str,
+    name: str,
+    plural: str,
+    *short_names: str,
+    group: str = "",
+    subresources: str = "",
+    **rest: bool,
+) -> Kind:
+    return Kind(
+        group,
+        name,
+        plural,
+        (Version("v1", f"{module}.{name}"),),
+        storage="v1",
+        short_names=short_names,
+        subresources=tuple(subresources.split()),
+        categories=("all",) if name in ("Pod", "Job") else (),
+        **rest,
+    )
+
+
+KINDS: tuple[Kind, ...] = (
+    _dra("ResourceClaim", "resourceclaims", namespaced=True, status=True),
+    _dra("ResourceClaimTemplate", "resourceclaimtemplates", namespaced=True),
+    _dra("DeviceClass", "deviceclasses", namespaced=False, generation=True),
+    _dra("ResourceSlice", "resourceslices", namespaced=False, generation=True),
+    Kind(
+        RESOURCE_GROUP,
+        "DeviceTaintRule",
+        "devicetaintrules",
+        (
+            Version("v1", "resource_v1.DeviceTaintRule"),
+            Version("v1beta2", "resource_v1beta2.DeviceTaintRule", Lifecycle((1, 39), (1, 42))),
+            Version("v1alpha3", "resource_v1alpha3.DeviceTaintRule", _BETA2),
+        ),
+        storage="v1beta2",
+        namespaced=False,
+        subresources=("status",),
+        generation=True,
+    ),
+    Kind(
+        RESOURCE_GROUP,
+        "ResourcePoolStatusRequest",
+        "resourcepoolstatusrequests",
+        (Version("v1alpha3", "resource_v1alpha3.ResourcePoolStatusRequest", Lifecycle((1, 39), (1, 42))),),
+        storage="v1alpha3",
+        namespaced=False,
+        subresources=("status",),
+    ),
+    _gangs("Workload", "workloads", status=False),
+    _gangs("PodGroup", "podgroups", status=True),
+    Kind(
+        SCHEDULING_GROUP,
+        "CompositePodGroup",
+        "compositepodgroups",
+        (Version("v1alpha3", "scheduling_v1alpha3.CompositePodGroup"),),
+        storage="v1alpha3",
+        subresources=("status",),
+    ),
+    _v1("scheduling_v1", "PriorityClass", "priorityclasses", "pc", group=SCHEDULING_GROUP, namespaced=False),
+    _v1(
+        "core_v1",
+        "Pod",
+        "pods",
+        "po",
+        subresources="binding ephemeralcontainers eviction exec log resize status",
+        generation=True,
+    ),
+    _v1("core_v1", "Node", "nodes", "no", subresources="status", namespaced=False),
+    _v1("core_v1", "Namespace", "namespaces", "ns", subresources="finalize status", namespaced=False),
+    _v1("core_v1", "Event", "events", "ev"),
+    _v1("core_v1", "ServiceAccount", "serviceaccounts", "sa", subresources="token"),
+    _v1("core_v1", "ConfigMap", "configmaps", "cm"),
+    _v1("core_v1", "Secret", "secrets"),
+    _v1("coordination_v1", "Lease", "leases", group="coordination.k8s.io"),
+    _v1("batch_v1", "Job", "jobs", group="batch", subresources="status", generation=True),
+    _v1(
+        "apiextensions_v1",
+        "CustomResourceDefinition",
+        "customresourcedefinitions",
+        "crd",
+        "crds",
+        group="apiextensions.k8s.io",
+        subresources="status",
+        namespaced=False,
+        generation=True,
+    ),
+)
+
+_BY_NAME = {(kind.group, kind.name): kind for kind in KINDS}
+_BY_PLURAL = {(kind.group, kind.plural): kind for kind in KINDS}
+
+
+def split_api_version(api_version: str) -> tuple[str, str]:
+    """`resource.k8s.io/v1` → (`resource.k8s.io`, `v1`); the core group is the empty string."""
+    group, _, version = api_version.rpartition("/")
+    return group, version
+
+
+def find(api_version: str, kind: str) -> KindVersion | None:
+    """The entry for an object's `apiVersion` and `kind`, if the catalogue has it."""
+    group, version = split_api_version(api_version)
+    entry = _BY_NAME.get((group, kind))
+    return entry.version(version) if entry else None
+
+
+def find_plural(group: str, version: str, plural: str) -> KindVersion | None:
+    """The entry for the parts of a request's path."""
+    entry = _BY_PLURAL.get((group, plural))
+    return entry.version(version) if entry else None
+
+
+def every_version() -> Iterator[KindVersion]:
+    for kind in KINDS:
+        for version in kind.versions:
+            yield KindVersion(kind, version)

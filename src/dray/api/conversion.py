@@ -1,0 +1,140 @@
+"""Conversion between the versions of a kind.
+
+v1 and v1beta2 have the same fields; so have all versions of DeviceTaintRule, Workload and PodGroup. Only v1beta1 of
+the older kinds differs: a request carries its members directly instead of in `exactly`, and a device carries its
+members in `basic`. Each difference is one pair of functions below; everything else passes through untouched, unknown
+fields included, so that nothing is lost in either direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dray.api import catalogue
+
+Object = dict[str, Any]
+
+_EXACT_MEMBERS = (
+    "deviceClassName",
+    "selectors",
+    "allocationMode",
+    "count",
+    "adminAccess",
+    "tolerations",
+    "capacity",
+    "derivedAttributes",
+)
+# Plain values in v1beta1, where zero means "not set"; all the other members may be given and empty.
+_ZERO_IS_UNSET = ("deviceClassName", "allocationMode", "count")
+
+
+class ConversionError(ValueError):
+    """The object has no such version."""
+
+
+def convert(document: Object, version: str) -> Object:
+    """The document in another version of its kind; the original is left alone."""
+    api_version, kind = document.get("apiVersion", ""), document.get("kind", "")
+    source = catalogue.find(api_version, kind)
+    if source is None:
+        raise ConversionError(f"{kind} of {api_version} is not a kind dray knows")
+    target = source.entry.version(version)
+    if target is None:
+        known = ", ".join(item.name for item in source.entry.versions)
+        raise ConversionError(f"{kind} has no version {version!r}: it has {known}")
+    converted = {**document, "apiVersion": target.api_version}
+    old_shape, new_shape = (
+        name == "v1beta1" and source.group == catalogue.RESOURCE_GROUP for name in (source.version, version)
+    )
+    if old_shape == new_shape:
+        return converted
+    change = (_FROM_V1BETA1 if old_shape else _TO_V1BETA1).get(kind)
+    return change(converted) if change else converted
+
+
+def _inside(document: Object, path: tuple[str, ...], change: Callable[[Any], Any]) -> Object:
+    """The document with `change` applied to what lies at `path`, if anything does."""
+    step, *rest = path
+    inner = document.get(step)
+    if inner is None or (rest and not isinstance(inner, dict)):
+        return document
+    return {**document, step: _inside(inner, tuple(rest), change) if rest else change(inner)}
+
+
+def _each(change: Callable[[Object], Object]) -> Callable[[Any], Any]:
+    def change_items(items: Any) -> Any:
+        return (
+            [change(item) if isinstance(item, dict) else item for item in items] if isinstance(items, list) else items
+        )
+
+    return change_items
+
+
+def _nest_request(request: Object) -> Object:
+    given = {name: request[name] for name in _EXACT_MEMBERS if request.get(name) is not None}
+    if not any(value or name not in _ZERO_IS_UNSET for name, value in given.items()):
+        return {name: value for name, value in request.items() if name not in _EXACT_MEMBERS}
+    rest = {name: value for name, value in request.items() if name not in _EXACT_MEMBERS and name != "name"}
+    head = {"name": request["name"]} if "name" in request else {}
+    return {**head, "exactly": given, **rest}
+
+
+def _flatten_request(request: Object) -> Object:
+    exactly = request.get("exactly")
+    if exactly is None:
+        flat = {name: value for name, value in request.items() if name != "exactly"}
+        return {**flat, "deviceClassName": ""}
+    head = {"name": request["name"]} if "name" in request else {}
+    rest = {name: value for name, value in request.items() if name not in ("name", "exactly")}
+    return {**head, **exactly, **rest}
+
+
+def _unwrap_device(device: Object) -> Object:
+    basic = device.get("basic")
+    rest = {name: value for name, value in device.items() if name != "basic"}
+    return {**rest, **basic} if isinstance(basic, dict) else rest
+
+
+def _wrap_device(device: Object) -> Object:
+    basic = {name: value for name, value in device.items() if name != "name"}
+    head = {"name": device["name"]} if "name" in device else {}
+    return {**head, "basic": basic}
+
+
+def _slice_from_v1beta1(document: Object) -> Object:
+    def change(spec: Any) -> Any:
+        if not isinstance(spec, dict):
+            return spec
+        # Plain values there: an empty name and false mean "not set".
+        kept = {
+            name: value
+            for name, value in spec.items()
+            if name not in ("nodeName", "allNodes") or value not in ("", False)
+        }
+        return _inside(kept, ("devices",), _each(_unwrap_device))
+
+    return _inside(document, ("spec",), change)
+
+
+def _slice_to_v1beta1(document: Object) -> Object:
+    return _inside(document, ("spec", "devices"), _each(_wrap_device))
+
+
+def _requests_at(path: tuple[str, ...], change: Callable[[Object], Object]) -> Callable[[Object], Object]:
+    return lambda document: _inside(document, path, _each(change))
+
+
+_CLAIM_REQUESTS = ("spec", "devices", "requests")
+_TEMPLATE_REQUESTS = ("spec", "spec", "devices", "requests")
+
+_FROM_V1BETA1: dict[str, Callable[[Object], Object]] = {
+    "ResourceClaim": _requests_at(_CLAIM_REQUESTS, _nest_request),
+    "ResourceClaimTemplate": _requests_at(_TEMPLATE_REQUESTS, _nest_request),
+    "ResourceSlice": _slice_from_v1beta1,
+}
+_TO_V1BETA1: dict[str, Callable[[Object], Object]] = {
+    "ResourceClaim": _requests_at(_CLAIM_REQUESTS, _flatten_request),
+    "ResourceClaimTemplate": _requests_at(_TEMPLATE_REQUESTS, _flatten_request),
+    "ResourceSlice": _slice_to_v1beta1,
+}

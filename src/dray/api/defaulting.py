@@ -1,0 +1,98 @@
+"""Defaults: what an API server fills in when it decodes an object, in the version the client sent.
+
+`now` is handed in, as RFC 3339 text. Defaulting changes the object it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
+from dray.api.gates import FeatureGates
+from dray.api.pod_defaults import default_pod
+
+Object = dict[str, Any]
+
+
+def apply(document: Object, target: KindVersion, *, now: str, gates: FeatureGates) -> None:
+    default = _DEFAULTS.get((target.group, target.kind))
+    if default is not None:
+        default(document, target.version, now, gates)
+
+
+def _request(request: Object) -> None:
+    if not request.get("allocationMode"):
+        request["allocationMode"] = "ExactCount"
+    if request["allocationMode"] == "ExactCount" and not request.get("count"):
+        request["count"] = 1
+
+
+def _tolerations(items: Iterable[Object] | None) -> None:
+    for toleration in items or ():
+        if not toleration.get("operator"):
+            toleration["operator"] = "Equal"
+
+
+def _requests(devices: Object, version: str) -> None:
+    for request in devices["requests"] or ():
+        if version == "v1beta1":
+            exact = request if request.get("deviceClassName") else None
+            _tolerations(request.get("tolerations"))
+        else:
+            exact = request.get("exactly")
+        if exact is not None:
+            _request(exact)
+            _tolerations(exact.get("tolerations"))
+        for subrequest in request.get("firstAvailable") or ():
+            _request(subrequest)
+            _tolerations(subrequest.get("tolerations"))
+
+
+def _claim(claim: Object, version: str, now: str, gates: FeatureGates) -> None:
+    _requests(claim["spec"]["devices"], version)
+    allocation = claim["status"].get("allocation")
+    if allocation is not None:
+        for result in allocation["devices"].get("results") or ():
+            _tolerations(result.get("tolerations"))
+
+
+def _template(template: Object, version: str, now: str, gates: FeatureGates) -> None:
+    _requests(template["spec"]["spec"]["devices"], version)
+
+
+def _slice(resource_slice: Object, version: str, now: str, gates: FeatureGates) -> None:
+    for device in resource_slice["spec"].get("devices") or ():
+        for taint in (device.get("basic") or {} if version == "v1beta1" else device).get("taints") or ():
+            taint.setdefault("timeAdded", now)
+
+
+def _taint_rule(rule: Object, version: str, now: str, gates: FeatureGates) -> None:
+    rule["spec"]["taint"].setdefault("timeAdded", now)
+
+
+def _pool_status_request(request: Object, version: str, now: str, gates: FeatureGates) -> None:
+    request["spec"].setdefault("limit", 100)
+
+
+def _pod_group(group: Object, version: str, now: str, gates: FeatureGates) -> None:
+    spec = group["spec"]
+    spec.setdefault("disruptionMode", {"single": {}})
+    if gates["PodGroupPreemptionPolicy"]:
+        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _pod(pod: Object, version: str, now: str, gates: FeatureGates) -> None:
+    default_pod(pod)
+
+
+_DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None]] = {
+    (RESOURCE_GROUP, "ResourceClaim"): _claim,
+    (RESOURCE_GROUP, "ResourceClaimTemplate"): _template,
+    (RESOURCE_GROUP, "ResourceSlice"): _slice,
+    (RESOURCE_GROUP, "DeviceTaintRule"): _taint_rule,
+    (RESOURCE_GROUP, "ResourcePoolStatusRequest"): _pool_status_request,
+    (SCHEDULING_GROUP, "PodGroup"): _pod_group,
+    (SCHEDULING_GROUP, "CompositePodGroup"): _pod_group,
+    ("", "Pod"): _pod,
+}

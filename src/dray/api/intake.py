@@ -1,0 +1,227 @@
+"""The way in: decode strictly, convert to the hub version, default, prepare, validate.
+
+This is the one path an object takes into the system, whether it comes over HTTP, from a file that is linted or from
+a corpus. It ends in a value: `Accepted` with the object in hub form, or `Refusal` with what an API server would
+answer. Inside, objects have the shape of the hub version: v1 for resource.k8s.io (v1alpha3 for
+ResourcePoolStatusRequest), the stored version for everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from dray.api import catalogue, conversion, defaulting, schema, strategy, validation
+from dray.api.catalogue import Kind, KindVersion
+from dray.api.errors import ErrorType, FieldError
+from dray.api.gates import DEFAULT_GATES, FeatureGates
+from dray.api.rules import ExpressionChecker, LengthOnly, Rules
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    code: int
+    reason: str
+    message: str
+    errors: tuple[FieldError, ...] = ()
+
+    @property
+    def causes(self) -> tuple[FieldError, ...]:
+        """The errors an API server lists as causes; structural ones are only in the message."""
+        return tuple(error for error in self.errors if not error.type.structural)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a request wants the object to be: what its URL says."""
+
+    namespace: str = ""
+    name: str = ""
+
+
+def bad_request(message: str, errors: Sequence[FieldError] = ()) -> Refusal:
+    return Refusal(400, "BadRequest", message, tuple(errors))
+
+
+def read_json(body: bytes) -> Object | Refusal:
+    """A JSON object, or why not; a member that is given twice is an error, as it is for a strict server."""
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return bad_request(f"the body is not JSON: {error}")
+    if not isinstance(document, dict):
+        return bad_request("the body is not a JSON object")
+    # Every member has a `":`; text may have some too. So an equal count proves that no member was given twice.
+    if len(_MEMBER.findall(body)) != schema.count_fields(document) and (twice := _duplicates(body)):
+        return bad_request(
+            f'strict decoding error: duplicate field "{twice[0]}"',
+            [FieldError(ErrorType.DUPLICATE_FIELD, name, f'duplicate field "{name}"') for name in twice],
+        )
+    return document
+
+
+_MEMBER = re.compile(rb'"\s*:')
+
+
+def _duplicates(body: bytes) -> list[str]:
+    import json
+
+    found: list[str] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> Object:
+        seen = set()
+        for name, _ in pairs:
+            if name in seen:
+                found.append(name)
+            seen.add(name)
+        return dict(pairs)
+
+    json.loads(body, object_pairs_hook=members)
+    return found
+
+
+def hub(kind: Kind) -> KindVersion:
+    """The version whose shape objects have inside."""
+    version = kind.version("v1") or kind.version(kind.storage)
+    assert version is not None
+    return version
+
+
+def decode(document: Object, target: KindVersion, *, now: str, gates: FeatureGates) -> Object | Refusal:
+    """The document, checked against its structure, defaulted and converted to the hub version."""
+    for member, expected in (("apiVersion", target.api_version), ("kind", target.kind)):
+        given = document.get(member)
+        if given not in (None, "", expected):
+            return bad_request(
+                f"the {member} in the data ({given}) does not match the expected {member} ({expected})",
+                [FieldError(ErrorType.WRONG_TYPE, member, f"expected {expected}")],
+            )
+    normal, problems = schema.read(document, target.schema)
+    if problems:
+        text = ", ".join(f"{problem.field}: {problem.detail}" for problem in problems)
+        return bad_request(f"strict decoding error: {text}", problems)
+    normal["apiVersion"], normal["kind"] = target.api_version, target.kind
+    defaulting.apply(normal, target, now=now, gates=gates)
+    home = hub(target.entry)
+    return normal if home == target else _reread(conversion.convert(normal, home.version), home)
+
+
+def _reread(converted: Object, home: KindVersion) -> Object:
+    return schema.read(converted, home.schema)[0]
+
+
+def answer(obj: Object, target: KindVersion) -> Object:
+    """An object in hub form as a client of `target` gets it."""
+    return schema.write(conversion.convert(obj, target.version), target.schema)
+
+
+def create(document: Object, target: KindVersion, place: Place, rules: Rules, *, now: str) -> Accepted | Refusal:
+    obj = decode(document, target, now=now, gates=rules.gates)
+    if isinstance(obj, Refusal):
+        return obj
+    refusal = _settle_namespace(obj, target, place)
+    if refusal:
+        return refusal
+    strategy.prepare_create(obj, target.entry, rules.gates)
+    return _verdict(obj, target, validation.validate_create(obj, target.entry, rules))
+
+
+def update(
+    document: Object,
+    old: Object,
+    target: KindVersion,
+    place: Place,
+    rules: Rules,
+    *,
+    now: str,
+    subresource: str = "",
+) -> Accepted | Refusal:
+    """`old` is the stored object in hub form; `subresource` is empty or `status`."""
+    obj = decode(document, target, now=now, gates=rules.gates)
+    if isinstance(obj, Refusal):
+        return obj
+    refusal = _settle_namespace(obj, target, place) or _settle_name(obj, place)
+    if refusal:
+        return refusal
+    home = hub(target.entry)
+    before = schema.write(old, home.schema)
+    if subresource == "status":
+        strategy.prepare_status_update(obj, before, target.entry, rules.gates)
+        check = validation.validate_status_update
+    else:
+        strategy.prepare_update(obj, before, target.entry, rules.gates, now=now)
+        check = validation.validate_update
+    # Against the stored object an empty list equals an absent one.
+    after = schema.write(obj, home.schema)
+    return _verdict(after, target, check(after, _reread(before, home), target.entry, rules))
+
+
+def _settle_namespace(obj: Object, target: KindVersion, place: Place) -> Refusal | None:
+    given = obj["metadata"].get("namespace", "")
+    if not target.namespaced:
+        obj["metadata"].pop("namespace", None)
+    elif not given:
+        obj["metadata"]["namespace"] = place.namespace
+    elif given != place.namespace:
+        return bad_request(
+            f"the namespace of the object ({given}) does not match the namespace of the request ({place.namespace})"
+        )
+    return None
+
+
+def _settle_name(obj: Object, place: Place) -> Refusal | None:
+    given = obj["metadata"].get("name", "")
+    if given and given != place.name:
+        return bad_request(f"the name of the object ({given}) does not match the name on the URL ({place.name})")
+    obj["metadata"]["name"] = place.name
+    return None
+
+
+def _verdict(obj: Object, target: KindVersion, problems: list[FieldError]) -> Accepted | Refusal:
+    if not problems:
+        return Accepted(obj)
+    shaped = tuple(_in_shape(problem, target) for problem in problems)
+    name = obj["metadata"].get("name") or obj["metadata"].get("generateName", "")
+    kind = f"{target.kind}.{target.group}" if target.group else target.kind
+    text = str(shaped[0]) if len(shaped) == 1 else f"[{', '.join(map(str, shaped))}]"
+    return Refusal(422, "Invalid", f'{kind} "{name}" is invalid: {text}', shaped)
+
+
+_EXACTLY = re.compile(r"(requests\[\d+\])\.exactly\b")
+_DEVICE = re.compile(r"^(spec\.devices\[\d+\])\.(?!name$)")
+
+
+def _in_shape(problem: FieldError, target: KindVersion) -> FieldError:
+    """Declarative rules report paths in the shape of the version the client used."""
+    if not problem.declarative or target.version != "v1beta1" or target.group != catalogue.RESOURCE_GROUP:
+        return problem
+    path = _EXACTLY.sub(r"\1", problem.field)
+    if target.kind == "ResourceSlice":
+        path = _DEVICE.sub(r"\1.basic.", path)
+    return FieldError(problem.type, path, problem.detail, problem.value, problem.declarative)
+
+
+def check(
+    document: Object, *, gates: FeatureGates = DEFAULT_GATES, expressions: ExpressionChecker | None = None
+) -> list[FieldError]:
+    """Everything an API server would refuse if the document were created; namespaces are taken as they should be."""
+    target = catalogue.find(document.get("apiVersion") or "", document.get("kind") or "")
+    if target is None:
+        return []
+    metadata = document.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    rules = Rules(gates, expressions or LengthOnly(), admin_namespace=True)
+    place = Place(namespace if isinstance(namespace, str) and namespace else "default")
+    verdict = create(document, target, place, rules, now="1970-01-01T00:00:00Z")
+    return list(verdict.errors) if isinstance(verdict, Refusal) else []

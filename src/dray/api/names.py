@@ -1,0 +1,73 @@
+"""The formats of names: DNS labels and subdomains, label keys and values, drivers, pools, qualified names."""
+
+from __future__ import annotations
+
+import re
+
+LABEL_DETAIL = "a DNS label: at most 63 lower case letters, digits and '-', with a letter or digit at both ends"
+SUBDOMAIN_DETAIL = (
+    "a DNS subdomain: at most 253 lower case letters, digits, '-' and '.', with a letter or digit at both ends"
+)
+LABEL_KEY_DETAIL = (
+    "a qualified name: an optional DNS subdomain and '/', then at most 63 letters, digits, '-', '_' and '.'"
+)
+LABEL_VALUE_DETAIL = "empty, or at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+IDENTIFIER_DETAIL = "a C identifier: a letter or '_', then letters, digits and '_'"
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+_LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+
+MAX_DRIVER = 63
+MAX_POOL = 253
+MAX_IDENTIFIER = 32
+
+
+def size(text: str) -> int:
+    """The length in bytes, which is what the limits count."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def is_label(text: str) -> bool:
+    return len(text) <= 63 and _LABEL.fullmatch(text) is not None
+
+
+def is_subdomain(text: str) -> bool:
+    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def is_label_key(text: str) -> bool:
+    prefix, slash, name = text.rpartition("/")
+    if slash and not is_subdomain(prefix):
+        return False
+    return len(name) <= 63 and _LABEL_NAME.fullmatch(name) is not None
+
+
+def is_label_value(text: str) -> bool:
+    return not text or (len(text) <= 63 and _LABEL_NAME.fullmatch(text) is not None)
+
+
+def is_identifier(text: str) -> bool:
+    return _IDENTIFIER.fullmatch(text) is not None
+
+
+def is_uuid(text: str) -> bool:
+    return _UUID.fullmatch(text) is not None
+
+
+def is_path_segment(text: str) -> bool:
+    """Usable as one segment of a URL's path."""
+    return text not in (".", "..") and "/" not in text and "%" not in text
+
+
+def is_extended_resource(text: str) -> bool:
+    if "/" not in text or "kubernetes.io/" in text or text.startswith("requests."):
+        return False
+    return is_label_key("requests." + text)
+
+
+def generate_base(generate_name: str) -> str:
+    """What `generateName` contributes to a name; five random characters follow."""
+    return generate_name[:58]

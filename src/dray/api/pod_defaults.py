@@ -1,0 +1,177 @@
+"""Defaults of a pod: what decoding fills in, and what the standard admission plugins add on create."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from dray.api.quantity import Quantity
+
+Object = dict[str, Any]
+
+_MILLI = -3
+_DEFAULT_MODE = 0o644
+_MODE_VOLUMES = ("secret", "configMap", "downwardAPI", "projected")
+
+
+def default_pod(pod: Object) -> None:
+    default_pod_spec(pod["spec"])
+
+
+def default_pod_spec(spec: Object) -> None:
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    spec.setdefault("enableServiceLinks", True)
+    _same_service_account(spec)
+    for volume in spec.get("volumes") or ():
+        _default_volume(volume)
+    for container in containers(spec):
+        _default_container(container, host_network=spec.get("hostNetwork", False))
+    for container in spec.get("ephemeralContainers") or ():
+        _default_container(container, host_network=False)
+    if spec.get("overhead"):
+        spec["overhead"] = _rounded(spec["overhead"])
+
+
+def containers(spec: Object) -> Iterator[Object]:
+    """Init containers, then containers."""
+    yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()
+
+
+def _same_service_account(spec: Object) -> None:
+    """The two names of one field are kept equal; the newer one wins."""
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if name:
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+
+
+def _default_volume(volume: Object) -> None:
+    if len(volume) == 1 and "name" in volume:
+        volume["emptyDir"] = {}
+    for source in _MODE_VOLUMES:
+        if volume.get(source) is not None:
+            volume[source].setdefault("defaultMode", _DEFAULT_MODE)
+    if volume.get("hostPath") is not None:
+        volume["hostPath"].setdefault("type", "")
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        if source.get("serviceAccountToken") is not None:
+            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+
+
+def _default_container(container: Object, *, host_network: bool) -> None:
+    if not container.get("imagePullPolicy"):
+        container["imagePullPolicy"] = _pull_policy(container.get("image", ""))
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    for port in container.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+        if host_network and not port.get("hostPort"):
+            port["hostPort"] = port["containerPort"]
+    for variable in container.get("env") or ():
+        reference = (variable.get("valueFrom") or {}).get("fieldRef")
+        if reference is not None:
+            reference.setdefault("apiVersion", "v1")
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if container.get(name) is not None:
+            _default_probe(container[name])
+    for hook in (container.get("lifecycle") or {}).values():
+        if isinstance(hook, dict) and hook.get("httpGet") is not None:
+            _default_http(hook["httpGet"])
+    _default_resources(container["resources"])
+
+
+_COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]+)?"
+_IMAGE = re.compile(
+    rf"(?P<name>(?:(?P<host>{_HOST})/)?{_COMPONENT}(?:/{_COMPONENT})*)(?::(?P<tag>\w[\w.-]{{0,127}}))?(?P<digest>@\S+)?",
+    re.ASCII,
+)
+_MAX_IMAGE_NAME = 255
+
+
+def _pull_policy(image: str) -> str:
+    """Always for the tag `latest`, which is also what no tag means; a text that names no image has no tag."""
+    match = _IMAGE.fullmatch(image)
+    if match is None or len(match["name"]) > _MAX_IMAGE_NAME or match["digest"]:
+        return "IfNotPresent"
+    return "Always" if match["tag"] in (None, "latest") else "IfNotPresent"
+
+
+def _default_probe(probe: Object) -> None:
+    for member, value in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
+        if not probe.get(member):
+            probe[member] = value
+    if probe.get("httpGet") is not None:
+        _default_http(probe["httpGet"])
+    if probe.get("grpc") is not None:
+        probe["grpc"].setdefault("service", "")
+
+
+def _default_http(action: Object) -> None:
+    action.setdefault("path", "/")
+    action.setdefault("scheme", "HTTP")
+
+
+def _default_resources(resources: Object) -> None:
+    for member in ("limits", "requests"):
+        if resources.get(member):
+            resources[member] = _rounded(resources[member])
+    if resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+
+
+def _rounded(amounts: dict[str, str]) -> dict[str, str]:
+    """Amounts of a pod are kept in thousandths."""
+    return {name: str(Quantity.parse(amount).rounded(_MILLI)) for name, amount in amounts.items()}
+
+
+_EVICTION_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def admit_pod(spec: Object, *, priority: int = 0, preemption_policy: str = "PreemptLowerPriority") -> None:
+    """The service account, the tolerations of a node that is briefly away, and the priority of its class."""
+    if not spec.get("serviceAccountName"):
+        spec["serviceAccountName"] = "default"
+    _same_service_account(spec)
+    spec["priority"] = priority
+    spec.setdefault("preemptionPolicy", preemption_policy)
+    tolerations = list(spec.get("tolerations") or ())
+    for key in _EVICTION_TOLERATIONS:
+        if not any(_tolerates(toleration, key) for toleration in tolerations):
+            tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})
+    spec["tolerations"] = tolerations
+
+
+def _tolerates(toleration: Object, key: str) -> bool:
+    return toleration.get("key", "") in ("", key) and toleration.get("effect", "") in ("", "NoExecute")
+
+
+def qos_class(spec: Object) -> str:
+    """Guaranteed: cpu and memory limits everywhere, equal to the requests; BestEffort: neither anywhere."""
+    requests: dict[str, int] = {}
+    limits: dict[str, int] = {}
+    guaranteed = True
+    for container in containers(spec):
+        resources = container["resources"]
+        limited = set()
+        for member, totals in (("requests", requests), ("limits", limits)):
+            for name in ("cpu", "memory"):
+                nanos = Quantity.parse((resources.get(member) or {}).get(name, "0")).nanos
+                if nanos:
+                    totals[name] = totals.get(name, 0) + nanos
+                    if member == "limits":
+                        limited.add(name)
+        guaranteed = guaranteed and len(limited) == 2
+    if not requests and not limits:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed and requests == limits else "Burstable"

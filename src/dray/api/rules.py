@@ -1,0 +1,52 @@
+"""What validation is told besides the object: the feature gates, the expression checker and the namespace's rights.
+
+The selector language lies one layer up, so its checker is handed in. Without one, expressions are only measured
+against the length limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from dray.api.gates import DEFAULT_GATES, FeatureGates
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionReport:
+    """`error` is what a compiler says about the expression, if it refuses it; else `cost` is the worst case."""
+
+    error: str | None = None
+    cost: int = 0
+
+
+class ExpressionChecker(Protocol):
+    """Compiles an expression against the environment of the gates.
+
+    `stored` expressions were accepted before, perhaps under other gates, and meet the most permissive environment.
+    """
+
+    def selector(self, expression: str, gates: FeatureGates, *, stored: bool) -> ExpressionReport: ...
+
+    def derived(self, expression: str, gates: FeatureGates, *, stored: bool) -> ExpressionReport: ...
+
+
+class LengthOnly:
+    """Stands in where no compiler is at hand: every expression passes."""
+
+    def selector(self, expression: str, gates: FeatureGates, *, stored: bool) -> ExpressionReport:
+        return ExpressionReport()
+
+    def derived(self, expression: str, gates: FeatureGates, *, stored: bool) -> ExpressionReport:
+        return ExpressionReport()
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    gates: FeatureGates = DEFAULT_GATES
+    expressions: ExpressionChecker = LengthOnly()
+    # Whether the object's namespace carries the label that permits admin access.
+    admin_namespace: bool = False
+
+
+ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"

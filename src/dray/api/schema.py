@@ -1,0 +1,289 @@
+"""The structural schema: is this a well-formed object of its type, and how would Kubernetes write it down?
+
+`read` walks a decoded document once. It reports unknown fields and wrong types, and returns the document with nulls
+gone, members that are always written present, and quantities and times in canonical form. Empty lists and maps stay:
+some rules ask whether they were given. `write` gives the form that is stored and answered, where they are absent, or
+null in a member that is always written. Types come from wire_types.py, which is generated.
+
+Each type is compiled on first use to a reader `(value, problems) -> value`. A reader reports problems relative to
+itself; the enclosing reader puts its own step in front when, rarely, there are any. So a good document pays nothing
+for paths.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from dray.api.errors import ErrorType, FieldError
+from dray.api.quantity import INT64_MAX, INT64_MIN, Quantity, QuantityError
+from dray.api.wire_types import TYPES
+
+# (path relative to the reader, type, detail)
+Problem = tuple[str, ErrorType, str]
+Reader = Callable[[Any, list[Problem]], Any]
+Zero = Callable[[], Any]
+# (accepted as it is when of this type, reader, zero value is kept)
+_Field = tuple[type | None, Reader, bool]
+
+
+def read(document: dict[str, Any], type_name: str) -> tuple[dict[str, Any], list[FieldError]]:
+    """The document in canonical form, and what is structurally wrong with it."""
+    problems: list[Problem] = []
+    value = _reader(type_name, prune=False)(document, problems)
+    return value, [FieldError(kind, path.removeprefix("."), detail) for path, kind, detail in problems]
+
+
+def write(document: dict[str, Any], type_name: str) -> dict[str, Any]:
+    """The document as an API server writes it: without empty members, with those that are always there."""
+    written: dict[str, Any] = _reader(type_name, prune=True)(document, [])
+    return written
+
+
+def count_fields(value: Any) -> int:
+    """How many members all the objects in a decoded document have."""
+    if isinstance(value, dict):
+        return len(value) + sum(count_fields(item) for item in value.values() if isinstance(item, dict | list))
+    return sum(count_fields(item) for item in value if isinstance(item, dict | list))
+
+
+@cache
+def _reader(type_name: str, *, prune: bool) -> Reader:
+    if type_name.startswith("[]"):
+        return _list_reader(type_name[2:], prune=prune)
+    if type_name.startswith("{}"):
+        return _map_reader(type_name[2:], prune=prune)
+    return _SCALARS.get(type_name) or _struct_reader(TYPES[type_name] if type_name != "empty" else {}, prune=prune)
+
+
+@cache
+def _zero(type_name: str) -> Zero:
+    """Makes what stands for an absent value of a type that is always written."""
+    if type_name[0] in "[{":
+        return lambda: None
+    if type_name in _ZEROS:
+        value = _ZEROS[type_name]
+        return lambda: value
+    always = _always(TYPES.get(type_name, {}))
+    return lambda: {name: zero() for name, zero in always}
+
+
+def _always(fields: dict[str, str]) -> list[tuple[str, Zero]]:
+    return [(name, _zero(mark[1:]) if mark[1] != "*" else _nothing) for name, mark in fields.items() if mark[0] == "!"]
+
+
+def _nothing() -> None:
+    return None
+
+
+def _prefix(problems: list[Problem], start: int, step: str) -> None:
+    for index in range(start, len(problems)):
+        path, kind, detail = problems[index]
+        problems[index] = (step + path, kind, detail)
+
+
+def _wrong(problems: list[Problem], value: Any, expected: str) -> None:
+    problems.append(("", ErrorType.WRONG_TYPE, f"expected {expected}, found {_describe(value)}"))
+
+
+def _describe(value: Any) -> str:
+    names = {
+        dict: "an object",
+        list: "a list",
+        str: "a string",
+        bool: "a boolean",
+        int: "a number",
+        float: "a number",
+    }
+    name = names.get(type(value), "null")
+    return f"{name} ({str(value)[:40]})" if type(value) in (str, int, float) else name
+
+
+def _struct_reader(wire: dict[str, str], *, prune: bool) -> Reader:
+    # A type may contain itself, so the fields are filled in after the reader exists.
+    fields: dict[str, _Field] = {}
+    always: list[tuple[str, Zero]] = []
+    compiled = False
+
+    def compile_fields() -> None:
+        nonlocal compiled
+        compiled = True
+        for name, mark in wire.items():
+            base = mark.lstrip("!*")
+            optional = base in _OMIT_ZERO or (prune and base[0] in "[{")
+            fields[name] = (_PLAIN.get(base), _reader(base, prune=prune), mark[0] in "!*" or not optional)
+        always.extend(_always(wire))
+
+    def read_struct(value: Any, problems: list[Problem]) -> Any:
+        if not compiled:
+            compile_fields()
+        if type(value) is not dict:
+            _wrong(problems, value, "an object")
+            return {}
+        result = {}
+        for key, item in value.items():
+            field = fields.get(key)
+            if field is None:
+                problems.append((f".{key}", ErrorType.UNKNOWN_FIELD, f'unknown field "{key}"'))
+                continue
+            if item is None:
+                continue
+            plain, reader, keep = field
+            if type(item) is not plain:
+                known = len(problems)
+                item = reader(item, problems)
+                if len(problems) > known:
+                    _prefix(problems, known, f".{key}")
+            if item or (keep and not (prune and item == [])):
+                result[key] = item
+        for key, zero in always:
+            if key not in result:
+                result[key] = zero()
+        return result
+
+    return read_struct
+
+
+def _list_reader(item_type: str, *, prune: bool) -> Reader:
+    reader = _reader(item_type, prune=prune)
+    zero = _zero(item_type)
+
+    def read_list(value: Any, problems: list[Problem]) -> Any:
+        if type(value) is not list:
+            _wrong(problems, value, "a list")
+            return []
+        result = []
+        for index, item in enumerate(value):
+            known = len(problems)
+            result.append(reader(item, problems) if item is not None else zero())
+            if len(problems) > known:
+                _prefix(problems, known, f"[{index}]")
+        return result
+
+    return read_list
+
+
+def _map_reader(value_type: str, *, prune: bool) -> Reader:
+    reader = _reader(value_type, prune=prune)
+    zero = _zero(value_type)
+
+    def read_map(value: Any, problems: list[Problem]) -> Any:
+        if type(value) is not dict:
+            _wrong(problems, value, "an object")
+            return {}
+        result = {}
+        for key, item in value.items():
+            known = len(problems)
+            result[key] = reader(item, problems) if item is not None else zero()
+            if len(problems) > known:
+                _prefix(problems, known, f"[{key}]")
+        return result
+
+    return read_map
+
+
+def _plain_reader(expected: type, name: str) -> Reader:
+    def read_plain(value: Any, problems: list[Problem]) -> Any:
+        if type(value) is not expected:
+            _wrong(problems, value, name)
+        return value
+
+    return read_plain
+
+
+def _integer_reader(low: int, high: int, name: str) -> Reader:
+    def read_integer(value: Any, problems: list[Problem]) -> Any:
+        if type(value) is not int or not low <= value <= high:
+            _wrong(problems, value, name)
+        return value
+
+    return read_integer
+
+
+def _read_float(value: Any, problems: list[Problem]) -> Any:
+    if type(value) not in (int, float):
+        _wrong(problems, value, "a number")
+    return value
+
+
+def _read_as_is(value: Any, problems: list[Problem]) -> Any:
+    return value
+
+
+def _read_quantity(value: Any, problems: list[Problem]) -> Any:
+    if type(value) is str or type(value) in (int, float):
+        try:
+            return str(Quantity.parse(str(value).strip()))
+        except QuantityError as error:
+            problems.append(("", ErrorType.WRONG_TYPE, str(error)))
+            return "0"
+    _wrong(problems, value, "a quantity")
+    return "0"
+
+
+def _read_int_or_string(value: Any, problems: list[Problem]) -> Any:
+    if type(value) not in (int, str):
+        _wrong(problems, value, "a number or a string")
+    return value
+
+
+def _read_bytes(value: Any, problems: list[Problem]) -> Any:
+    try:
+        binascii.a2b_base64(value, strict_mode=True)
+    except (binascii.Error, TypeError, ValueError):
+        _wrong(problems, value, "base64 text")
+    return value
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def _time_reader(timespec: str) -> Reader:
+    def read_time(value: Any, problems: list[Problem]) -> Any:
+        if type(value) is str and _TIME.fullmatch(value):
+            try:
+                moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", value)).astimezone(UTC)
+            except (ValueError, OverflowError):
+                pass
+            else:
+                return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+        _wrong(problems, value, "a time as in 2006-01-02T15:04:05Z")
+        return None
+
+    return read_time
+
+
+_PLAIN: dict[str, type] = {"str": str, "bool": bool}
+_OMIT_ZERO = frozenset({"str", "bytes", "int32", "int64", "bool", "float"})
+_ZEROS: dict[str, Any] = {
+    "str": "",
+    "bytes": None,
+    "bool": False,
+    "int32": 0,
+    "int64": 0,
+    "float": 0,
+    "quantity": "0",
+    "time": None,
+    "microtime": None,
+    "intstr": 0,
+    "raw": None,
+    "any": None,
+}
+_SCALARS: dict[str, Reader] = {
+    "str": _plain_reader(str, "a string"),
+    "bytes": _read_bytes,
+    "bool": _plain_reader(bool, "a boolean"),
+    "int32": _integer_reader(-(2**31), 2**31 - 1, "a whole number of 32 bits"),
+    "int64": _integer_reader(INT64_MIN, INT64_MAX, "a whole number of 64 bits"),
+    "float": _read_float,
+    "quantity": _read_quantity,
+    "time": _time_reader("seconds"),
+    "microtime": _time_reader("microseconds"),
+    "intstr": _read_int_or_string,
+    "raw": _read_as_is,
+    "any": _read_as_is,
+}

@@ -1,0 +1,94 @@
+"""What happens to an object between decoding and validation, by kind: Kubernetes' strategies.
+
+Create clears the status, an update keeps the stored one, a status update keeps everything else. Objects are in hub
+form (conversion.py) and are changed in place; `old` is never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dray.api import disabled_fields
+from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, Kind
+from dray.api.gates import FeatureGates
+from dray.api.pod_defaults import admit_pod, qos_class
+
+Object = dict[str, Any]
+
+PODGROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
+
+_DEVICE_KEY = ("driver", "pool", "device", "shareID")
+_STATUS_KEEPS = ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "generation")
+_SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
+
+def prepare_create(obj: Object, kind: Kind, gates: FeatureGates) -> None:
+    for member in (*_SERVER_OWNED, "generation"):
+        obj["metadata"].pop(member, None)
+    if "status" in kind.subresources and "status" in obj:
+        obj["status"] = {}
+    if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourcePoolStatusRequest"):
+        obj.pop("status", None)
+    if kind.generation:
+        obj["metadata"]["generation"] = 1
+    if (kind.group, kind.name) == (SCHEDULING_GROUP, "PodGroup"):
+        finalizers = obj["metadata"].setdefault("finalizers", [])
+        if PODGROUP_FINALIZER not in finalizers:
+            finalizers.append(PODGROUP_FINALIZER)
+    if (kind.group, kind.name) == ("", "Pod"):
+        admit_pod(obj["spec"])
+        obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}
+    disabled_fields.drop(obj, None, kind, gates)
+
+
+def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *, now: str) -> None:
+    _keep(obj["metadata"], old["metadata"], (*_SERVER_OWNED, "generation"))
+    if "status" in kind.subresources:
+        _keep(obj, old, ("status",))
+    if (kind.group, kind.name) == (RESOURCE_GROUP, "DeviceTaintRule"):
+        _refresh_time_added(obj["spec"]["taint"], old["spec"]["taint"], now)
+    disabled_fields.drop(obj, old, kind, gates)
+    if kind.generation and obj.get("spec") != old.get("spec"):
+        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates) -> None:
+    _keep(obj["metadata"], old["metadata"], (*_SERVER_OWNED, *_STATUS_KEEPS))
+    _keep(obj, old, ("spec",))
+    disabled_fields.drop(obj, old, kind, gates)
+    if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourceClaim"):
+        _drop_stale_devices(obj["status"], old["status"])
+
+
+def _keep(new: Object, old: Object, members: Iterable[str]) -> None:
+    for member in members:
+        if member in old:
+            new[member] = old[member]
+        else:
+            new.pop(member, None)
+
+
+def _refresh_time_added(taint: Object, old: Object, now: str) -> None:
+    """A taint whose effect changed starts to count anew, unless the client says from when."""
+    if taint["effect"] != old["effect"] and taint.get("timeAdded") == old.get("timeAdded"):
+        taint["timeAdded"] = now
+
+
+def _drop_stale_devices(status: Object, old: Object) -> None:
+    """The status of a device goes with its allocation."""
+    gone = _allocated(old) - _allocated(status)
+    devices = status.get("devices")
+    if devices and gone:
+        status["devices"] = [device for device in devices if _key(device) not in gone]
+        if not status["devices"]:
+            del status["devices"]
+
+
+def _allocated(status: Object) -> set[tuple[Any, ...]]:
+    allocation = status.get("allocation") or {}
+    return {_key(result) for result in (allocation.get("devices") or {}).get("results") or ()}
+
+
+def _key(value: Object) -> tuple[Any, ...]:
+    return tuple(value.get(member) for member in _DEVICE_KEY)

@@ -1,0 +1,88 @@
+"""Validation: every rule of the API, by kind and operation.
+
+Objects are in hub form and normalised by the schema, so members that are always written are there. The three
+functions below are the whole surface; a kind without an entry has only its metadata checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, Kind
+from dray.api.errors import FieldError
+from dray.api.rules import Rules
+from dray.api.validation import (
+    claims,
+    device_classes,
+    metadata,
+    pod_groups,
+    pod_status,
+    pods,
+    pool_status_requests,
+    slices,
+    taints,
+    workloads,
+)
+from dray.api.validation.fields import Errors, Object
+
+_Create = Callable[[Object, Rules], Errors]
+_Update = Callable[[Object, Object, Rules], Errors]
+
+_CREATE: dict[tuple[str, str], _Create] = {
+    (RESOURCE_GROUP, "ResourceClaim"): claims.validate_create,
+    (RESOURCE_GROUP, "ResourceClaimTemplate"): claims.validate_template_create,
+    (RESOURCE_GROUP, "DeviceClass"): device_classes.validate,
+    (RESOURCE_GROUP, "ResourceSlice"): slices.validate,
+    (RESOURCE_GROUP, "DeviceTaintRule"): lambda obj, rules: taints.validate_rule(obj),
+    (RESOURCE_GROUP, "ResourcePoolStatusRequest"): pool_status_requests.validate,
+    (SCHEDULING_GROUP, "Workload"): workloads.validate,
+    (SCHEDULING_GROUP, "PodGroup"): pod_groups.validate,
+    (SCHEDULING_GROUP, "CompositePodGroup"): pod_groups.validate_composite,
+    ("", "Pod"): pods.validate,
+}
+_UPDATE: dict[tuple[str, str], _Update] = {
+    (RESOURCE_GROUP, "ResourceClaim"): claims.validate_update,
+    (RESOURCE_GROUP, "ResourceClaimTemplate"): claims.validate_template_update,
+    (RESOURCE_GROUP, "DeviceClass"): lambda obj, old, rules: device_classes.validate(obj, rules, old),
+    (RESOURCE_GROUP, "ResourceSlice"): lambda obj, old, rules: slices.validate(obj, rules, old),
+    (RESOURCE_GROUP, "DeviceTaintRule"): lambda obj, old, rules: taints.validate_rule(obj, old),
+    (RESOURCE_GROUP, "ResourcePoolStatusRequest"): pool_status_requests.validate_update,
+    (SCHEDULING_GROUP, "Workload"): workloads.validate_update,
+    (SCHEDULING_GROUP, "PodGroup"): pod_groups.validate_update,
+    (SCHEDULING_GROUP, "CompositePodGroup"): pod_groups.validate_composite_update,
+    ("", "Pod"): pods.validate_update,
+}
+_STATUS: dict[tuple[str, str], _Update] = {
+    (RESOURCE_GROUP, "ResourceClaim"): claims.validate_status,
+    (RESOURCE_GROUP, "DeviceTaintRule"): lambda obj, old, rules: taints.validate_rule_status(obj, old),
+    (RESOURCE_GROUP, "ResourcePoolStatusRequest"): lambda obj, old, rules: pool_status_requests.validate_status(
+        obj, old
+    ),
+    (SCHEDULING_GROUP, "PodGroup"): pod_groups.validate_status,
+    (SCHEDULING_GROUP, "CompositePodGroup"): pod_groups.validate_composite_status,
+    ("", "Pod"): pod_status.validate,
+}
+
+
+def validate_create(obj: Object, kind: Kind, rules: Rules) -> list[FieldError]:
+    found = list(metadata.validate_create(obj["metadata"], namespaced=kind.namespaced))
+    check = _CREATE.get((kind.group, kind.name))
+    if check is not None:
+        found.extend(check(obj, rules))
+    return found
+
+
+def validate_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
+    found = list(metadata.validate_update(obj["metadata"], old["metadata"], namespaced=kind.namespaced))
+    check = _UPDATE.get((kind.group, kind.name))
+    if check is not None:
+        found.extend(check(obj, old, rules))
+    return found
+
+
+def validate_status_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
+    found = list(metadata.validate_update(obj["metadata"], old["metadata"], namespaced=kind.namespaced))
+    check = _STATUS.get((kind.group, kind.name))
+    if check is not None:
+        found.extend(check(obj, old, rules))
+    return found

@@ -1,0 +1,93 @@
+"""ObjectMeta: names, labels, annotations, owners and what an update may not touch."""
+
+from dray.api import errors, names
+from dray.api.validation.fields import Errors, Object
+
+MAX_ANNOTATIONS = 256 * 1024
+
+
+def validate_create(meta: Object, *, namespaced: bool, path: str = "metadata") -> Errors:
+    name = meta.get("name", "")
+    generate_name = meta.get("generateName", "")
+    if generate_name:
+        base = generate_name.removesuffix("-")
+        if not names.is_subdomain(base):
+            yield errors.invalid(f"{path}.generateName", generate_name, names.SUBDOMAIN_DETAIL)
+    if name:
+        if not names.is_subdomain(name):
+            yield errors.invalid(f"{path}.name", name, names.SUBDOMAIN_DETAIL)
+    elif not generate_name:
+        yield errors.required(f"{path}.name", "name or generateName is required")
+    if namespaced and not meta.get("namespace"):
+        yield errors.required(f"{path}.namespace")
+    elif not namespaced and meta.get("namespace"):
+        yield errors.forbidden(f"{path}.namespace", "not allowed on this type")
+    yield from _content(meta, path)
+
+
+def _content(meta: Object, path: str) -> Errors:
+    if meta.get("generation", 0) < 0:
+        yield errors.invalid(f"{path}.generation", meta["generation"], "must not be negative")
+    yield from labels(meta.get("labels") or {}, f"{path}.labels")
+    yield from annotations(meta.get("annotations") or {}, f"{path}.annotations")
+    yield from _owners(meta.get("ownerReferences") or [], f"{path}.ownerReferences")
+    for index, finalizer in enumerate(meta.get("finalizers") or []):
+        if not names.is_label_key(finalizer):
+            yield errors.invalid(f"{path}.finalizers[{index}]", finalizer, names.LABEL_KEY_DETAIL)
+
+
+def labels(value: Object, path: str) -> Errors:
+    for key, text in value.items():
+        if not names.is_label_key(key):
+            yield errors.invalid(path, key, names.LABEL_KEY_DETAIL)
+        if not names.is_label_value(text):
+            yield errors.invalid(path, text, names.LABEL_VALUE_DETAIL)
+
+
+def annotations(value: Object, path: str) -> Errors:
+    total = 0
+    for key, text in value.items():
+        if not names.is_label_key(key.lower()):
+            yield errors.invalid(path, key, names.LABEL_KEY_DETAIL)
+        total += names.size(key) + names.size(text)
+    if total > MAX_ANNOTATIONS:
+        yield errors.too_long(path, MAX_ANNOTATIONS)
+
+
+def _owners(owners: list[Object], path: str) -> Errors:
+    controllers = 0
+    for index, owner in enumerate(owners):
+        at = f"{path}[{index}]"
+        if not owner.get("apiVersion", "").rpartition("/")[2]:
+            yield errors.invalid(f"{at}.apiVersion", owner.get("apiVersion", ""), "version must not be empty")
+        for member in ("kind", "name", "uid"):
+            if not owner.get(member):
+                yield errors.invalid(f"{at}.{member}", "", f"{member} must not be empty")
+        controllers += bool(owner.get("controller"))
+    if controllers > 1:
+        yield errors.invalid(path, owners, "only one owner may be the controller")
+
+
+def validate_update(meta: Object, old: Object, *, namespaced: bool, path: str = "metadata") -> Errors:
+    for member in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        if meta.get(member) != old.get(member):
+            yield errors.invalid(f"{path}.{member}", meta.get(member), "field is immutable")
+    if old.get("deletionTimestamp"):
+        added = set(meta.get("finalizers") or []) - set(old.get("finalizers") or [])
+        if added:
+            yield errors.forbidden(
+                f"{path}.finalizers",
+                f"no finalizer may be added while the object is being deleted: {sorted(added)}",
+            )
+    if meta.get("generation", 0) < old.get("generation", 0):
+        yield errors.invalid(f"{path}.generation", meta.get("generation"), "must not be decremented")
+    yield from _content(meta, path)
+
+
+def template(meta: Object, path: str) -> Errors:
+    """The metadata a ResourceClaimTemplate gives its claims: labels and annotations, nothing else."""
+    yield from labels(meta.get("labels") or {}, f"{path}.labels")
+    yield from annotations(meta.get("annotations") or {}, f"{path}.annotations")
+    for member in sorted(meta):
+        if member not in ("labels", "annotations"):
+            yield errors.forbidden(f"{path}.{member}", "cannot be set for a template")

@@ -1,0 +1,61 @@
+"""NodeSelectors of slices, devices and allocations."""
+
+from __future__ import annotations
+
+from dray.api import errors, names
+from dray.api.validation.fields import Errors, Object
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+
+def validate(selector: Object, path: str) -> Errors:
+    terms = selector["nodeSelectorTerms"] or []
+    path = f"{path}.nodeSelectorTerms"
+    if not terms:
+        yield errors.required(path, "must have at least one node selector term")
+    for index, term in enumerate(terms):
+        at = f"{path}[{index}]"
+        for position, requirement in enumerate(term.get("matchExpressions") or []):
+            yield from _expression(requirement, f"{at}.matchExpressions[{position}]")
+        for position, requirement in enumerate(term.get("matchFields") or []):
+            yield from _field(requirement, f"{at}.matchFields[{position}]")
+
+
+def _expression(requirement: Object, path: str) -> Errors:
+    operator = requirement["operator"]
+    values = requirement.get("values") or []
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield errors.required(f"{path}.values", f"must be specified when operator is {operator}")
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            yield errors.forbidden(f"{path}.values", f"may not be specified when operator is {operator}")
+    elif operator in ("Gt", "Lt"):
+        if len(values) != 1:
+            yield errors.required(f"{path}.values", f"must be one value when operator is {operator}")
+    else:
+        yield errors.invalid(f"{path}.operator", operator, f"not a valid operator: use one of {', '.join(_OPERATORS)}")
+    if not names.is_label_key(requirement["key"]):
+        yield errors.invalid(f"{path}.key", requirement["key"], names.LABEL_KEY_DETAIL)
+    for index, value in enumerate(values):
+        if not names.is_label_value(value):
+            yield errors.invalid(f"{path}.values[{index}]", value, names.LABEL_VALUE_DETAIL)
+
+
+def _field(requirement: Object, path: str) -> Errors:
+    operator = requirement["operator"]
+    values = requirement.get("values") or []
+    if operator in ("In", "NotIn"):
+        if len(values) != 1:
+            yield errors.required(
+                f"{path}.values",
+                f"must be only one value when operator is {operator} for node field selector",
+            )
+    else:
+        yield errors.invalid(f"{path}.operator", operator, "not a valid operator for a field: use In or NotIn")
+    if requirement["key"] != "metadata.name":
+        yield errors.invalid(f"{path}.key", requirement["key"], "not a valid field: only metadata.name can be selected")
+        return
+    for index, value in enumerate(values):
+        if not names.is_subdomain(value):
+            yield errors.invalid(f"{path}.values[{index}]", value, names.SUBDOMAIN_DETAIL)

@@ -1,0 +1,61 @@
+"""Device taints, the tolerations that answer them, and DeviceTaintRule."""
+
+from __future__ import annotations
+
+from dray.api import errors, names
+from dray.api.validation import conditions, fields
+from dray.api.validation.fields import Errors, Object
+
+EFFECTS = ["NoExecute", "NoSchedule", "None"]
+OPERATORS = ["Equal", "Exists"]
+MAX_RULE_CONDITIONS = 8
+
+
+def taint(value: Object, path: str, *, old_effect: str | None = None) -> Errors:
+    """An effect equal to the stored one is not looked at, so that unknown stored effects survive."""
+    if not names.is_label_key(value["key"]):
+        yield errors.invalid(f"{path}.key", value["key"], names.LABEL_KEY_DETAIL)
+    if not names.is_label_value(value.get("value", "")):
+        yield errors.invalid(f"{path}.value", value.get("value", ""), names.LABEL_VALUE_DETAIL)
+    if old_effect is None or value["effect"] != old_effect:
+        yield from fields.enum(value["effect"], EFFECTS, f"{path}.effect", required=True, declarative=True)
+
+
+def toleration(value: Object, path: str) -> Errors:
+    key, text, operator = value.get("key", ""), value.get("value", ""), value.get("operator", "")
+    if key and not names.is_label_key(key):
+        yield errors.invalid(f"{path}.key", key, names.LABEL_KEY_DETAIL)
+    if operator == "Exists":
+        if text:
+            yield errors.invalid(f"{path}.value", text, "must be empty for operator Exists")
+    elif operator == "Equal":
+        if not names.is_label_value(text):
+            yield errors.invalid(f"{path}.value", text, names.LABEL_VALUE_DETAIL)
+    else:
+        yield from fields.enum(operator, OPERATORS, f"{path}.operator", required=True, declarative=True)
+    yield from fields.enum(value.get("effect"), EFFECTS, f"{path}.effect", declarative=True)
+
+
+def tolerations(values: list[Object], path: str) -> Errors:
+    for index, value in enumerate(values):
+        yield from toleration(value, f"{path}[{index}]")
+
+
+def validate_rule(rule: Object, old: Object | None = None) -> Errors:
+    spec = rule["spec"]
+    selector = spec.get("deviceSelector") or {}
+    if selector.get("driver") is not None:
+        yield from fields.driver(selector["driver"], "spec.deviceSelector.driver")
+    if selector.get("pool") is not None:
+        yield from fields.pool(selector["pool"], "spec.deviceSelector.pool")
+    if selector.get("device") is not None:
+        yield from fields.label(selector["device"], "spec.deviceSelector.device")
+    old_effect = old["spec"]["taint"]["effect"] if old else None
+    yield from taint(spec["taint"], "spec.taint", old_effect=old_effect)
+
+
+def validate_rule_status(rule: Object, old: Object) -> Errors:
+    entries = rule["status"].get("conditions") or []
+    if len(entries) > MAX_RULE_CONDITIONS:
+        yield errors.too_many("status.conditions", len(entries), MAX_RULE_CONDITIONS)
+    yield from conditions.validate(entries, "status.conditions")
