@@ -6,11 +6,14 @@ READY := .venv/.ready
 .PHONY: demo test check bench fuzz conformance schema format clean
 
 demo: $(READY)
-	@echo '$$ dray lint examples'
-	@$(BIN)/dray lint examples
-	@echo
-	@echo '$$ dray convert examples/legacy'
-	@$(BIN)/dray convert examples/legacy
+	@echo '$$ dray lint examples/manifests'
+	@$(BIN)/dray lint examples/manifests
+	@echo; echo '$$ dray lint examples/mistakes'
+	@$(BIN)/dray lint examples/mistakes || test $$? -eq 1
+	@echo; echo '$$ dray convert examples/legacy/v1alpha2.yaml'
+	@$(BIN)/dray convert examples/legacy/v1alpha2.yaml
+	@echo; echo '$$ dray convert examples/legacy 2>/dev/null | dray lint -'
+	@$(BIN)/dray convert examples/legacy 2>/dev/null | $(BIN)/dray lint -
 
 test: $(READY)
 	$(BIN)/python -m pytest
@@ -26,7 +29,7 @@ conformance: $(READY)
 
 # Figures go to benchmarks/results.json.
 bench: $(READY)
-	$(BIN)/python -m pytest benchmarks -n 0 -p pytest_benchmark.plugin -o addopts=-q \
+	$(BIN)/python -m pytest benchmarks -o addopts=-q \
 		--benchmark-json=benchmarks/results.json --benchmark-columns=min,median,rounds --benchmark-sort=name
 
 # Writes src/dray/api/wire_types.py anew from the installed lightkube-models.

@@ -2,7 +2,7 @@
 
 A `Kind` is an entry of the catalogue, a `KindVersion` one of its versions. Everything that must know "which kinds are
 there" asks here: decoding, conversion, discovery, tables, the command line. To add a kind, add an entry, run
-`make schema`, and, where `kubectl get` shows more than name and age, add its columns in columns.py.
+`make schema`, and, where `kubectl get` shows more than name and age, give it columns in tables/.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class Version:
     name: str
     schema: str
     lifecycle: Lifecycle | None = None
+    # Whether an update may leave out metadata.resourceVersion.
+    unconditional_update: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,8 @@ def _dra(name: str, plural: str, *, namespaced: bool, status: bool = False, gene
 
 def _gangs(name: str, plural: str, *, status: bool) -> Kind:
     versions = (
-        Version("v1beta1", f"scheduling_v1beta1.{name}", Lifecycle((1, 40), (1, 43))),
-        Version("v1alpha3", f"scheduling_v1alpha3.{name}"),
+        Version("v1beta1", f"scheduling_v1beta1.{name}", Lifecycle((1, 40), (1, 43)), unconditional_update=False),
+        Version("v1alpha3", f"scheduling_v1alpha3.{name}", unconditional_update=False),
     )
     return Kind(
         SCHEDULING_GROUP,
@@ -173,7 +175,7 @@ KINDS: tuple[Kind, ...] = (
         "DeviceTaintRule",
         "devicetaintrules",
         (
-            Version("v1", "resource_v1.DeviceTaintRule"),
+            Version("v1", "resource_v1.DeviceTaintRule", unconditional_update=False),
             Version("v1beta2", "resource_v1beta2.DeviceTaintRule", Lifecycle((1, 39), (1, 42))),
             Version("v1alpha3", "resource_v1alpha3.DeviceTaintRule", _BETA2),
         ),
@@ -186,7 +188,14 @@ KINDS: tuple[Kind, ...] = (
         RESOURCE_GROUP,
         "ResourcePoolStatusRequest",
         "resourcepoolstatusrequests",
-        (Version("v1alpha3", "resource_v1alpha3.ResourcePoolStatusRequest", Lifecycle((1, 39), (1, 42))),),
+        (
+            Version(
+                "v1alpha3",
+                "resource_v1alpha3.ResourcePoolStatusRequest",
+                Lifecycle((1, 39), (1, 42)),
+                unconditional_update=False,
+            ),
+        ),
         storage="v1alpha3",
         namespaced=False,
         subresources=("status",),
@@ -197,7 +206,7 @@ KINDS: tuple[Kind, ...] = (
         SCHEDULING_GROUP,
         "CompositePodGroup",
         "compositepodgroups",
-        (Version("v1alpha3", "scheduling_v1alpha3.CompositePodGroup"),),
+        (Version("v1alpha3", "scheduling_v1alpha3.CompositePodGroup", unconditional_update=False),),
         storage="v1alpha3",
         subresources=("status",),
     ),
@@ -241,8 +250,10 @@ def split_api_version(api_version: str) -> tuple[str, str]:
     return group, version
 
 
-def find(api_version: str, kind: str) -> KindVersion | None:
-    """The entry for an object's `apiVersion` and `kind`, if the catalogue has it."""
+def find(api_version: object, kind: object) -> KindVersion | None:
+    """The entry for an object's `apiVersion` and `kind`, if the catalogue has it; they may be anything."""
+    if not (isinstance(api_version, str) and isinstance(kind, str)):
+        return None
     group, version = split_api_version(api_version)
     entry = _BY_NAME.get((group, kind))
     return entry.version(version) if entry else None

@@ -85,15 +85,18 @@ def _flatten_request(request: Object) -> Object:
     if exactly is None:
         flat = {name: value for name, value in request.items() if name != "exactly"}
         return {**flat, "deviceClassName": ""}
+    if not isinstance(exactly, dict):
+        return request
     head = {"name": request["name"]} if "name" in request else {}
     rest = {name: value for name, value in request.items() if name not in ("name", "exactly")}
     return {**head, **exactly, **rest}
 
 
 def _unwrap_device(device: Object) -> Object:
-    basic = device.get("basic")
-    rest = {name: value for name, value in device.items() if name != "basic"}
-    return {**rest, **basic} if isinstance(basic, dict) else rest
+    basic = device.get("basic") or {}
+    if not isinstance(basic, dict):
+        return device
+    return {**{name: value for name, value in device.items() if name != "basic"}, **basic}
 
 
 def _wrap_device(device: Object) -> Object:

@@ -6,8 +6,8 @@ is used is a question to the whole object, not to the item it stands in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from dray.api.catalogue import Kind
@@ -131,10 +131,21 @@ def drop(obj: Object, old: Object | None, kind: Kind, gates: FeatureGates) -> No
             fields = tuple(f"spec.{field}" for field in fields if field.startswith("spec."))
         if old is not None and any(_used(old, field) for field in fields):
             continue
-        for field in fields:
-            parent, _, member = field.rpartition(".")
-            for holder in _holders(obj, parent):
-                holder.pop(member, None)
+        for parent, members in _by_parent(fields).items():
+            holders = _holders(obj, parent)
+            if not members.isdisjoint(set().union(*holders)):
+                for holder in holders:
+                    for member in members & holder.keys():
+                        del holder[member]
+
+
+@cache
+def _by_parent(fields: tuple[str, ...]) -> dict[str, set[str]]:
+    grouped: dict[str, set[str]] = {}
+    for field in fields:
+        parent, _, member = field.rpartition(".")
+        grouped.setdefault(parent, set()).add(member)
+    return grouped
 
 
 def _used(obj: Object, field: str) -> bool:
@@ -142,7 +153,7 @@ def _used(obj: Object, field: str) -> bool:
     return any(holder.get(member) not in (None, [], {}) for holder in _holders(obj, parent))
 
 
-def _holders(obj: Object, path: str) -> Iterator[Object]:
+def _holders(obj: Object, path: str) -> list[Object]:
     """All objects at a path; `[]` after a step goes through the items of a list or a map."""
     found: list[Any] = [obj]
     for step in path.split("."):
@@ -151,4 +162,4 @@ def _holders(obj: Object, path: str) -> Iterator[Object]:
         if spread:
             inner = [item for value in inner for item in (value.values() if isinstance(value, dict) else value)]
         found = inner
-    yield from found
+    return found

@@ -47,9 +47,6 @@ _TITLES = {
     ErrorType.TOO_LONG: "Too long",
     ErrorType.TOO_MANY: "Too many",
     ErrorType.INTERNAL: "Internal error",
-    ErrorType.UNKNOWN_FIELD: "unknown field",
-    ErrorType.DUPLICATE_FIELD: "duplicate field",
-    ErrorType.WRONG_TYPE: "wrong type",
 }
 _SHOW_VALUE = frozenset(
     {ErrorType.INVALID, ErrorType.NOT_SUPPORTED, ErrorType.DUPLICATE, ErrorType.NOT_FOUND, ErrorType.TOO_MANY}
@@ -71,6 +68,8 @@ class FieldError:
     @property
     def message(self) -> str:
         """The text after the field's path."""
+        if self.type.structural:
+            return self.detail
         parts = [_TITLES[self.type]]
         if self.type in _SHOW_VALUE:
             parts.append(render(self.value))

@@ -17,7 +17,9 @@ _OFF = """
 """.split()
 # Generally available and locked: asking to switch one off is an error.
 _LOCKED = frozenset(
-    "DynamicResourceAllocation DRAAdminAccess DRAPrioritizedList DRAResourceClaimDeviceStatus DRAExtendedResource".split()
+    """
+    DynamicResourceAllocation DRAAdminAccess DRAPrioritizedList DRAResourceClaimDeviceStatus DRAExtendedResource
+    """.split()
 )
 
 KNOWN: tuple[str, ...] = tuple(sorted(_ON + _OFF))

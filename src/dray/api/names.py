@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 LABEL_DETAIL = "a DNS label: at most 63 lower case letters, digits and '-', with a letter or digit at both ends"
 SUBDOMAIN_DETAIL = (
@@ -51,6 +52,19 @@ def is_label_value(text: str) -> bool:
 
 def is_identifier(text: str) -> bool:
     return _IDENTIFIER.fullmatch(text) is not None
+
+
+@lru_cache(maxsize=1024)
+def are_qualified_names(texts: tuple[str, ...]) -> bool:
+    """`identifier` or `driver/identifier`, the form of attribute and capacity names."""
+    return all(_is_qualified_name(text) for text in texts)
+
+
+def _is_qualified_name(text: str) -> bool:
+    domain, slash, identifier = text.rpartition("/")
+    if slash and not (len(domain) <= MAX_DRIVER and is_subdomain(domain.lower())):
+        return False
+    return len(identifier) <= MAX_IDENTIFIER and is_identifier(identifier)
 
 
 def is_uuid(text: str) -> bool:

@@ -26,8 +26,8 @@ _MAX_DIGITS: Final = 18
 # A longer text cannot be an amount anybody means; Kubernetes would read it in quadratic time.
 _MAX_TEXT: Final = 4096
 
-_GRAMMAR = re.compile(r"([+-]?)(\d*)(?:(\.)(\d*))?([eEinumkKMGTP]*[+-]?\d*)", re.ASCII)
-_EXPONENT = re.compile(r"[eE][+-]?\d+", re.ASCII)
+_GRAMMAR = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([A-Za-z]*)([+-]?\d*)", re.ASCII)
+_POWERS: Final = tuple(10**exponent for exponent in range(28))
 
 
 class QuantityError(ValueError):
@@ -76,7 +76,8 @@ class Quantity:
         self.scale = scale
         self.format = format_
         self.wide = wide
-        self.nanos = unscaled * 10 ** (scale - _NANO_SCALE)
+        power = scale - _NANO_SCALE
+        self.nanos = unscaled * (_POWERS[power] if power < 28 else 10**power)
         self._text = text
 
     @staticmethod
@@ -197,16 +198,17 @@ def _parse(text: str) -> Quantity:
     match = _GRAMMAR.fullmatch(text) if 0 < len(text) <= _MAX_TEXT else None
     if match is None:
         raise QuantityError(f"{text[:64]!r} is not a quantity: write a number with a suffix, such as 500m, 2 or 16Gi")
-    sign, number, _, fraction, suffix = match.groups(default="")
+    sign, number, fraction, suffix, exponent = match.groups("")
     number = number.lstrip("0") or "0"
-    if not suffix or suffix in _DECIMAL_SUFFIXES:
-        return _parse_decimal(text, sign, number, fraction, _DECIMAL_SUFFIXES[suffix], Format.DECIMAL_SI)
-    if suffix in _BINARY_SUFFIXES:
-        return _parse_binary(text, sign, number, fraction, _BINARY_SUFFIXES[suffix])
-    if _EXPONENT.fullmatch(suffix):
-        return _parse_decimal(text, sign, number, fraction, _bounded(suffix[1:]), Format.DECIMAL_EXPONENT)
+    if not exponent:
+        if suffix in _DECIMAL_SUFFIXES:
+            return _parse_decimal(text, sign, number, fraction, _DECIMAL_SUFFIXES[suffix], Format.DECIMAL_SI)
+        if suffix in _BINARY_SUFFIXES:
+            return _parse_binary(text, sign, number, fraction, _BINARY_SUFFIXES[suffix])
+    elif suffix in ("e", "E") and exponent[-1] not in "+-":
+        return _parse_decimal(text, sign, number, fraction, _bounded(exponent), Format.DECIMAL_EXPONENT)
     raise QuantityError(
-        f"{text[:64]!r} has an unknown suffix {suffix[:16]!r}: use n u m k M G T P E or Ki Mi Gi Ti Pi Ei"
+        f"{text[:64]!r} has an unknown suffix {(suffix + exponent)[:16]!r}: use n u m k M G T P E or Ki Mi Gi Ti Pi Ei"
     )
 
 

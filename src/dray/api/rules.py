@@ -6,7 +6,7 @@ against the length limit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from dray.api.gates import DEFAULT_GATES, FeatureGates
@@ -21,30 +21,27 @@ class ExpressionReport:
 
 
 class ExpressionChecker(Protocol):
-    """Compiles an expression against the environment of the gates.
+    """Compiles an expression against the environment of the gates."""
 
-    `stored` expressions were accepted before, perhaps under other gates, and meet the most permissive environment.
-    """
+    def selector(self, expression: str, gates: FeatureGates) -> ExpressionReport: ...
 
-    def selector(self, expression: str, gates: FeatureGates, *, stored: bool) -> ExpressionReport: ...
-
-    def derived(self, expression: str, gates: FeatureGates, *, stored: bool) -> ExpressionReport: ...
+    def derived(self, expression: str, gates: FeatureGates) -> ExpressionReport: ...
 
 
 class LengthOnly:
     """Stands in where no compiler is at hand: every expression passes."""
 
-    def selector(self, expression: str, gates: FeatureGates, *, stored: bool) -> ExpressionReport:
+    def selector(self, expression: str, gates: FeatureGates) -> ExpressionReport:
         return ExpressionReport()
 
-    def derived(self, expression: str, gates: FeatureGates, *, stored: bool) -> ExpressionReport:
+    def derived(self, expression: str, gates: FeatureGates) -> ExpressionReport:
         return ExpressionReport()
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     gates: FeatureGates = DEFAULT_GATES
-    expressions: ExpressionChecker = LengthOnly()
+    expressions: ExpressionChecker = field(default_factory=LengthOnly)
     # Whether the object's namespace carries the label that permits admin access.
     admin_namespace: bool = False
 

@@ -16,7 +16,7 @@ import binascii
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from dray.api.errors import ErrorType, FieldError
@@ -42,13 +42,6 @@ def write(document: dict[str, Any], type_name: str) -> dict[str, Any]:
     """The document as an API server writes it: without empty members, with those that are always there."""
     written: dict[str, Any] = _reader(type_name, prune=True)(document, [])
     return written
-
-
-def count_fields(value: Any) -> int:
-    """How many members all the objects in a decoded document have."""
-    if isinstance(value, dict):
-        return len(value) + sum(count_fields(item) for item in value.values() if isinstance(item, dict | list))
-    return sum(count_fields(item) for item in value if isinstance(item, dict | list))
 
 
 @cache
@@ -132,8 +125,8 @@ def _struct_reader(wire: dict[str, str], *, prune: bool) -> Reader:
                 continue
             if item is None:
                 continue
-            plain, reader, keep = field
-            if type(item) is not plain:
+            expected, reader, keep = field
+            if type(item) is not expected:
                 known = len(problems)
                 item = reader(item, problems)
                 if len(problems) > known:
@@ -146,6 +139,23 @@ def _struct_reader(wire: dict[str, str], *, prune: bool) -> Reader:
         return result
 
     return read_struct
+
+
+def _plain_members(wire: dict[str, str]) -> dict[str, type]:
+    """Members that are fine as they are when of the type; none, if the type has members that are always written.
+
+    Devices have maps of small structs, a thousand to a slice: those that hold nothing else are copied, not built.
+    """
+    if any(mark[0] == "!" for mark in wire.values()):
+        return {}
+    return {name: _COPIED[mark[1:]] for name, mark in wire.items() if mark[0] == "*" and mark[1:] in _COPIED}
+
+
+def _is_plain(value: dict[str, Any], plain: dict[str, type]) -> bool:
+    for key, item in value.items():
+        if plain.get(key) is not type(item) or (type(item) is int and not INT64_MIN <= item <= INT64_MAX):
+            return False
+    return True
 
 
 def _list_reader(item_type: str, *, prune: bool) -> Reader:
@@ -170,6 +180,7 @@ def _list_reader(item_type: str, *, prune: bool) -> Reader:
 def _map_reader(value_type: str, *, prune: bool) -> Reader:
     reader = _reader(value_type, prune=prune)
     zero = _zero(value_type)
+    plain = _plain_members(TYPES.get(value_type, {}))
 
     def read_map(value: Any, problems: list[Problem]) -> Any:
         if type(value) is not dict:
@@ -177,6 +188,9 @@ def _map_reader(value_type: str, *, prune: bool) -> Reader:
             return {}
         result = {}
         for key, item in value.items():
+            if plain and type(item) is dict and _is_plain(item, plain):
+                result[key] = item.copy()
+                continue
             known = len(problems)
             result[key] = reader(item, problems) if item is not None else zero()
             if len(problems) > known:
@@ -214,8 +228,18 @@ def _read_as_is(value: Any, problems: list[Problem]) -> Any:
     return value
 
 
+@lru_cache(maxsize=4096)
+def _canonical_quantity(text: str) -> str | None:
+    try:
+        return str(Quantity.parse(text.strip()))
+    except QuantityError:
+        return None
+
+
 def _read_quantity(value: Any, problems: list[Problem]) -> Any:
-    if type(value) is str or type(value) in (int, float):
+    if type(value) is str and (text := _canonical_quantity(value)) is not None:
+        return text
+    if type(value) in (str, int, float):
         try:
             return str(Quantity.parse(str(value).strip()))
         except QuantityError as error:
@@ -258,6 +282,7 @@ def _time_reader(timespec: str) -> Reader:
 
 
 _PLAIN: dict[str, type] = {"str": str, "bool": bool}
+_COPIED: dict[str, type] = {**_PLAIN, "int64": int}
 _OMIT_ZERO = frozenset({"str", "bytes", "int32", "int64", "bool", "float"})
 _ZEROS: dict[str, Any] = {
     "str": "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 
 _NUMBER = r"(0|[1-9]\d*)"
 _IDENTIFIER = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
@@ -57,6 +57,15 @@ class Semver:
 
     def __hash__(self) -> int:
         return hash(self._key())
+
+
+@lru_cache(maxsize=4096)
+def is_semver(text: str) -> bool:
+    try:
+        Semver.parse(text)
+    except SemverError:
+        return False
+    return True
 
 
 def _number(digits: str) -> int:

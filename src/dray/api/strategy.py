@@ -20,6 +20,8 @@ PODGROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 
 _DEVICE_KEY = ("driver", "pool", "device", "shareID")
 _STATUS_KEEPS = ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "generation")
+# A pod's status written by somebody who does not know these leaves them as they are; an empty list clears one.
+_KEPT_POD_STATUS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
@@ -59,6 +61,10 @@ def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGa
     disabled_fields.drop(obj, old, kind, gates)
     if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourceClaim"):
         _drop_stale_devices(obj["status"], old["status"])
+    if (kind.group, kind.name) == ("", "Pod"):
+        for member in _KEPT_POD_STATUS:
+            if member in old["status"]:
+                obj["status"].setdefault(member, old["status"][member])
 
 
 def _keep(new: Object, old: Object, members: Iterable[str]) -> None:

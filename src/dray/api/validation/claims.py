@@ -40,13 +40,13 @@ def validate_template_create(template: Object, rules: Rules) -> Errors:
 
 
 def validate_template_update(template: Object, old: Object, rules: Rules) -> Errors:
-    yield from _template(template, rules, stored=True)
+    yield from _template(template, rules)
     yield from fields.immutable(template["spec"], old["spec"], "spec")
 
 
-def _template(template: Object, rules: Rules, *, stored: bool = False) -> Errors:
+def _template(template: Object, rules: Rules) -> Errors:
     yield from metadata.template(template["spec"]["metadata"], "spec.metadata")
-    yield from requests.validate(template["spec"]["spec"]["devices"], "spec.spec.devices", rules, stored=stored)
+    yield from requests.validate(template["spec"]["spec"]["devices"], "spec.spec.devices", rules)
 
 
 def validate_status(claim: Object, old: Object, rules: Rules) -> Errors:

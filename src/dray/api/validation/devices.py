@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from dray.api import errors, names
 from dray.api.rules import Rules
-from dray.api.semver import Semver, SemverError
+from dray.api.semver import is_semver
 from dray.api.validation import counters, fields, node_allocatable, node_selectors, request_policies, taints
 from dray.api.validation.binding_conditions import validate as binding_conditions
 from dray.api.validation.fields import Errors, Object
@@ -16,6 +18,7 @@ MAX_TAINTS = 16
 MAX_CONSUMPTIONS = 2
 
 LIST_MEMBERS = ("ints", "bools", "strings", "versions")
+_LIST_MEMBERS = frozenset(LIST_MEMBERS)
 _ATTRIBUTE_MEMBERS = ("int", "bool", "string", "version", *LIST_MEMBERS)
 _NODE_FIELDS = ("nodeName", "nodeSelector", "allNodes")
 
@@ -24,28 +27,33 @@ def is_detailed(device: Object) -> bool:
     """Devices with taints, counters or list attributes count double: a slice may hold half as many."""
     if device.get("taints") or device.get("consumesCounters"):
         return True
-    attributes = device.get("attributes") or {}
-    return any(member in attribute for attribute in attributes.values() for member in LIST_MEMBERS)
+    return not _LIST_MEMBERS.isdisjoint(chain.from_iterable((device.get("attributes") or {}).values()))
 
 
 def validate(
     device: Object, path: str, rules: Rules, *, per_device_selection: bool = False, old: Object | None = None
 ) -> Errors:
-    """Capacity and taints of a device that did not change are not looked at again."""
+    """Capacity and taints that did not change are not looked at again; `old` is the device of the same name."""
     if not names.is_label(device["name"]):
         yield errors.invalid(f"{path}.name", device["name"], names.LABEL_DETAIL)
     attributes = device.get("attributes") or {}
     capacity = device.get("capacity") or {}
-    yield from _totals(attributes, capacity, path)
-    for key, attribute in attributes.items():
-        if not (key.isidentifier() and key.isascii() and len(key) <= names.MAX_IDENTIFIER):
-            yield from fields.qualified_name(key, f"{path}.attributes")
-        if len(attribute) != 1 or not _is_plain(attribute):
-            yield from _attribute(attribute, f"{path}.attributes[{_shortened(key)}]")
+    yield from _attributes(attributes, path)
+    total = len(attributes) + len(capacity)
+    if total > MAX_ATTRIBUTES_AND_CAPACITIES:
+        limit = f"the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES_AND_CAPACITIES}"
+        yield errors.invalid(path, total, limit)
     if old is None or capacity != (old.get("capacity") or {}):
-        yield from _capacity(device, capacity, path, rules)
-    if device.get("taints") and (old is None or device["taints"] != old.get("taints")):
-        yield from fields.limited(device["taints"], MAX_TAINTS, f"{path}.taints", taints.taint)
+        if not names.are_qualified_names(tuple(capacity)):
+            yield from _keys(capacity, f"{path}.capacity")
+        for key, entry in capacity.items():
+            if "requestPolicy" in entry:
+                yield from _request_policy(device, entry, f"{path}.capacity[{_shortened(key)}].requestPolicy", rules)
+    if device.get("taints"):
+        # Effects are a declarative rule, and devices of a slice have no key by which those would be compared.
+        unchanged = old is not None and device["taints"] == old.get("taints")
+        check = taints.effect if unchanged else taints.taint
+        yield from fields.limited(device["taints"], MAX_TAINTS, f"{path}.taints", check)
     if device.get("consumesCounters"):
         yield from fields.limited(
             device["consumesCounters"],
@@ -55,7 +63,8 @@ def validate(
             key=fields.by("counterSet"),
             declarative=True,
         )
-    yield from _node_selection(device, path, expected=per_device_selection)
+    if per_device_selection or not device.keys().isdisjoint(_NODE_FIELDS):
+        yield from _node_selection(device, path, expected=per_device_selection)
     if device.get("bindingConditions") or device.get("bindingFailureConditions"):
         yield from binding_conditions(device, path)
     if device.get("nodeAllocatableResources"):
@@ -71,30 +80,33 @@ def _shortened(key: str) -> str:
     return f"{key[:half]}...{key[-half:]}"
 
 
-def _totals(attributes: Object, capacity: Object, path: str) -> Errors:
-    total = len(attributes) + len(capacity)
-    if total > MAX_ATTRIBUTES_AND_CAPACITIES:
-        yield errors.invalid(
-            path,
-            total,
-            f"the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES_AND_CAPACITIES}",
-        )
-    values = sum(_value_count(attribute) for attribute in attributes.values())
+def _keys(values: Object, path: str) -> Errors:
+    for key in values:
+        yield from fields.qualified_name(key, path)
+
+
+def _attributes(attributes: Object, path: str) -> Errors:
+    values = 0
+    if not names.are_qualified_names(tuple(attributes)):
+        yield from _keys(attributes, f"{path}.attributes")
+    for key, attribute in attributes.items():
+        if len(attribute) == 1:
+            # The common case, decided without a further call.
+            ((member, value),) = attribute.items()
+            if member == "string":
+                good = len(value) <= MAX_ATTRIBUTE_TEXT and value.isascii()
+            elif member == "version":
+                good = len(value) <= MAX_ATTRIBUTE_TEXT and is_semver(value)
+            else:
+                good = member == "int" or member == "bool"
+            if good:
+                values += 1
+                continue
+        values += sum(len(value) if isinstance(value, list) else 1 for value in attribute.values())
+        yield from _attribute(attribute, f"{path}.attributes[{_shortened(key)}]")
     if values > MAX_ATTRIBUTE_VALUES:
-        yield errors.invalid(
-            path, values, f"the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}"
-        )
-
-
-def _value_count(attribute: Object) -> int:
-    return sum(len(value) if isinstance(value, list) else 1 for value in attribute.values())
-
-
-def _is_plain(attribute: Object) -> bool:
-    """The common case, decided without a generator: an int, a bool or a short string."""
-    if "string" in attribute:
-        return len(attribute["string"]) <= MAX_ATTRIBUTE_TEXT // 4
-    return "int" in attribute or "bool" in attribute
+        limit = f"the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}"
+        yield errors.invalid(path, values, limit)
 
 
 def _attribute(attribute: Object, path: str) -> Errors:
@@ -120,23 +132,16 @@ def _text(text: str, path: str) -> Errors:
 
 
 def _version(text: str, path: str) -> Errors:
-    try:
-        Semver.parse(text)
-    except SemverError:
+    if not is_semver(text):
         yield errors.invalid(path, text, "must be a semantic version, such as 1.2.3")
     yield from _text(text, path)
 
 
-def _capacity(device: Object, capacity: Object, path: str, rules: Rules) -> Errors:
-    shared = device.get("allowMultipleAllocations") is True
-    for key, entry in capacity.items():
-        yield from fields.qualified_name(key, f"{path}.capacity")
-        if entry.get("requestPolicy") is not None:
-            at = f"{path}.capacity[{_shortened(key)}].requestPolicy"
-            if not shared:
-                yield errors.forbidden(at, "only allowed on a device with allowMultipleAllocations: true")
-            else:
-                yield from request_policies.validate(entry, at, rules.gates)
+def _request_policy(device: Object, capacity: Object, path: str, rules: Rules) -> Errors:
+    if device.get("allowMultipleAllocations") is True:
+        yield from request_policies.validate(capacity, path, rules.gates)
+    else:
+        yield errors.forbidden(path, "only allowed on a device with allowMultipleAllocations: true")
 
 
 def _node_selection(device: Object, path: str, *, expected: bool) -> Errors:

@@ -12,7 +12,7 @@ MAX_COST = 1_000_000
 MAX_SELECTORS = 32
 
 
-def selectors(items: list[Object], path: str, rules: Rules, *, stored: bool = False) -> Errors:
+def selectors(items: list[Object], path: str, rules: Rules) -> Errors:
     def check(selector: Object, at: str) -> Errors:
         cel = selector.get("cel")
         if cel is None:
@@ -22,7 +22,7 @@ def selectors(items: list[Object], path: str, rules: Rules, *, stored: bool = Fa
         if names.size(expression) > MAX_LENGTH:
             yield errors.too_long(where, MAX_LENGTH)
             return
-        report = rules.expressions.selector(expression, rules.gates, stored=stored)
+        report = rules.expressions.selector(expression, rules.gates)
         if report.error is not None:
             yield errors.invalid(where, expression, report.error)
         elif report.cost > MAX_COST:
@@ -31,13 +31,13 @@ def selectors(items: list[Object], path: str, rules: Rules, *, stored: bool = Fa
     yield from fields.limited(items, MAX_SELECTORS, path, check, declarative=True)
 
 
-def derived(expression: str, path: str, rules: Rules, *, stored: bool = False) -> tuple[list[errors.FieldError], int]:
+def derived(expression: str, path: str, rules: Rules) -> tuple[list[errors.FieldError], int]:
     """What is wrong with a derived attribute's expression, and what it costs at worst."""
     if not expression:
         return [errors.required(path)], 0
     if names.size(expression) > MAX_LENGTH:
         return [errors.too_long(path, MAX_LENGTH)], 0
-    report: ExpressionReport = rules.expressions.derived(expression, rules.gates, stored=stored)
+    report: ExpressionReport = rules.expressions.derived(expression, rules.gates)
     if report.error is not None:
         return [errors.invalid(path, expression, report.error)], 0
     return [], report.cost

@@ -36,14 +36,14 @@ class _Derived:
         return False
 
 
-def validate(devices: Object, path: str, rules: Rules, *, stored: bool = False) -> Errors:
+def validate(devices: Object, path: str, rules: Rules) -> Errors:
     """`spec.devices` of a claim, `spec.spec.devices` of a template."""
     items = devices["requests"] or []
     constraints = devices.get("constraints") or []
     derived = _Derived(constraints)
 
     def check_request(request: Object, at: str) -> Errors:
-        return _request(request, at, rules, derived, stored=stored)
+        return _request(request, at, rules, derived)
 
     yield from fields.limited(items, MAX_REQUESTS, f"{path}.requests", check_request, key=fields.by("name"))
     if derived.cost > expressions.MAX_COST:
@@ -58,7 +58,7 @@ def validate(devices: Object, path: str, rules: Rules, *, stored: bool = False) 
 
     def check_configuration(configuration: Object, at: str) -> Errors:
         yield from references(configuration.get("requests") or [], f"{at}.requests", known)
-        yield from opaque.validate(configuration, at, stored=stored)
+        yield from opaque.validate(configuration, at)
 
     yield from fields.limited(constraints, MAX_CONSTRAINTS, f"{path}.constraints", check_constraint)
     yield from fields.limited(devices.get("config") or [], MAX_CONFIGURATIONS, f"{path}.config", check_configuration)
@@ -94,7 +94,7 @@ def reference(name: str, path: str, known: frozenset[str]) -> Errors:
         yield errors.invalid(path, name, f"must be the name of a request in the claim; there are: {known_text}")
 
 
-def _request(request: Object, path: str, rules: Rules, derived: _Derived, *, stored: bool) -> Errors:
+def _request(request: Object, path: str, rules: Rules, derived: _Derived) -> Errors:
     yield from fields.label(request["name"], f"{path}.name")
     exactly = request.get("exactly")
     alternatives = request.get("firstAvailable") or []
@@ -103,12 +103,12 @@ def _request(request: Object, path: str, rules: Rules, derived: _Derived, *, sto
     elif exactly is not None and alternatives:
         yield errors.invalid(path, None, "exactly one of `exactly` or `firstAvailable` is required, but not both")
     elif exactly is not None:
-        yield from _exact(exactly, f"{path}.exactly", rules, derived, request["name"], None, stored=stored)
+        yield from _exact(exactly, f"{path}.exactly", rules, derived, request["name"], None)
     else:
 
         def check(subrequest: Object, at: str) -> Errors:
             yield from fields.label(subrequest["name"], f"{at}.name")
-            yield from _exact(subrequest, at, rules, derived, request["name"], subrequest["name"], stored=stored)
+            yield from _exact(subrequest, at, rules, derived, request["name"], subrequest["name"])
 
         yield from fields.limited(alternatives, MAX_SUBREQUESTS, f"{path}.firstAvailable", check, key=fields.by("name"))
 
@@ -120,15 +120,13 @@ def _exact(
     derived: _Derived,
     name: str,
     subrequest: str | None,
-    *,
-    stored: bool,
 ) -> Errors:
     class_name = request["deviceClassName"]
     if not class_name:
         yield errors.required(f"{path}.deviceClassName")
     else:
         yield from fields.subdomain(class_name, f"{path}.deviceClassName")
-    yield from expressions.selectors(request.get("selectors") or [], f"{path}.selectors", rules, stored=stored)
+    yield from expressions.selectors(request.get("selectors") or [], f"{path}.selectors", rules)
     yield from _allocation_mode(request, path)
     yield from taints.tolerations(request.get("tolerations") or [], f"{path}.tolerations")
 
@@ -139,7 +137,7 @@ def _exact(
             yield errors.invalid(at, attribute["name"], "must be used by a constraint that covers this request")
 
     def check(attribute: Object, at: str) -> Errors:
-        return _derived_attribute(attribute, at, rules, derived, stored=stored)
+        return _derived_attribute(attribute, at, rules, derived)
 
     yield from fields.limited(
         attributes, MAX_DERIVED, f"{path}.derivedAttributes", check, key=fields.by("name"), declarative=True
@@ -158,13 +156,13 @@ def _allocation_mode(request: Object, path: str) -> Errors:
         yield from fields.enum(mode, _MODES, f"{path}.allocationMode", required=True, declarative=True)
 
 
-def _derived_attribute(attribute: Object, path: str, rules: Rules, derived: _Derived, *, stored: bool) -> Errors:
+def _derived_attribute(attribute: Object, path: str, rules: Rules, derived: _Derived) -> Errors:
     name = attribute["name"]
     if not name:
         yield errors.required(f"{path}.name", declarative=True)
     else:
         yield from fields.fully_qualified_name(name, f"{path}.name", declarative=True)
-    problems, cost = expressions.derived(attribute["expression"], f"{path}.expression", rules, stored=stored)
+    problems, cost = expressions.derived(attribute["expression"], f"{path}.expression", rules)
     yield from problems
     derived.cost += cost
 

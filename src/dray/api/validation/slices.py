@@ -27,7 +27,8 @@ def validate(resource_slice: Object, rules: Rules, old: Object | None = None) ->
     yield from _node_fields(spec)
     if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
         yield errors.invalid("spec", None, "only one of `sharedCounters` or `devices` may be set")
-    yield from _devices(spec, old_spec, rules)
+    if old_spec is None or spec.get("devices") != old_spec.get("devices"):
+        yield from _devices(spec, old_spec, rules)
     yield from fields.limited(
         spec.get("sharedCounters") or [],
         MAX_COUNTER_SETS,
@@ -83,7 +84,8 @@ def one_node_field(path: str, chosen: list[str], members: tuple[str, ...]) -> Er
 
 def _devices(spec: Object, old_spec: Object | None, rules: Rules) -> Errors:
     items = spec.get("devices") or []
-    limit = MAX_DETAILED_DEVICES if any(map(devices.is_detailed, items)) else MAX_DEVICES
+    detailed = len(items) > MAX_DETAILED_DEVICES and any(map(devices.is_detailed, items))
+    limit = MAX_DETAILED_DEVICES if detailed else MAX_DEVICES
     old_devices = {device["name"]: device for device in (old_spec.get("devices") or [])} if old_spec else {}
     selection = spec.get("perDeviceNodeSelection") is True
 

@@ -11,14 +11,20 @@ OPERATORS = ["Equal", "Exists"]
 MAX_RULE_CONDITIONS = 8
 
 
-def taint(value: Object, path: str, *, old_effect: str | None = None) -> Errors:
-    """An effect equal to the stored one is not looked at, so that unknown stored effects survive."""
+def taint(value: Object, path: str) -> Errors:
+    yield from _key_and_value(value, path)
+    yield from effect(value, path)
+
+
+def effect(value: Object, path: str) -> Errors:
+    yield from fields.enum(value["effect"], EFFECTS, f"{path}.effect", required=True, declarative=True)
+
+
+def _key_and_value(value: Object, path: str) -> Errors:
     if not names.is_label_key(value["key"]):
         yield errors.invalid(f"{path}.key", value["key"], names.LABEL_KEY_DETAIL)
     if not names.is_label_value(value.get("value", "")):
         yield errors.invalid(f"{path}.value", value.get("value", ""), names.LABEL_VALUE_DETAIL)
-    if old_effect is None or value["effect"] != old_effect:
-        yield from fields.enum(value["effect"], EFFECTS, f"{path}.effect", required=True, declarative=True)
 
 
 def toleration(value: Object, path: str) -> Errors:
@@ -42,6 +48,7 @@ def tolerations(values: list[Object], path: str) -> Errors:
 
 
 def validate_rule(rule: Object, old: Object | None = None) -> Errors:
+    """An effect equal to the stored one is not looked at, so that unknown stored effects survive."""
     spec = rule["spec"]
     selector = spec.get("deviceSelector") or {}
     if selector.get("driver") is not None:
@@ -50,8 +57,9 @@ def validate_rule(rule: Object, old: Object | None = None) -> Errors:
         yield from fields.pool(selector["pool"], "spec.deviceSelector.pool")
     if selector.get("device") is not None:
         yield from fields.label(selector["device"], "spec.deviceSelector.device")
-    old_effect = old["spec"]["taint"]["effect"] if old else None
-    yield from taint(spec["taint"], "spec.taint", old_effect=old_effect)
+    yield from _key_and_value(spec["taint"], "spec.taint")
+    if old is None or spec["taint"]["effect"] != old["spec"]["taint"]["effect"]:
+        yield from effect(spec["taint"], "spec.taint")
 
 
 def validate_rule_status(rule: Object, old: Object) -> Errors:

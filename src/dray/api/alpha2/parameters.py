@@ -1,0 +1,123 @@
+"""Parameters: what a claim or a class said in a vendor's kind, and where it stands among the documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dray.api.alpha2.notes import Notes, shorten
+from dray.api.alpha2.selectors import selector, translate
+from dray.api.shapes import mapping, sequence, text, walk
+
+_OBJECT_MEMBERS = frozenset({"apiVersion", "kind", "metadata"})
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The documents that a claim or a class may refer to."""
+
+    documents: Sequence[dict[str, Any]] = ()
+
+    def resource_class(self, name: str) -> dict[str, Any]:
+        return next(self._named("ResourceClass", name), {})
+
+    def driver_of(self, class_name: str) -> str:
+        return driver_name(self.resource_class(class_name))
+
+    def structured(self, kind: str, reference: dict[str, Any]) -> dict[str, Any] | None:
+        """The parameters of Kubernetes' own kind that a reference means, directly or as generated from it."""
+        if reference.get("kind") == kind:
+            return next(self._named(kind, text(reference.get("name"))), None)
+        for document in self.documents:
+            origin = mapping(document.get("generatedFrom"))
+            if document.get("kind") == kind and all(
+                origin.get(member) == reference.get(member) for member in ("kind", "name")
+            ):
+                return document
+        return None
+
+    def vendor(self, reference: dict[str, Any]) -> dict[str, Any] | None:
+        """The vendor's own object that a reference means."""
+        return next(self._named(text(reference.get("kind")), text(reference.get("name"))), None)
+
+    def _named(self, kind: str, name: str) -> Iterator[dict[str, Any]]:
+        for document in self.documents:
+            if document.get("kind") == kind and walk(document, "metadata").get("name") == name:
+                yield document
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What parameters come to in v1: requests without class and name, and configuration."""
+
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    # For which request (by index; None for all), which driver, and what.
+    config: list[tuple[int | None, str, dict[str, Any]]] = field(default_factory=list)
+
+
+def driver_name(resource_class: dict[str, Any]) -> str:
+    """`driverName`, also where manifests in the wild put it."""
+    return (
+        text(resource_class.get("driverName"))
+        or text(walk(resource_class, "spec").get("driverName"))
+        or text(walk(resource_class, "structuredParameters").get("driverName"))
+        or text(walk(resource_class, "structuredParameters", "generatedFrom").get("driverName"))
+    )
+
+
+def from_structured(parameters: dict[str, Any], path: str, notes: Notes) -> Wanted:
+    """A ResourceClaimParameters: one request for each request of each driver."""
+    wanted = Wanted()
+    for group in map(mapping, sequence(parameters.get("driverRequests"))):
+        driver = text(group.get("driverName"))
+        if group.get("vendorParameters"):
+            wanted.config.append((None, driver, mapping(group["vendorParameters"])))
+        for request in map(mapping, sequence(group.get("requests"))):
+            expression = text(walk(request, "namedResources").get("selector"))
+            if request.get("vendorParameters"):
+                wanted.config.append((len(wanted.requests), driver, mapping(request["vendorParameters"])))
+            wanted.requests.append(_with_selector(expression, driver, path, notes))
+    if parameters.get("shareable") is not None:
+        notes.add(path, "shareable is dropped: in v1 any claim may be used by several pods")
+    return wanted
+
+
+def from_vendor(parameters: dict[str, Any], driver: str, path: str, notes: Notes) -> Wanted:
+    """Parameters in a vendor's kind, inline or an object of their own: a count, the rest for the driver."""
+    kind = text(parameters.get("kind")) or "the parameters"
+    own = mapping(parameters["spec"]) if "spec" in parameters else parameters
+    content = {key: value for key, value in own.items() if key not in _OBJECT_MEMBERS}
+    request: dict[str, Any] = {}
+    count = content.get("count")
+    if type(count) is int and count > 0:
+        request["count"] = content.pop("count")
+    wish = content.pop("selector", None)
+    if wish:
+        what = "v1 selects devices with CEL, in exactly.selectors of the request"
+        notes.add(f"{path}.selector", f"dropped: {what}; it held {shorten(wish)}")
+    rest = {key: value for key, value in content.items() if value not in ({}, [], None, "")}
+    wanted = Wanted([request])
+    if rest:
+        head = {key: value for key, value in parameters.items() if key in ("apiVersion", "kind")}
+        wanted.config.append((None, driver, {**head, **({"spec": rest} if "spec" in parameters else rest)}))
+        what = f"carried over as opaque configuration for driver {driver}"
+        notes.add(path, f"{what}: check that its v1 release understands {kind}")
+    else:
+        notes.add(path, f"{kind} is dropped: {'only its count' if request else 'nothing in it'} has a place in v1")
+    return wanted
+
+
+def opaque(driver: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"opaque": {"driver": driver, "parameters": parameters}}
+
+
+def _with_selector(expression: str, driver: str, path: str, notes: Notes) -> dict[str, Any]:
+    if not expression or expression.strip() == "true":
+        return {}
+    translated = translate(expression, driver)
+    if translated is None:
+        notes.add(path, f"selector dropped, write it anew in exactly.selectors: {expression}")
+        return {}
+    notes.add(path, f"selector rewritten, check the names of the attributes: {translated}")
+    return {"selectors": [selector(translated)]}

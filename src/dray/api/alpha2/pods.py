@@ -1,0 +1,27 @@
+"""Pods of the time before 1.31, whose claims stood under `source`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.alpha2.notes import Note, Notes
+from dray.api.shapes import mapping, sequence
+
+_REFERENCES = ("resourceClaimName", "resourceClaimTemplateName")
+
+
+def without_source(pod_spec: dict[str, Any], path: str = "spec") -> tuple[dict[str, Any], list[Note]]:
+    """The pod spec with the references of its claims one level up, where they stand today."""
+    notes = Notes()
+    claims = []
+    for index, entry in enumerate(sequence(pod_spec.get("resourceClaims"))):
+        source = mapping(entry).get("source")
+        if not isinstance(source, dict):
+            claims.append(entry)
+            continue
+        notes.leftovers(source, _REFERENCES, f"{path}.resourceClaims[{index}].source", "a pod's claim")
+        kept = {key: value for key, value in entry.items() if key != "source"}
+        claims.append({**kept, **{key: source[key] for key in _REFERENCES if key in source and key not in kept}})
+    if claims == pod_spec.get("resourceClaims"):
+        return pod_spec, []
+    return {**pod_spec, "resourceClaims": claims}, notes.found

@@ -1,0 +1,156 @@
+"""Rows of nodes, namespaces, events, jobs and the other kinds around claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.tables.column import AGE, NAME, NONE, Column, Object
+from dray.api.tables.duration import age, human, seconds_between
+
+_ROLE_PREFIX = "node-role.kubernetes.io/"
+
+
+def _node_status(node: Object, now: str) -> str:
+    conditions = {c["type"]: c["status"] for c in (node.get("status") or {}).get("conditions") or []}
+    state = {"True": "Ready", None: "Unknown"}.get(conditions.get("Ready"), "NotReady")
+    return state + (",SchedulingDisabled" if node["spec"].get("unschedulable") else "")
+
+
+def _node_roles(node: Object, now: str) -> str:
+    labels = node["metadata"].get("labels") or {}
+    roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
+    roles |= {value for key, value in labels.items() if key == "kubernetes.io/role" and value}
+    return ",".join(sorted(roles)) or NONE
+
+
+def _node_info(member: str, missing: str = "<unknown>") -> Any:
+    def cell(node: Object, now: str) -> str:
+        return str(((node.get("status") or {}).get("nodeInfo") or {}).get(member) or missing)
+
+    return cell
+
+
+def _node_address(kind: str) -> Any:
+    def cell(node: Object, now: str) -> str:
+        addresses = (node.get("status") or {}).get("addresses") or []
+        return next((str(a["address"]) for a in addresses if a["type"] == kind), NONE)
+
+    return cell
+
+
+def _count(*members: str) -> Any:
+    return lambda obj, now: sum(len(obj.get(member) or {}) for member in members)
+
+
+def _last_seen(event: Object, now: str) -> str:
+    series = event.get("series") or {}
+    return age(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"), now)
+
+
+def _first_seen(event: Object, now: str) -> str:
+    return age(event.get("firstTimestamp") or event.get("eventTime"), now)
+
+
+def _event_object(event: Object, now: str) -> str:
+    about = event["involvedObject"]
+    return f"{about.get('kind', '').lower()}/{about.get('name', '')}"
+
+
+def _event_source(event: Object, now: str) -> str:
+    source = event.get("source") or {}
+    component = source.get("component") or event.get("reportingComponent", "")
+    host = source.get("host") or event.get("reportingInstance", "")
+    return f"{component}, {host}" if host else component
+
+
+def _job_status(job: Object, now: str) -> str:
+    conditions = {c["type"] for c in (job.get("status") or {}).get("conditions") or [] if c["status"] == "True"}
+    for name, shown in (("Complete", "Complete"), ("Failed", "Failed"), ("Suspended", "Suspended")):
+        if name in conditions:
+            return shown
+    if job["metadata"].get("deletionTimestamp"):
+        return "Terminating"
+    return "FailureTarget" if "FailureTarget" in conditions else "Running"
+
+
+def _job_completions(job: Object, now: str) -> str:
+    succeeded = (job.get("status") or {}).get("succeeded", 0)
+    completions, parallelism = job["spec"].get("completions"), job["spec"].get("parallelism", 0)
+    if completions is not None:
+        return f"{succeeded}/{completions}"
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _job_duration(job: Object, now: str) -> str:
+    status = job.get("status") or {}
+    if not status.get("startTime"):
+        return ""
+    return human(seconds_between(status["startTime"], status.get("completionTime") or now))
+
+
+def _job_containers(member: str) -> Any:
+    def cell(job: Object, now: str) -> str:
+        return ",".join(c.get(member, "") for c in job["spec"]["template"]["spec"]["containers"] or [])
+
+    return cell
+
+
+def _job_selector(job: Object, now: str) -> str:
+    labels = (job["spec"].get("selector") or {}).get("matchLabels") or {}
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
+
+
+COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
+    ("", "Node"): (
+        NAME,
+        Column("Status", _node_status),
+        Column("Roles", _node_roles),
+        AGE,
+        Column("Version", _node_info("kubeletVersion", "")),
+        Column("Internal-IP", _node_address("InternalIP"), wide=True),
+        Column("External-IP", _node_address("ExternalIP"), wide=True),
+        Column("OS-Image", _node_info("osImage"), wide=True),
+        Column("Kernel-Version", _node_info("kernelVersion"), wide=True),
+        Column("Container-Runtime", _node_info("containerRuntimeVersion"), wide=True),
+    ),
+    ("", "Namespace"): (NAME, Column("Status", lambda obj, now: (obj.get("status") or {}).get("phase", "")), AGE),
+    ("", "Event"): (
+        Column("Last Seen", _last_seen),
+        Column("Type", lambda obj, now: obj.get("type", "")),
+        Column("Reason", lambda obj, now: obj.get("reason", "")),
+        Column("Object", _event_object),
+        Column("Subobject", lambda obj, now: obj["involvedObject"].get("fieldPath", ""), wide=True),
+        Column("Source", _event_source, wide=True),
+        Column("Message", lambda obj, now: obj.get("message", "").strip()),
+        Column("First Seen", _first_seen, wide=True),
+        Column("Count", lambda obj, now: obj.get("count") or 1, type="integer", wide=True),
+        Column("Name", NAME.cell, wide=True),
+    ),
+    ("", "ServiceAccount"): (NAME, Column("Secrets", _count("secrets"), type="integer"), AGE),
+    ("", "ConfigMap"): (NAME, Column("Data", _count("data", "binaryData"), type="integer"), AGE),
+    ("", "Secret"): (
+        NAME,
+        Column("Type", lambda obj, now: obj.get("type", "Opaque")),
+        Column("Data", _count("data"), type="integer"),
+        AGE,
+    ),
+    ("coordination.k8s.io", "Lease"): (
+        NAME,
+        Column("Holder", lambda obj, now: obj["spec"].get("holderIdentity") or ""),
+        AGE,
+    ),
+    ("batch", "Job"): (
+        NAME,
+        Column("Status", _job_status),
+        Column("Completions", _job_completions),
+        Column("Duration", _job_duration),
+        AGE,
+        Column("Containers", _job_containers("name"), wide=True),
+        Column("Images", _job_containers("image"), wide=True),
+        Column("Selector", _job_selector, wide=True),
+    ),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): (
+        NAME,
+        Column("Created At", lambda obj, now: obj["metadata"].get("creationTimestamp", ""), format="date-time"),
+    ),
+}

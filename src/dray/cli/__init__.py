@@ -1,0 +1,61 @@
+"""The command line.
+
+`dray` is a group whose commands are named here and loaded when they are run, so that `dray --help` and
+every command pay only for what they use. A command is one module with one click command; it reads with
+`manifests`, asks the rooms below, and prints. Exit statuses are the same everywhere: 0 nothing to say, 1
+findings, 2 the input cannot be read or the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "convert": ("dray.cli.convert:convert", "Rewrite manifests in another version of resource.k8s.io."),
+    "lint": (
+        "dray.cli.lint:lint",
+        "Report what an API server would reject and what its author would regret.",
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """Lists commands from `COMMANDS`; imports one when it is invoked."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_text) for name, (_, help_text) in sorted(COMMANDS.items())])
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        click.echo(f"dray {version('dray')}")
+        ctx.exit()
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and leave.",
+)
+def main() -> None:
+    """Dynamic Resource Allocation for Kubernetes, in Python."""

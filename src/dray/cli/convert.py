@@ -1,0 +1,114 @@
+"""`dray convert`: manifests in another version of resource.k8s.io.
+
+Objects go to standard output, notes about what could not be carried over to standard error. All or nothing: if one
+object cannot be converted, none is printed, so that a pipe into kubectl never applies half a set.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from dray.api import alpha2, alpha3
+from dray.api.catalogue import RESOURCE_GROUP, find
+from dray.api.conversion import ConversionError
+from dray.api.conversion import convert as convert_version
+from dray.cli.claimspecs import group_of, pod_spec
+from dray.cli.manifests import Manifest, read
+from dray.cli.reports import one_line
+from dray.cli.writing import as_json, as_yaml
+
+_VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
+_FIRST_ALPHAS: Final = (alpha2.API_VERSION, "resource.k8s.io/v1alpha1")
+_WRITERS: Final = {"yaml": as_yaml, "json": as_json}
+
+Converted = tuple[list[dict[str, Any]], Sequence[alpha2.Note]]
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--to", "version", type=click.Choice(_VERSIONS), default="v1", show_default=True)
+@click.option("--output", "-o", type=click.Choice(list(_WRITERS)), default="yaml", show_default=True)
+def convert(files: tuple[str, ...], version: str, output: str) -> None:
+    """Rewrite manifests in another version of resource.k8s.io.
+
+    FILE is YAML or JSON, a directory of them, or - for standard input. The removed versions v1alpha1, v1alpha2
+    and v1alpha3 are understood too; what they say and the new version cannot is reported on standard error,
+    with what to do instead. Give all files that belong together at once, so that parameters are found.
+
+    Objects of other groups are printed unchanged, but for pods whose claims still stand under "source".
+    Comments are not kept, lists are printed as single objects, and aliases are written out.
+
+    Exit status: 0 converted, 1 something cannot be converted (nothing is printed), 2 a file cannot be read.
+    """
+    reading = read(files)
+    for problem in reading.problems:
+        click.echo(one_line(str(problem)), err=True)
+    if reading.problems:
+        sys.exit(2)
+    objects, failed = _convert_all(reading.manifests, version)
+    if failed:
+        sys.exit(1)
+    if objects:
+        click.echo(_WRITERS[output](objects), nl=False)
+
+
+def _convert_all(manifests: list[Manifest], version: str) -> tuple[list[dict[str, Any]], bool]:
+    beside = [manifest.document for manifest in manifests]
+    objects: list[dict[str, Any]] = []
+    failed = False
+    for manifest in manifests:
+        try:
+            converted, notes = convert_manifest(manifest, version, beside)
+        except ConversionError as problem:
+            _say(manifest, "error", "apiVersion", str(problem))
+            failed = True
+            continue
+        objects += converted
+        for note in notes:
+            _say(manifest, "note", note.field, note.message)
+    return objects, failed
+
+
+def convert_manifest(manifest: Manifest, version: str, beside: list[dict[str, Any]]) -> Converted:
+    """The objects that a manifest comes to, and what there is to say about them."""
+    document = manifest.document
+    if group_of(document) != RESOURCE_GROUP:
+        return _with_modern_claims(document)
+    if manifest.api_version in _FIRST_ALPHAS:
+        objects, notes = alpha2.to_v1(document, beside=beside)
+        return [convert_version(each, version) for each in objects], notes
+    if manifest.api_version == alpha3.API_VERSION and manifest.kind in alpha3.KINDS:
+        converted, notes = alpha3.to_v1(document)
+        return [convert_version(converted, version)], notes
+    if not manifest.kind:
+        raise ConversionError("kind: must be a non-empty string")
+    entry = find(manifest.api_version, manifest.kind)
+    if entry is not None and len(entry.entry.versions) == 1:
+        return [document], ()
+    return [convert_version(document, version)], ()
+
+
+def _with_modern_claims(document: dict[str, Any]) -> Converted:
+    spec = pod_spec(document)
+    if spec is None:
+        return [document], ()
+    modern, notes = alpha2.without_source(spec.value, spec.path)
+    if modern is spec.value:
+        return [document], ()
+    changed = copy.deepcopy(document)
+    target = pod_spec(changed)
+    assert target is not None
+    target.value.update(modern)
+    return [changed], notes
+
+
+def _say(manifest: Manifest, severity: str, field: str, message: str) -> None:
+    place = manifest.place.find(field)
+    where = f"{manifest.source}:{place.line}:{place.column}"
+    parts = (where, severity, manifest.title, field if severity == "note" else "", message)
+    click.echo(one_line(": ".join(part for part in parts if part)), err=True)

@@ -1,0 +1,54 @@
+"""A finding: one thing that `dray lint` has to say, as a value.
+
+An error is what an API server would refuse; a warning is what it would accept and the author would regret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from dray.cli.manifests import Manifest
+
+Severity = Literal["error", "warning"]
+
+RULES: Final = (
+    "rejected",
+    "removed-version",
+    "unknown-kind",
+    "old-version",
+    "string-comparison",
+    "ignored-constraint",
+    "unknown-request",
+    "unused-claim",
+    "missing-class",
+    "missing-claim",
+    "missing-template",
+    "duplicate-object",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    severity: Severity
+    rule: str
+    manifest: Manifest
+    field: str
+    message: str
+    hint: str = ""
+
+    @property
+    def line(self) -> int:
+        return self.manifest.place.find(self.field).line
+
+    @property
+    def column(self) -> int:
+        return self.manifest.place.find(self.field).column
+
+
+def error(rule: str, manifest: Manifest, field: str, message: str, hint: str = "") -> Finding:
+    return Finding("error", rule, manifest, field, message, hint)
+
+
+def warning(rule: str, manifest: Manifest, field: str, message: str, hint: str = "") -> Finding:
+    return Finding("warning", rule, manifest, field, message, hint)

@@ -1,0 +1,99 @@
+"""How to fix what an API server would refuse: one sentence for the mistakes that people make.
+
+Most are fields written in the shape of another version. For other unknown fields the schema knows the names
+that are possible at that place, and the closest one is offered.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Final
+
+from dray.api.catalogue import KindVersion
+from dray.api.errors import ErrorType, FieldError
+from dray.api.wire_types import TYPES
+from dray.cli.places import segments
+
+_REQUEST_MEMBERS: Final = (
+    "deviceClassName|selectors|allocationMode|count|adminAccess|tolerations|capacity|derivedAttributes"
+)
+_CONVERT: Final = "dray convert rewrites it"
+
+# (version the hint is for, or empty; type of error; pattern of the field; what to do)
+_TABLE: Final = tuple(
+    (version, kind, re.compile(pattern), hint)
+    for version, kind, pattern, hint in (
+        (
+            "",
+            ErrorType.UNKNOWN_FIELD,
+            rf"requests\[\d+\]\.(?:{_REQUEST_MEMBERS})\Z",
+            "since v1beta2 it stands one level deeper, under exactly",
+        ),
+        (
+            "v1beta1",
+            ErrorType.UNKNOWN_FIELD,
+            r"requests\[\d+\]\.exactly\Z",
+            "v1beta1 has no exactly: set apiVersion to resource.k8s.io/v1, or move its fields one level up",
+        ),
+        (
+            "v1beta1",
+            ErrorType.UNKNOWN_FIELD,
+            r"spec\.devices\[\d+\]\.\w+\Z",
+            "v1beta1 keeps it under basic: set apiVersion to resource.k8s.io/v1, or move it there",
+        ),
+        (
+            "",
+            ErrorType.UNKNOWN_FIELD,
+            r"spec\.devices\[\d+\]\.basic\Z",
+            "since v1beta2 there is no basic: move its fields one level up",
+        ),
+        (
+            "",
+            ErrorType.UNKNOWN_FIELD,
+            r"resourceClaims\[\d+\]\.source\Z",
+            f"since Kubernetes 1.31 its fields stand one level up; {_CONVERT}",
+        ),
+        (
+            "",
+            ErrorType.UNKNOWN_FIELD,
+            r"spec\.(?:resourceClassName|parametersRef|parameters)\Z",
+            f"this is v1alpha2: set apiVersion to resource.k8s.io/v1alpha2, and {_CONVERT}",
+        ),
+        (
+            "",
+            ErrorType.NOT_FOUND,
+            r"resources\.claims\[\d+\]\Z",
+            "add a claim of this name to resourceClaims of the pod",
+        ),
+        (
+            "",
+            ErrorType.INVALID,
+            r"\.(?:match|distinct)Attribute\Z",
+            "write the name with its domain, for example gpu.example.com/numa",
+        ),
+        (
+            "",
+            ErrorType.INVALID,
+            r"\A[\w.\[\]]*resourceClaims\[\d+\]\Z",
+            "give either resourceClaimName or resourceClaimTemplateName",
+        ),
+    )
+)
+
+
+def hint_for(error: FieldError, entry: KindVersion) -> str:
+    for version, kind, pattern, hint in _TABLE:
+        if error.type is kind and version in ("", entry.version) and pattern.search(error.field):
+            return hint
+    if error.type is ErrorType.UNKNOWN_FIELD:
+        return _did_you_mean(error.field, entry.schema)
+    return ""
+
+
+def _did_you_mean(path: str, schema: str) -> str:
+    *above, name = segments(path) or [""]
+    for step in above:
+        schema = schema[2:] if schema.startswith(("[]", "{}")) else TYPES.get(schema, {}).get(step, "").lstrip("!*")
+    close = difflib.get_close_matches(name, TYPES.get(schema, {}), n=1, cutoff=0.7)
+    return f"did you mean {close[0]}?" if close else ""

@@ -1,0 +1,108 @@
+"""What an API server accepts and the author regrets: the rules that look at one object.
+
+A rule is a function from a manifest to findings, and its name with dashes is the rule's name in every
+output. Rules look at documents of any shape and say nothing where they do not apply. Those that compare
+objects with each other stand in references.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from dray.api.catalogue import RESOURCE_GROUP, find
+from dray.api.shapes import sequence, text, walk
+from dray.cli.claimspecs import (
+    Spec,
+    claim_spec,
+    container_claims,
+    group_of,
+    pod_claims,
+    pod_spec,
+    request_bodies,
+    request_names,
+)
+from dray.cli.comparisons import string_comparisons
+from dray.cli.findings import Finding, warning
+from dray.cli.manifests import Manifest
+
+_LONGEST_EXPRESSION: Final = 10240
+
+
+def old_version(manifest: Manifest) -> Iterator[Finding]:
+    entry = find(manifest.api_version, manifest.kind)
+    if entry is not None and entry.deprecated:
+        hint = f"dray convert writes it as {RESOURCE_GROUP}/v1" if entry.group == RESOURCE_GROUP else ""
+        yield warning("old-version", manifest, "apiVersion", entry.deprecated, hint)
+
+
+def string_comparison(manifest: Manifest) -> Iterator[Finding]:
+    for path, expression in _expressions(manifest.document):
+        for found in string_comparisons(expression[:_LONGEST_EXPRESSION]):
+            message = f'{found.text} compares {found.what} as a string, and as strings "9" comes after "16"'
+            yield warning("string-comparison", manifest, path, message, f"write {found.instead}")
+
+
+def ignored_constraint(manifest: Manifest) -> Iterator[Finding]:
+    claim = claim_spec(manifest.document)
+    for constraint in claim.items("devices", "constraints") if claim else ():
+        if constraint.value.get("matchAttribute") and constraint.value.get("distinctAttribute"):
+            field = f"{constraint.path}.distinctAttribute"
+            message = "ignored, because matchAttribute stands in the same constraint"
+            yield warning("ignored-constraint", manifest, field, message, "make it a constraint of its own")
+
+
+def unknown_request(manifest: Manifest) -> Iterator[Finding]:
+    claim = claim_spec(manifest.document)
+    if claim is None:
+        return
+    known = request_names(claim)
+    for member in ("constraints", "config"):
+        for entry in claim.items("devices", member):
+            for index, name in enumerate(sequence(entry.value.get("requests"))):
+                if isinstance(name, str) and name not in known:
+                    field = f"{entry.path}.requests[{index}]"
+                    hint = f"the claim has {_listed(known)}"
+                    yield warning("unknown-request", manifest, field, f"no request is named {name!r}", hint)
+
+
+def unused_claim(manifest: Manifest) -> Iterator[Finding]:
+    pod = pod_spec(manifest.document)
+    if pod is None:
+        return
+    used = {text(entry.value.get("name")) for entry in container_claims(pod)}
+    for claim in pod_claims(pod):
+        if claim.name and claim.name not in used:
+            message = f"no container uses the claim {claim.name!r}: its devices are allocated and never seen"
+            hint = f"add {{name: {claim.name}}} to resources.claims of a container"
+            yield warning("unused-claim", manifest, claim.path, message, hint)
+
+
+RULES: Final[tuple[Callable[[Manifest], Iterator[Finding]], ...]] = (
+    old_version,
+    string_comparison,
+    ignored_constraint,
+    unknown_request,
+    unused_claim,
+)
+
+
+def _expressions(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every CEL selector of a claim, a template or a class, with its path."""
+    if group_of(document) == RESOURCE_GROUP and document.get("kind") == "DeviceClass":
+        yield from _selectors(Spec("spec", walk(document, "spec")))
+    claim = claim_spec(document)
+    for request in claim.items("devices", "requests") if claim else ():
+        for body in request_bodies(request):
+            yield from _selectors(body)
+
+
+def _selectors(body: Spec) -> Iterator[tuple[str, str]]:
+    for selector in body.items("selectors"):
+        expression = text(walk(selector.value, "cel").get("expression"))
+        if expression:
+            yield f"{selector.path}.cel.expression", expression
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(name for name in names if name)) or "no requests"

@@ -1,0 +1,140 @@
+"""Findings as text, JSON and GitHub workflow commands.
+
+Text is one line a finding and a line that sums up. JSON is a list of objects with always the same members
+(see docs/lint.md). GitHub shows workflow commands at the lines of a pull request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import click
+
+from dray.cli.findings import Finding
+from dray.cli.text import ManifestError
+
+_LONGEST: Final = 400
+_COLOURS: Final = {"error": "red", "warning": "yellow"}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    findings: Sequence[Finding]
+    problems: Sequence[ManifestError] = ()
+    objects: int = 0
+    unchecked: int = 0
+    colour: bool = False
+
+
+def text(report: Report) -> None:
+    for problem in report.problems:
+        click.echo(one_line(str(problem)), err=True)
+    show = _coloured() if report.colour else click.echo
+    for finding in report.findings:
+        show(_line(finding))
+    if report.objects or not report.problems:
+        click.echo(_summary(report))
+
+
+def as_json(report: Report) -> None:
+    for problem in report.problems:
+        click.echo(one_line(str(problem)), err=True)
+    rows = [_problem_row(problem) for problem in report.problems] + [_row(each) for each in report.findings]
+    click.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+
+
+def github(report: Report) -> None:
+    for problem in report.problems:
+        where = (problem.source, problem.line or 1, problem.column or 1)
+        click.echo(_command("error", *where, "unreadable", one_line(problem.message)))
+    for finding in report.findings:
+        where = (finding.manifest.source, finding.line, finding.column)
+        click.echo(_command(finding.severity, *where, finding.rule, _sentence(finding)))
+
+
+FORMATS: Final[dict[str, Callable[[Report], None]]] = {"text": text, "json": as_json, "github": github}
+
+
+def one_line(message: str) -> str:
+    """Line ends and control characters made visible, and no endless values."""
+    start = message[: _LONGEST + 1]
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in start)
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 3] + "..."
+
+
+def _sentence(finding: Finding) -> str:
+    parts = (finding.manifest.title, finding.field, finding.message)
+    sentence = one_line(": ".join(part for part in parts if part))
+    return f"{sentence} ({one_line(finding.hint)})" if finding.hint else sentence
+
+
+def _line(finding: Finding) -> str:
+    where = f"{finding.manifest.source}:{finding.line}:{finding.column}"
+    return f"{one_line(where)}: {finding.severity}[{finding.rule}]: {_sentence(finding)}"
+
+
+def _coloured() -> Callable[[str], None]:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+
+    def show(line: str) -> None:
+        styled = Text(line)
+        for severity, colour in _COLOURS.items():
+            styled.highlight_regex(rf" {severity}\[[a-z-]+\]", f"bold {colour}")
+        styled.highlight_regex(r"^\S+?:\d+:\d+:", "bold")
+        console.print(styled, soft_wrap=True)
+
+    return show
+
+
+def _summary(report: Report) -> str:
+    errors = sum(finding.severity == "error" for finding in report.findings)
+    warnings = len(report.findings) - errors
+    found = ", ".join(_count(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n)
+    others = f", {report.unchecked} of other kinds not checked" if report.unchecked else ""
+    return f"{found or 'nothing found'} in {_count(report.objects, 'object')}{others}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _row(finding: Finding) -> dict[str, Any]:
+    manifest = finding.manifest
+    return {
+        "file": manifest.source,
+        "line": finding.line,
+        "column": finding.column,
+        "severity": finding.severity,
+        "rule": finding.rule,
+        "apiVersion": manifest.api_version,
+        "kind": manifest.kind,
+        "namespace": manifest.namespace,
+        "name": manifest.name,
+        "field": finding.field,
+        "message": finding.message,
+        "hint": finding.hint,
+    }
+
+
+def _problem_row(problem: ManifestError) -> dict[str, Any]:
+    empty = dict.fromkeys(("apiVersion", "kind", "namespace", "name", "field", "hint"), "")
+    where = {"file": problem.source, "line": problem.line, "column": problem.column}
+    return {**where, "severity": "error", "rule": "unreadable", **empty, "message": problem.message}
+
+
+def _command(severity: str, file: str, line: int, column: int, title: str, message: str) -> str:
+    return f"::{severity} file={_property(file)},line={line},col={column},title={title}::{_escaped(message)}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(value: str) -> str:
+    return _escaped(value).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from dray.cli import main
+
+Run = Callable[..., Result]
+Write = Callable[..., str]
+
+
+@pytest.fixture
+def run() -> Run:
+    """Runs `dray` with arguments and, as `stdin`, what to read from standard input."""
+
+    def invoke(*arguments: str, stdin: str | bytes | None = None) -> Result:
+        result = CliRunner().invoke(main, arguments, input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes a file into the working directory, dedented, and gives back its name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_file(content: str | bytes, name: str = "m.yaml") -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else textwrap.dedent(content).encode())
+        return name
+
+    return write_file

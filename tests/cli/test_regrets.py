@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from dray.cli import regrets
+from dray.cli.findings import Finding
+from dray.cli.manifests import Manifest, read
+
+Rule = Callable[[Manifest], Iterator[Finding]]
+CLAIM = """\
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: a}
+spec:
+  devices:
+    requests:
+    - name: gpu
+      firstAvailable: [{name: large, deviceClassName: g}, {name: small, deviceClassName: g}]
+    - name: nic
+      exactly: {deviceClassName: n}
+"""
+
+
+@pytest.fixture
+def found(write: Callable[..., str]) -> Callable[[Rule, str], list[tuple[int, str]]]:
+    def apply(rule: Rule, content: str) -> list[tuple[int, str]]:
+        [manifest] = read([write(content)]).manifests
+        return [(finding.line, finding.message) for finding in rule(manifest)]
+
+    return apply
+
+
+Found = Callable[[Rule, str], list[tuple[int, str]]]
+
+
+def test_old_version(found: Found) -> None:
+    [(line, message)] = found(regrets.old_version, CLAIM.replace("/v1", "/v1beta2"))
+    assert line == 1
+    assert "deprecated" in message
+    assert found(regrets.old_version, CLAIM) == []
+
+
+def test_string_comparison_looks_at_classes_requests_and_alternatives(found: Found) -> None:
+    bad = """selectors: [{cel: {expression: 'device.attributes["d"].memory > "1Gi"'}}]"""
+    device_class = f"apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nspec:\n  {bad}\n"
+    assert [line for line, _ in found(regrets.string_comparison, device_class)] == [4]
+    alternative = CLAIM.replace("{name: small, ", f"{{name: small, {bad}, ")
+    assert [line for line, _ in found(regrets.string_comparison, alternative)] == [8]
+    exact = CLAIM.replace("{deviceClassName: n}", f"{{deviceClassName: n, {bad}}}")
+    assert [line for line, _ in found(regrets.string_comparison, exact)] == [10]
+
+
+def test_ignored_constraint(found: Found) -> None:
+    both = "    constraints:\n    - matchAttribute: d/a\n      distinctAttribute: d/b\n"
+    assert found(regrets.ignored_constraint, CLAIM + both) == [
+        (13, "ignored, because matchAttribute stands in the same constraint")
+    ]
+    assert found(regrets.ignored_constraint, CLAIM + "    constraints: [{matchAttribute: d/a}]\n") == []
+
+
+@pytest.mark.parametrize("member", ["constraints", "config"])
+def test_unknown_request(found: Found, member: str) -> None:
+    names = "[gpu, gpu/small, nic, nic/large, tpu]"
+    assert found(regrets.unknown_request, CLAIM + f"    {member}:\n    - requests: {names}\n") == [
+        (12, "no request is named 'nic/large'"),
+        (12, "no request is named 'tpu'"),
+    ]
+
+
+def test_unused_claim(found: Found) -> None:
+    pod = """\
+apiVersion: v1
+kind: Pod
+spec:
+  resourceClaims:
+  - name: used-at-start
+  - name: used
+  - name: unused
+  initContainers:
+  - resources: {claims: [{name: used-at-start}]}
+  containers:
+  - resources: {claims: [{name: used, request: a}]}
+"""
+    [(line, message)] = found(regrets.unused_claim, pod)
+    assert line == 7
+    assert "'unused'" in message

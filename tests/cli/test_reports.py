@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+import pytest
+from click.testing import Result
+
+from dray.cli.findings import warning
+from dray.cli.manifests import Manifest
+from dray.cli.places import Place
+from dray.cli.reports import Report, one_line, text
+
+DUPLICATES = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {x: y}}\n"
+
+
+def test_json_has_always_the_same_members(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    bad, old = (
+        write("a: ["),
+        write("apiVersion: resource.k8s.io/v1beta2\nkind: DeviceClass\nmetadata: {name: c}\n", "o.yaml"),
+    )
+    result = run("lint", "--output", "json", bad, old)
+    rows = json.loads(result.stdout)
+    assert [row["rule"] for row in rows] == ["unreadable", "old-version"]
+    assert rows[0].keys() == rows[1].keys()
+    assert {key: rows[1][key] for key in ("file", "line", "column", "severity", "kind", "name", "field")} == {
+        "file": "o.yaml",
+        "line": 1,
+        "column": 1,
+        "severity": "warning",
+        "kind": "DeviceClass",
+        "name": "c",
+        "field": "apiVersion",
+    }
+
+
+def test_json_of_nothing_is_an_empty_list(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    assert run("lint", "--output", "json", write("apiVersion: v1\nkind: Service\n")).stdout == "[]\n"
+
+
+def test_github_commands_are_escaped(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    path = write("apiVersion: resource.k8s.io/v1\nkind: 100%\n", "a,b:c.yaml")
+    result = run("lint", "--output", "github", path, write("a: [", "bad.yaml"))
+    assert result.exit_code == 2
+    first, second = result.stdout.splitlines()
+    assert first.startswith("::error file=bad.yaml,line=1,col=5,title=unreadable::not YAML")
+    assert second.startswith(
+        "::error file=a%2Cb%3Ac.yaml,line=2,col=1,title=unknown-kind::100%25: kind: there is no kind"
+    )
+
+
+def test_one_line_hides_nothing_and_ends_somewhere() -> None:
+    assert one_line("a\nb\x1b[31m") == "a\\nb\\x1b[31m"
+    assert len(one_line("x" * 10_000)) == 400
+
+
+def test_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = Manifest("m.yaml", {"kind": "Pod"}, Place(1, 1))
+    text(Report([warning("unused-claim", manifest, "spec", "[bold]not markup[/bold]")], objects=1, colour=True))
+    assert capsys.readouterr().out == (
+        "m.yaml:1:1: warning[unused-claim]: Pod: spec: [bold]not markup[/bold]\n1 warning in 1 object\n"
+    )
+
+
+def test_rich_is_not_loaded_without_a_terminal(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    for name in [name for name in sys.modules if name == "rich" or name.startswith("rich.")]:
+        del sys.modules[name]
+    run("lint", write("a: 1"))
+    assert "rich" not in sys.modules
