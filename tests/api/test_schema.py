@@ -105,3 +105,16 @@ def test_the_generated_types_are_current():
     script = Path(__file__).parents[2] / "tools" / "generate_schema.py"
     done = subprocess.run([sys.executable, script, "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("depth", [300, 900, 5000])
+def test_what_is_nested_too_deeply_is_refused(depth):
+    inner = 1
+    for _ in range(depth):
+        inner = {"properties": {"a": inner}}
+    raw = {"spec": {"config": [{"opaque": {"driver": "d", "parameters": inner}}]}}
+    assert problems(raw, "resource_v1.DeviceClass") == {
+        ("spec.config[0].opaque.parameters", ErrorType.WRONG_TYPE),
+    }
+    recursive = {"spec": {"versions": [{"schema": {"openAPIV3Schema": inner}}]}}
+    assert problems(recursive, "apiextensions_v1.CustomResourceDefinition")

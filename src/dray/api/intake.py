@@ -58,11 +58,14 @@ def read_json(body: bytes) -> Object | Refusal:
     """A JSON object, or why not; a member that is given twice is an error, as it is for a strict server."""
     try:
         document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        if not isinstance(document, dict):
+            return bad_request("the body is not a JSON object")
+        twice = _duplicates(body) if _may_repeat(body, document) else []
+    except RecursionError:
+        return bad_request("the body is nested too deeply")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return bad_request(f"the body is not JSON: {error}")
-    if not isinstance(document, dict):
-        return bad_request("the body is not a JSON object")
-    if _may_repeat(body, document) and (twice := _duplicates(body)):
+    if twice:
         return bad_request(
             f'strict decoding error: duplicate field "{twice[0]}"',
             [FieldError(ErrorType.DUPLICATE_FIELD, name, f'duplicate field "{name}"') for name in twice],

@@ -23,6 +23,8 @@ from dray.api.errors import ErrorType, FieldError
 from dray.api.quantity import INT64_MAX, INT64_MIN, Quantity, QuantityError
 from dray.api.wire_types import TYPES
 
+MAX_RAW_DEPTH = 256
+
 # (path relative to the reader, type, detail)
 Problem = tuple[str, ErrorType, str]
 Reader = Callable[[Any, list[Problem]], Any]
@@ -34,7 +36,10 @@ _Field = tuple[type | None, Reader, bool]
 def read(document: dict[str, Any], type_name: str) -> tuple[dict[str, Any], list[FieldError]]:
     """The document in canonical form, and what is structurally wrong with it."""
     problems: list[Problem] = []
-    value = _reader(type_name, prune=False)(document, problems)
+    try:
+        value = _reader(type_name, prune=False)(document, problems)
+    except RecursionError:
+        value, problems = {}, [("", ErrorType.WRONG_TYPE, "nested too deeply")]
     return value, [FieldError(kind, path.removeprefix("."), detail) for path, kind, detail in problems]
 
 
@@ -225,7 +230,19 @@ def _read_float(value: Any, problems: list[Problem]) -> Any:
 
 
 def _read_as_is(value: Any, problems: list[Problem]) -> Any:
-    return value
+    """Any JSON. All else that reads it may recurse, so here it ends how deep it may go."""
+    level = [value]
+    for _ in range(MAX_RAW_DEPTH):
+        level = [
+            inner
+            for outer in level
+            if type(outer) in (dict, list)
+            for inner in (outer.values() if type(outer) is dict else outer)
+        ]
+        if not level:
+            return value
+    _wrong(problems, value, f"at most {MAX_RAW_DEPTH} levels of nesting")
+    return None
 
 
 @lru_cache(maxsize=4096)
