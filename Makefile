@@ -26,6 +26,8 @@ check: $(READY)
 
 conformance: $(READY)
 	$(BIN)/python -m dray.testing.conformance api tests/conformance/api.jsonl.gz
+	$(BIN)/python -m dray.testing.conformance cel tests/conformance/cel.jsonl.gz
+	$(BIN)/python -m dray.testing.conformance cel-spec tests/conformance/cel-spec.jsonl.gz
 
 # Figures go to benchmarks/results.json.
 bench: $(READY)

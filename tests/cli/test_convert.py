@@ -39,7 +39,7 @@ def test_json(run: Callable[..., Result], write: Callable[..., str]) -> None:
 
 
 def test_other_kinds_pass_through(run: Callable[..., Result], write: Callable[..., str]) -> None:
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "on"}, "spec": {"ports": [{"port": 80}]}}
+    service = {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "on"}, "spec": {"ports": [{"port": 80}]}}
     assert yaml.safe_load(run("convert", write(json.dumps(service), "s.json")).stdout) == service
     request = "apiVersion: resource.k8s.io/v1alpha3\nkind: ResourcePoolStatusRequest\nspec:\n  driver: d\n"
     assert run("convert", write(request)).stdout == request

@@ -13,6 +13,7 @@ import importlib
 import click
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "cel": ("dray.cli.cel:cel", "Check and evaluate device selectors written in CEL."),
     "convert": ("dray.cli.convert:convert", "Rewrite manifests in another version of resource.k8s.io."),
     "lint": (
         "dray.cli.lint:lint",

@@ -16,6 +16,7 @@ from dray.api.errors import FieldError
 from dray.api.gates import DEFAULT_GATES, FeatureGates
 from dray.api.intake import check
 from dray.api.shapes import mapping
+from dray.cel import Expressions
 from dray.cli import references, regrets
 from dray.cli.claimspecs import pod_spec
 from dray.cli.findings import RULES, Finding, error
@@ -87,7 +88,7 @@ def _without_twins(regretted: Iterable[Finding], rejected: list[Finding]) -> Ite
 
 def _rejections(manifest: Manifest, gates: FeatureGates) -> Iterator[Finding]:
     entry = find(manifest.api_version, manifest.kind)
-    problems = check(manifest.document, gates=gates) if entry else []
+    problems = check(manifest.document, gates=gates, expressions=Expressions()) if entry else []
     for problem in problems:
         yield _rejection(manifest, problem, problem.field, entry)
     known = {problem.field for problem in problems}
@@ -107,6 +108,6 @@ def _pod_template_problems(manifest: Manifest, gates: FeatureGates) -> Iterator[
     if template is None or manifest.kind == "Pod" or not template.value:
         return
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": mapping(template.value)}
-    for problem in check(pod, gates=gates):
+    for problem in check(pod, gates=gates, expressions=Expressions()):
         if problem.field.startswith("spec"):
             yield template.path + problem.field.removeprefix("spec"), problem

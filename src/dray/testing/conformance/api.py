@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 from dray.api import catalogue, intake
 from dray.api.gates import ALL_GATES
 from dray.api.intake import Accepted, Place, Refusal
-from dray.api.rules import ExpressionChecker, LengthOnly, Rules
+from dray.api.rules import Rules
+from dray.cel import Expressions
 from dray.testing.conformance.corpus import Case, Outcome
 
 NOW = "2026-01-01T00:00:00Z"
@@ -27,15 +28,12 @@ LIVE = {
 _VOLATILE = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation", "selfLink")
 
 
-def run(case: Case, expressions: ExpressionChecker | None = None) -> Outcome:
-    verdict, target = _ask(case, expressions or LengthOnly())
-    difference = _compare(case["expect"], verdict, target)
-    if difference and expressions is None and _needs_expressions(case["expect"]):
-        return Outcome(case["name"], "waits for the selector language", waiting=True)
-    return Outcome(case["name"], difference)
+def run(case: Case) -> Outcome:
+    verdict, target = _ask(case)
+    return Outcome(case["name"], _compare(case["expect"], verdict, target))
 
 
-def _ask(case: Case, expressions: ExpressionChecker) -> tuple[Accepted | Refusal, catalogue.KindVersion]:
+def _ask(case: Case) -> tuple[Accepted | Refusal, catalogue.KindVersion]:
     parts = urlsplit(case["path"]).path.strip("/").split("/")
     group, version, *rest = ("", *parts[1:]) if parts[0] == "api" else parts[1:]
     namespace = ""
@@ -44,7 +42,7 @@ def _ask(case: Case, expressions: ExpressionChecker) -> tuple[Accepted | Refusal
     plural, name, subresource = (*rest, "", "")[:3]
     target = catalogue.find_plural(group, version, plural)
     assert target is not None, case["path"]
-    rules = Rules(ALL_GATES, expressions, admin_namespace=namespace in ADMIN_NAMESPACES)
+    rules = Rules(ALL_GATES, Expressions(), admin_namespace=namespace in ADMIN_NAMESPACES)
     place = Place(namespace, name)
     if case["method"] == "POST":
         return intake.create(case["body"], target, place, rules, now=NOW), target
@@ -71,13 +69,6 @@ def _compare(expect: dict[str, Any], verdict: Accepted | Refusal, target: catalo
 
 def _short(expect: dict[str, Any]) -> str:
     return str(expect.get("causes") or "")[:200]
-
-
-def _needs_expressions(expect: dict[str, Any]) -> bool:
-    return any(
-        field.endswith("expression") or (field == "spec.devices" and reason == "FieldValueForbidden")
-        for field, reason in expect.get("causes") or []
-    )
 
 
 def _stripped(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +31,8 @@ class Outcome:
 
     @property
     def group(self) -> str:
-        return self.name.partition(":")[0]
+        """The word before the colon; of names without one, what comes before a slash or a number."""
+        return re.split(r":|/|-\d", self.name, maxsplit=1)[0]
 
 
 def read(path: Path) -> Iterator[Case]:

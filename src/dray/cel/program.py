@@ -1,0 +1,147 @@
+"""A compiled expression: what it yields, what it costs, what it reads.
+
+`matches` is the hot path. It runs the fast variant where there is one and the device keeps the sizes that the
+estimate assumed; whatever that variant raises, the exact variant is asked, and its answer counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from dray.cel.constants import Folder
+from dray.cel.derived import attribute_of
+from dray.cel.device import Device
+from dray.cel.emit import COMPILED
+from dray.cel.environment import Environment
+from dray.cel.errors import CompileError, CostLimitExceeded, EvaluationError, InternalFailure
+from dray.cel.estimate import estimate_cost
+from dray.cel.exact import Evaluate, compile_exact
+from dray.cel.fast import Unsupported, compile_fast
+from dray.cel.reads import Reads, find_reads
+from dray.cel.room import compiling
+from dray.cel.runtime import COST_LIMIT
+from dray.cel.syntax import Node
+from dray.cel.types import Type
+from dray.cel.values import Value, type_name
+from dray.cel.work import ALLOWANCE, LIMIT
+
+_FAST_NODES: Final = 3000
+
+
+class Evaluation(NamedTuple):
+    value: Value
+    cost: int
+
+
+class Program:
+    """An expression ready to run. Immutable; may be shared between threads."""
+
+    def __init__(self, expression: str, root: Node, environment: Environment, folder: Folder, nodes: int) -> None:
+        self.expression = expression
+        self.environment = environment
+        self.root = root
+        self._folder = folder
+        self._nodes = nodes
+        self._run_fast: Callable[[Device], Value] | bool | None = False
+
+    @property
+    def result_type(self) -> Type:
+        return self.root.type
+
+    @cached_property
+    def estimated_cost(self) -> int:
+        """The worst case under the sizes the API allows; Kubernetes refuses more than COST_LIMIT at creation."""
+        with compiling():
+            return estimate_cost(self.root)
+
+    @cached_property
+    def reads(self) -> Reads:
+        return find_reads(self.root, self._folder)
+
+    def matches(self, device: Device) -> bool:
+        """Whether the device is selected; raises EvaluationError."""
+        fast = self._run_fast
+        if fast is False:
+            fast = self._run_fast = self._compile_fast()
+        if fast is not None and device.ordinary:
+            ALLOWANCE.left = LIMIT
+            try:
+                value = fast(device)  # type: ignore[operator]
+            except (CostLimitExceeded, InternalFailure):
+                raise
+            except (EvaluationError, LookupError):
+                pass
+            else:
+                if value is True or value is False:
+                    return bool(value)
+        value = self.evaluate(device).value
+        if value is True or value is False:
+            return bool(value)
+        raise EvaluationError(f"CEL result of type {type_name(value)} could not be converted to bool")
+
+    def evaluate(self, device: Device) -> Evaluation:
+        """The value on a device and its exact cost; raises EvaluationError, which then knows the cost."""
+        if device.problem is not None:
+            raise device.problem.with_traceback(None)
+        return self.run(device)
+
+    def locate(self, device: Device) -> int | None:
+        """Where in the text an evaluation on this device fails; None where it does not or no place is to blame."""
+        with compiling():
+            run = compile_exact(self.root, self.environment, self._folder, places=True)
+        ALLOWANCE.left = LIMIT
+        try:
+            value, _ = run(device)
+        except EvaluationError:
+            return None
+        return value.offset if isinstance(value, EvaluationError) else None
+
+    def derive(self, device: Device) -> dict[str, Any]:
+        """The value on a device as an attribute of the API, such as `{"int": 3}`; raises EvaluationError."""
+        return attribute_of(self.evaluate(device).value)
+
+    def run(self, *values: Value) -> Evaluation:
+        """The value for the given values of the environment's variables, in order."""
+        ALLOWANCE.left = LIMIT
+        try:
+            value, cost = self._exact(*values)
+        except (RecursionError, MemoryError, OverflowError) as error:
+            raise EvaluationError(f"evaluation failed: {type(error).__name__}") from None
+        except InternalFailure as panic:
+            panic.cost = _cost_at(panic)
+            raise
+        if isinstance(value, EvaluationError):
+            failure = EvaluationError(*value.args)
+            failure.cost = cost
+            raise failure
+        return Evaluation(value, cost)
+
+    @cached_property
+    def _exact(self) -> Evaluate:
+        try:
+            with compiling():
+                return compile_exact(self.root, self.environment, self._folder)
+        except (RecursionError, SyntaxError, MemoryError):
+            message = "expression is nested too deeply"
+        raise CompileError(message, text=self.expression)
+
+    def _compile_fast(self) -> Callable[[Any], Value] | None:
+        if self._nodes > _FAST_NODES or self.estimated_cost > COST_LIMIT:
+            return None
+        try:
+            with compiling():
+                return compile_fast(self.root, self.environment, self._folder)
+        except (Unsupported, RecursionError, SyntaxError):
+            return None
+
+
+def _cost_at(panic: InternalFailure) -> int | None:
+    """The cost counter of the compiled code at the moment of the failure."""
+    trace, cost = panic.__traceback__, None
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == COMPILED:
+            cost = trace.tb_frame.f_locals.get("c")
+        trace = trace.tb_next
+    return cost

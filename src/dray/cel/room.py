@@ -1,0 +1,33 @@
+"""Room for the compiler to work in.
+
+Its passes recurse with the nesting of the expression, several calls a level, and that nesting is bounded by the
+parser. Python's default of 1,000 calls is less than Kubernetes' 250 levels need; these are calls of Python functions
+by Python functions, which do not use the C stack. The many small nodes made here all live until the end, so the
+garbage collector would only walk them: it rests meanwhile.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+_CALLS: Final = 12_000
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    limit = sys.getrecursionlimit()
+    collecting = gc.isenabled()
+    if limit < _CALLS:
+        sys.setrecursionlimit(_CALLS)
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+        if limit < _CALLS:
+            sys.setrecursionlimit(limit)

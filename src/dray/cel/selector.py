@@ -1,0 +1,88 @@
+"""From text to program: parse, check types, check literals, check what it yields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from dray.cel import types as t
+from dray.cel.checker import check
+from dray.cel.constants import Folder
+from dray.cel.environment import DEVICE, Environment, plain
+from dray.cel.errors import CompileError
+from dray.cel.names import resolve_names
+from dray.cel.parser import parse
+from dray.cel.program import Program
+from dray.cel.room import compiling
+from dray.cel.syntax import Node, walk
+from dray.cel.types import Type
+from dray.cel.validators import validate_literals
+
+MAX_LENGTH: Final = 10 * 1024
+# Programs do not change, so the same text is compiled once.
+_CACHED: Final = 64
+_SCALARS: Final = (t.BOOL, t.INT, t.STRING, t.SEMVER, t.DYN, t.ANY)
+
+
+@lru_cache(maxsize=_CACHED)
+def compile_selector(expression: str, *, env: Environment = DEVICE) -> Program:
+    """A program that yields bool, or a value that must turn out to be one; raises CompileError."""
+    program = compile_device_expression(expression, env=env)
+    type_ = program.result_type
+    if type_ != t.BOOL and not type_.dynamic:
+        raise CompileError(f"must evaluate to bool or the unknown type, not {type_}", text=expression)
+    return program
+
+
+@lru_cache(maxsize=_CACHED)
+def compile_derived(expression: str, *, env: Environment = DEVICE) -> Program:
+    """A program for a derived attribute: yields a scalar or, where lists are attributes, a list of them."""
+    program = compile_device_expression(expression, env=env)
+    type_ = program.result_type
+    lists = env.function("includes") is not None
+    if type_ in _SCALARS or (lists and type_.kind == "list" and type_.params[0] in _SCALARS):
+        return program
+    more = " or a list of these scalars" if lists else ""
+    raise CompileError(
+        f"must evaluate to a primitive scalar (string, integer, boolean, semver){more}, not {type_}", text=expression
+    )
+
+
+def compile_device_expression(expression: str, *, env: Environment = DEVICE) -> Program:
+    """A program over `device` that may yield anything; raises CompileError."""
+    _limit(expression)
+    return _compile(expression, env)
+
+
+def compile_expression(expression: str, variables: Mapping[str, Type], *, checked: bool = True) -> Program:
+    """A program of plain CEL over the given variables, of any type."""
+    return _compile(expression, plain(variables, checked=checked))
+
+
+def _limit(expression: str) -> None:
+    if len(expression.encode("utf-8", "surrogatepass")) > MAX_LENGTH:
+        raise CompileError(f"too long: must have at most {MAX_LENGTH} bytes")
+
+
+def _compile(expression: str, environment: Environment) -> Program:
+    try:
+        with compiling():
+            root = _resolve(expression, environment)
+            folder = Folder(environment, expression)
+            nodes = 0
+            for node in walk(root):
+                nodes += 1
+                folder.fold(node)
+                if environment.checked:
+                    validate_literals(node, folder, expression)
+    except RecursionError:
+        raise CompileError("expression is nested too deeply", text=expression) from None
+    return Program(expression, root, environment, folder, nodes)
+
+
+def _resolve(expression: str, environment: Environment) -> Node:
+    root = parse(expression)
+    if environment.checked:
+        return check(root, environment, expression)
+    return resolve_names(root, environment)
