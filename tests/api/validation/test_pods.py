@@ -1,0 +1,99 @@
+"""Pods: their claims, what may change, and their status."""
+
+import pytest
+
+from tests.api.objects import POD, causes, changed, create, update
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ([{"name": "gpu"}], set()),
+        ([{"name": "gpu", "request": "a"}, {"name": "gpu", "request": "b"}], set()),
+        ([{"name": "gpu"}, {"name": "gpu"}], {"[1] Duplicate"}),
+        ([{"name": "gpu"}, {"name": "gpu", "request": "a"}], {"[1] Duplicate"}),
+        ([{"name": "gpu", "request": "a"}, {"name": "gpu"}], {"[1] Duplicate"}),
+        ([{"name": "nic"}], {"[0] NotFound"}),
+        ([{"name": "gpu", "request": "a/b"}], {"[0].request Invalid"}),
+    ],
+)
+def test_claims_of_a_container(claims, expected):
+    prefix = "spec.containers[0].resources.claims"
+    found = causes(create(changed(POD, {"spec.containers.0.resources.claims": claims})))
+    assert found == {prefix + cause for cause in expected}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"metadata.annotations": {"kubernetes.io/config.mirror": "x"}}, {" Forbidden"}),
+        ({"spec.resources": {"claims": [{"name": "gpu"}]}}, {"spec.resources.claims Forbidden"}),
+        (
+            {"spec.ephemeralContainers": [{"name": "e", "image": "i", "resources": {"claims": [{"name": "gpu"}]}}]},
+            {"spec.ephemeralContainers[0].resources Forbidden"},
+        ),
+        ({"spec.schedulingGroup": {}}, {"spec.schedulingGroup.podGroupName Invalid"}),
+        ({"spec.schedulingGroup": {"podGroupName": "g"}}, set()),
+    ],
+)
+def test_pods(changes, expected):
+    assert causes(create(changed(POD, changes))) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"spec.containers.0.image": "j"}, set()),
+        ({"spec.tolerations": [{"operator": "Exists"}]}, set()),
+        ({"spec.resourceClaims": []}, {"spec Forbidden"}),
+        ({"spec.containers.0.resources.claims": []}, {"spec Forbidden"}),
+        ({"spec.nodeName": "n"}, {"spec Forbidden"}),
+    ],
+)
+def test_what_may_change_in_a_pod(changes, expected):
+    assert causes(update(changed(POD, changes), POD)) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        ({"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}, set()),
+        ({"resourceClaimStatuses": [{"name": "nic"}]}, {"status.resourceClaimStatuses[0].name Invalid"}),
+        ({"resourceClaimStatuses": [{"name": "gpu"}] * 2}, {"status.resourceClaimStatuses[1].name Duplicate"}),
+        (
+            {"extendedResourceClaimStatus": {"resourceClaimName": "", "requestMappings": []}},
+            {
+                "status.extendedResourceClaimStatus.requestMappings Required",
+                "status.extendedResourceClaimStatus.resourceClaimName Required",
+            },
+        ),
+        (
+            {
+                "nodeAllocatableResourceClaimStatuses": [
+                    {"resourceClaimName": "x", "mapping": [{"name": "gpu", "quantity": "-1"}]}
+                ]
+            },
+            {
+                "status.nodeAllocatableResourceClaimStatuses[0].resourceClaimName Invalid",
+                "status.nodeAllocatableResourceClaimStatuses[0].mapping[0].name Invalid",
+                "status.nodeAllocatableResourceClaimStatuses[0].mapping[0].quantity Invalid",
+            },
+        ),
+        (
+            {"containerStatuses": [{"name": "m", "allocatedResourcesStatus": [{"name": "claim:nic"}]}]},
+            {"status.containerStatuses[0].allocatedResourcesStatus[0].name Invalid"},
+        ),
+        ({"containerStatuses": [{"name": "m", "allocatedResourcesStatus": [{"name": "claim:gpu"}]}]}, set()),
+    ],
+)
+def test_status_of_a_pod(status, expected):
+    assert causes(update(changed(POD, {"status": status}), POD, "status")) == expected
+
+
+def test_a_pods_claim_statuses_are_kept_unless_they_are_cleared():
+    entries = [{"name": "gpu", "resourceClaimName": "c"}]
+    stored = changed(POD, {"status": {"phase": "Pending", "resourceClaimStatuses": entries}})
+    running = update(changed(POD, {"status": {"phase": "Running"}}), stored, "status").object
+    assert running["status"] == {"phase": "Running", "resourceClaimStatuses": entries}
+    cleared = update(changed(stored, {"status.resourceClaimStatuses": []}), stored, "status").object
+    assert "resourceClaimStatuses" not in cleared["status"]
