@@ -10,6 +10,10 @@ demo: $(READY)
 	@$(BIN)/dray lint examples/manifests
 	@echo; echo '$$ dray lint examples/mistakes'
 	@$(BIN)/dray lint examples/mistakes || test $$? -eq 1
+	@echo; echo '$$ dray allocate examples/cluster'
+	@$(BIN)/dray allocate examples/cluster || test $$? -eq 1
+	@echo; echo '$$ dray explain simulation examples/cluster'
+	@$(BIN)/dray explain simulation examples/cluster || test $$? -eq 1
 	@echo; echo '$$ dray convert examples/legacy/v1alpha2.yaml'
 	@$(BIN)/dray convert examples/legacy/v1alpha2.yaml
 	@echo; echo '$$ dray convert examples/legacy 2>/dev/null | dray lint -'
@@ -25,6 +29,8 @@ check: $(READY)
 	$(BIN)/lint-imports
 
 conformance: $(READY)
+	$(BIN)/python -m dray.testing.conformance allocation tests/conformance/allocation.jsonl.gz
+	$(BIN)/python -m dray.testing.conformance hard tests/conformance/hard.jsonl.gz
 	$(BIN)/python -m dray.testing.conformance api tests/conformance/api.jsonl.gz
 	$(BIN)/python -m dray.testing.conformance cel tests/conformance/cel.jsonl.gz
 	$(BIN)/python -m dray.testing.conformance cel-spec tests/conformance/cel-spec.jsonl.gz

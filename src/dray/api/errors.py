@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-import msgspec
-
 
 class ErrorType(Enum):
     REQUIRED = "FieldValueRequired"
@@ -83,6 +81,9 @@ class FieldError:
 
 def render(value: Any) -> str:
     """Strings quoted, numbers bare, everything else as JSON: the way Kubernetes shows a value."""
+    # Here and below msgspec is loaded when it is used: it takes longer than most commands that never need it.
+    import msgspec
+
     return msgspec.json.encode(value, enc_hook=str).decode()
 
 

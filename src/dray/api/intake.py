@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from dray.api import catalogue, conversion, defaulting, errors, schema, strategy, validation
 from dray.api.catalogue import Kind, KindVersion
 from dray.api.errors import ErrorType, FieldError
@@ -56,6 +54,8 @@ def bad_request(message: str, problems: Sequence[FieldError] = ()) -> Refusal:
 
 def read_json(body: bytes) -> Object | Refusal:
     """A JSON object, or why not; a member that is given twice is an error, as it is for a strict server."""
+    import msgspec
+
     try:
         document = msgspec.json.decode(body)
         if not isinstance(document, dict):
@@ -77,6 +77,8 @@ def _may_repeat(body: bytes, document: Object) -> bool:
     """Cheaply: could the body hold a member twice? Each member has one colon, in the body and in the document written
     anew; colons within text are the same in both, unless the body spells one as an escape.
     """
+    import msgspec
+
     return b"\\u003" in body or body.count(b":") != msgspec.json.encode(document).count(b":")
 
 
@@ -152,8 +154,12 @@ def update(
     *,
     now: str,
     subresource: str = "",
+    written: bool = False,
 ) -> Accepted | Refusal:
-    """`old` is the stored object in hub form; `subresource` is empty or `status`."""
+    """`old` is the stored object in hub form; `subresource` is empty or `status`.
+
+    `written` says that `old` is as `schema.write` leaves it, which is how a store keeps it: then it is taken as it is.
+    """
     obj = decode(document, target, now=now, gates=rules.gates)
     if isinstance(obj, Refusal):
         return obj
@@ -161,7 +167,7 @@ def update(
     if refusal:
         return refusal
     home = hub(target.entry)
-    before = schema.write(old, home.schema)
+    before = old if written else schema.write(old, home.schema)
     if subresource == "status":
         strategy.prepare_status_update(obj, before, target.entry, rules.gates)
         check = validation.validate_status_update
@@ -170,7 +176,7 @@ def update(
         check = validation.validate_update
     # Against the stored object an empty list equals an absent one.
     after = schema.write(obj, home.schema)
-    problems = check(after, _reread(before, home), target.entry, rules)
+    problems = check(after, before if written else _reread(before, home), target.entry, rules)
     if not target.served.unconditional_update and not after["metadata"].get("resourceVersion"):
         problems.append(errors.invalid("metadata.resourceVersion", "", "must be specified for an update"))
     return _verdict(after, target, problems)

@@ -17,7 +17,6 @@ from dray.cel.emit import COMPILED
 from dray.cel.environment import Environment
 from dray.cel.errors import CompileError, CostLimitExceeded, EvaluationError, InternalFailure
 from dray.cel.estimate import estimate_cost
-from dray.cel.exact import Evaluate, compile_exact
 from dray.cel.fast import Unsupported, compile_fast
 from dray.cel.reads import Reads, find_reads
 from dray.cel.room import compiling
@@ -89,6 +88,8 @@ class Program:
 
     def locate(self, device: Device) -> int | None:
         """Where in the text an evaluation on this device fails; None where it does not or no place is to blame."""
+        from dray.cel.exact import compile_exact
+
         with compiling():
             run = compile_exact(self.root, self.environment, self._folder, places=True)
         ALLOWANCE.left = LIMIT
@@ -119,7 +120,10 @@ class Program:
         return Evaluation(value, cost)
 
     @cached_property
-    def _exact(self) -> Evaluate:
+    def _exact(self) -> Callable[..., tuple[Value, int]]:
+        # Most expressions never need the exact variant, and it is the longest module.
+        from dray.cel.exact import compile_exact
+
         try:
             with compiling():
                 return compile_exact(self.root, self.environment, self._folder)

@@ -13,8 +13,10 @@ import importlib
 import click
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "allocate": ("dray.cli.allocate:allocate", "Say which devices claims and pods would get, or why none."),
     "cel": ("dray.cli.cel:cel", "Check and evaluate device selectors written in CEL."),
     "convert": ("dray.cli.convert:convert", "Rewrite manifests in another version of resource.k8s.io."),
+    "explain": ("dray.cli.explain:explain", "Show the whole reasoning about one claim or pod as a tree."),
     "lint": (
         "dray.cli.lint:lint",
         "Report what an API server would reject and what its author would regret.",

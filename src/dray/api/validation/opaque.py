@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from dray.api import errors
 from dray.api.validation import fields
 from dray.api.validation.fields import Errors, Object
@@ -30,7 +28,13 @@ def validate(configuration: Object, path: str, *, stored: bool = False) -> Error
 
 def raw_object(value: Any, path: str, *, limit: int | None) -> Errors:
     """A raw extension: a JSON object of at most `limit` bytes."""
-    if limit is not None and len(msgspec.json.encode(value)) > limit:
+    if limit is not None and _size(value) > limit:
         yield errors.too_long(path, limit)
     elif not isinstance(value, dict):
         yield errors.invalid(path, "<value omitted>", "must be a JSON object")
+
+
+def _size(value: Any) -> int:
+    import msgspec
+
+    return len(msgspec.json.encode(value))

@@ -14,10 +14,26 @@ from dray.testing.conformance.corpus import Case, CorpusError, Outcome, read
 
 # Loaded when asked for: a mode pays only for the rooms it visits.
 MODES = {
+    "allocation": "dray.testing.conformance.allocation:run",
     "api": "dray.testing.conformance.api:run",
     "cel": "dray.testing.conformance.cel:run",
     "cel-spec": "dray.testing.conformance.cel:run_spec",
+    "flows": "dray.testing.conformance.flows:run",
+    "hard": "dray.testing.conformance.allocation:run_hard",
 }
+# Modes that can ask a server at a URL.
+REMOTE = {
+    "api": "dray.testing.conformance.api:over_http",
+    "flows": "dray.testing.conformance.flows:over_http",
+}
+
+
+def remote(mode: str, url: str, token: str) -> Callable[[Case], Outcome]:
+    if mode not in REMOTE:
+        raise click.UsageError(f"--url goes with {' and '.join(sorted(REMOTE))}")
+    module, _, name = REMOTE[mode].partition(":")
+    found: Callable[[Case], Outcome] = getattr(importlib.import_module(module), name)(url, token)
+    return found
 
 
 def runner(mode: str) -> Callable[[Case], Outcome]:
@@ -30,12 +46,15 @@ def runner(mode: str) -> Callable[[Case], Outcome]:
 @click.argument("mode", type=click.Choice(sorted(MODES)))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--most", default=100, show_default=True, help="Show at most this many cases that differ.")
-def main(mode: str, files: tuple[Path, ...], most: int) -> None:
+@click.option("--url", default="", help="Ask the API server at this URL (api and flows).")
+@click.option("--token", default="", help="Show this bearer token to the server.")
+def main(mode: str, files: tuple[Path, ...], most: int, url: str, token: str) -> None:
     """Ask dray what Kubernetes was asked, and compare the answers."""
     outcomes: list[Outcome] = []
+    ask = remote(mode, url, token) if url else runner(mode)
     try:
         for path in files:
-            outcomes.extend(map(runner(mode), read(path)))
+            outcomes.extend(map(ask, read(path)))
     except CorpusError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)

@@ -52,6 +52,6 @@ def _case(line: bytes, path: Path, number: int) -> Case:
         case = msgspec.json.decode(line)
     except msgspec.DecodeError as error:
         raise CorpusError(f"{path}:{number}: not JSON: {error}") from error
-    if not isinstance(case, dict) or "name" not in case or "expect" not in case:
+    if not isinstance(case, dict) or "name" not in case or not case.keys() & {"expect", "steps"}:
         raise CorpusError(f"{path}:{number}: a case has a name and an expectation")
     return case

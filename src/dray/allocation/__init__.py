@@ -1,0 +1,41 @@
+"""Allocation: which devices serve which claims on a node, and if none do, why.
+
+    inventory = Inventory(slices=…, classes=…, claims=…)      # compiled once, kept current by put_ and remove_
+    answer = allocate(inventory, node, claims)                # reads
+    commitment = commit(inventory, answer)                    # writes; commitment.undo() takes it back
+
+Slices become bitsets over devices (`slices`, `pools`, `views`), claims become candidates and constraints (`requests`,
+`constraints`), `search` finds the first assignment in the order of Kubernetes and `pruning` keeps it from running
+away, `results` writes it down. A rejection carries its `reasons`, which `diagnosis` finds and `text` renders.
+"""
+
+from dray.allocation.allocator import Allocation, Commitment, allocate, commit, examine
+from dray.allocation.inventory import Inventory
+from dray.allocation.node_resources import ChargeError, NodeCharge, charge
+from dray.allocation.policies import KUBERNETES, PACK, POLICIES, Policy
+from dray.allocation.reasons import Kind, Rejection
+from dray.allocation.results import ShareIds, derived_share_id
+from dray.allocation.search import STEP_LIMIT
+from dray.allocation.shortlist import Shortlist
+
+__all__ = [
+    "KUBERNETES",
+    "PACK",
+    "POLICIES",
+    "STEP_LIMIT",
+    "Allocation",
+    "ChargeError",
+    "Commitment",
+    "Inventory",
+    "Kind",
+    "NodeCharge",
+    "Policy",
+    "Rejection",
+    "ShareIds",
+    "Shortlist",
+    "allocate",
+    "charge",
+    "commit",
+    "derived_share_id",
+    "examine",
+]

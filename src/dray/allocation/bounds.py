@@ -1,0 +1,97 @@
+"""Bounds: reasons why the demands that are left cannot all be served, found without trying.
+
+Each takes the demands of a state, removes devices that no solution can use, and answers whether a solution is still
+possible. Each is a relaxation: what it refuses has no solution, what it lets pass may still have none.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dray.allocation.constraints import Constraint
+from dray.allocation.demands import Demand, Way, servable
+
+Value = tuple[str, Any]
+
+
+def by_count(demands: Iterable[Demand]) -> bool:
+    """Every request has enough devices, looked at alone."""
+    return all(demand.drop_impossible() for demand in demands)
+
+
+def by_matching(demands: Iterable[Demand], shareable: int) -> bool:
+    """All requests have enough devices together; a shareable device serves each of them once."""
+    wants = []
+    for demand in demands:
+        if demand.exclusive:
+            bits = demand.bits
+            wants.append((demand.need - (bits & shareable).bit_count(), bits & ~shareable))
+    return servable(wants)
+
+
+def by_match(covered: Sequence[Demand], constraint: Constraint, shareable: int, *, thorough: bool = True) -> bool:
+    """Some value is common to enough devices for all covered requests.
+
+    If thorough, devices without any such value go; if not, one value is enough to be content.
+    """
+    values: Iterable[Value] | None = constraint.state
+    if values is None:
+        # Before the first pick, a single device of unknown value may satisfy the constraint.
+        if sum(demand.need for demand in covered) < 2:
+            return True
+        values = dict.fromkeys(value for way in covered[0].ways for value in constraint.index(way.request).holders)
+    possible = (value for value in values if _common(value, covered, constraint, shareable))
+    if not thorough:
+        return next(possible, None) is not None
+    found = list(possible)
+    for demand in covered:
+        for way in demand.ways:
+            holders = constraint.index(way.request).holders
+            way.bits &= functools.reduce(operator.or_, (holders.get(value, 0) for value in found), 0)
+    return bool(found)
+
+
+def _common(value: Value, covered: Sequence[Demand], constraint: Constraint, shareable: int) -> bool:
+    """Whether devices with this value can serve all covered requests."""
+    wants = []
+    for demand in covered:
+        union = 0
+        for way in demand.ways:
+            bits = way.bits & constraint.index(way.request).holders.get(value, 0)
+            if bits.bit_count() >= way.need:
+                union |= bits
+        if not union:
+            return False
+        if demand.exclusive:
+            wants.append((demand.need - (union & shareable).bit_count(), union & ~shareable))
+    return len(wants) < 2 or servable(wants)
+
+
+def by_distinction(covered: Sequence[Demand], constraint: Constraint) -> bool:
+    """There are enough different values: every pick needs one, or all of a list, that no other pick has."""
+    numbers: dict[Value, int] = {}
+    wants = []
+    for demand in covered:
+        usable = 0
+        for way in demand.ways:
+            for value, holders in constraint.index(way.request).holders.items():
+                if holders & way.bits:
+                    usable |= 1 << numbers.setdefault(value, len(numbers))
+        wants.append((demand.need, usable))
+    if constraint.state is None and sum(need for need, _ in wants) < 2:
+        return True
+    taken = sum(min(_least_values(way, constraint) for way in demand.ways) for demand in covered)
+    return taken <= len(numbers) and servable(wants)
+
+
+def _least_values(way: Way, constraint: Constraint) -> int:
+    """How many values the devices of a request have at least, taken together."""
+    need, total = way.need, 0
+    for size, bits in constraint.index(way.request).sizes:
+        number = min(need, (bits & way.bits).bit_count())
+        total += number * size
+        need -= number
+    return total

@@ -1,0 +1,173 @@
+"""Counters as budgets: what the demands that are left must draw at least, against what is left.
+
+Every sum of counters is a budget too, so next to each counter stands the sum of all counters of one name: that sees
+that twelve slices of memory do not fit into ten, whichever cards they come from. A third question is how many devices
+one counter set can still carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dray.allocation.counters import Ledger
+from dray.allocation.demands import Demand, Way
+from dray.allocation.devices import Consumption
+from dray.allocation.picks import Picks, SetKey
+from dray.allocation.views import View
+
+
+@dataclass(slots=True)
+class Budget:
+    """One or several counters of a ledger, and the devices that draw from them by amount, cheapest first."""
+
+    counters: list[tuple[Ledger, int]]
+    steps: list[tuple[int, int]]
+    """(amount, bits)"""
+    drawing: int
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple("/".join(ledger.names[position]) for ledger, position in self.counters)
+
+    def left(self, remaining: dict[Ledger, list[int]]) -> int:
+        # An overdrawn counter blocks its own pool; it takes nothing from the others.
+        return sum(max(0, (remaining.get(ledger) or ledger.left)[position]) for ledger, position in self.counters)
+
+    def least(self, way: Way) -> int:
+        """The least that picking as many devices as needed can draw."""
+        need = way.need - (way.bits & ~self.drawing).bit_count()
+        total = 0
+        for amount, bits in self.steps:
+            if need <= 0:
+                break
+            number = min(need, (bits & way.bits).bit_count())
+            total += number * amount
+            need -= number
+        return total
+
+
+class Budgets:
+    """All budgets of a view. Shareable devices may draw nothing, so they are left out."""
+
+    def __init__(self, view: View) -> None:
+        amounts: dict[tuple[Ledger, int], dict[int, int]] = {}
+        self._sets: dict[SetKey, int] = {}
+        self._by_group: dict[SetKey, dict[frozenset[str], int]] = {}
+        self._shareable = view.shareable
+        for rank, ledger in view.ledgers.items():
+            device = view.devices[rank]
+            if device.shareable:
+                continue
+            for position, amount in ledger.cost(device):
+                by_amount = amounts.setdefault((ledger, position), {})
+                by_amount[amount] = by_amount.get(amount, 0) | 1 << rank
+            if len(device.consumes) == 1:
+                self._file(ledger, device.consumes[0], 1 << rank)
+        heeded = view.gates["DRADeviceCompatibilityGroups"]
+        self._groups = {key: groups for key, groups in self._by_group.items() if heeded and len(groups) > 1}
+        self._single = [_budget([key], by_amount) for key, by_amount in amounts.items()]
+        self._sums = [budget for budget in self._sum_by_name(amounts) if len(budget.counters) > 1]
+        self._of_set: dict[SetKey, list[Budget]] = {}
+        for budget in self._single:
+            ledger, position = budget.counters[0]
+            self._of_set.setdefault((ledger, ledger.names[position][0]), []).append(budget)
+
+    def _file(self, ledger: Ledger, consumed: Consumption, bit: int) -> None:
+        key = (ledger, consumed.counter_set)
+        self._sets[key] = self._sets.get(key, 0) | bit
+        by_group = self._by_group.setdefault(key, {})
+        for group in [frozenset([each]) for each in consumed.groups] or [frozenset[str]()]:
+            by_group[group] = by_group.get(group, 0) | bit
+
+    @staticmethod
+    def _sum_by_name(amounts: dict[tuple[Ledger, int], dict[int, int]]) -> Iterable[Budget]:
+        names: dict[str, list[tuple[Ledger, int]]] = {}
+        for ledger, position in amounts:
+            names.setdefault(ledger.names[position][1], []).append((ledger, position))
+        for keys in names.values():
+            per_device: dict[int, int] = {}
+            for key in keys:
+                for amount, bits in amounts[key].items():
+                    while bits:
+                        low = bits & -bits
+                        bits ^= low
+                        per_device[low] = per_device.get(low, 0) + amount
+            by_amount: dict[int, int] = {}
+            for low, amount in per_device.items():
+                by_amount[amount] = by_amount.get(amount, 0) | low
+            yield _budget(keys, by_amount)
+
+    def unaffordable(self, remaining: dict[Ledger, list[int]]) -> int:
+        """Devices that draw more than is left."""
+        bits = 0
+        for budget in self._single:
+            left = budget.left(remaining)
+            for amount, holders in reversed(budget.steps):
+                if amount <= left:
+                    break
+                bits |= holders
+        return bits
+
+    def affordable(self, demands: Sequence[Demand], picks: Picks) -> bool:
+        """Whether the demands can be served with what is left, budget by budget."""
+        return not self._single or (self.shortage(demands, picks) is None and self._carried(demands, picks))
+
+    def shortage(self, demands: Sequence[Demand], picks: Picks) -> tuple[Budget, int] | None:
+        """A budget that does not suffice, and what would be drawn from it at least."""
+        for budget in (*self._single, *self._sums):
+            least = sum(min(map(budget.least, demand.ways)) for demand in demands)
+            if least and least > budget.left(picks.left):
+                return budget, least
+        return None
+
+    def _carried(self, demands: Sequence[Demand], picks: Picks) -> bool:
+        """Whether the counter sets can carry as many devices as are needed, each at its cheapest."""
+        exclusive = [demand for demand in demands if demand.exclusive]
+        union = 0
+        for demand in exclusive:
+            union |= demand.bits
+        # A shareable device may serve several requests.
+        everything = [] if union & self._shareable else [(sum(demand.need for demand in exclusive), union)]
+        singles = [(way.need, way.bits) for demand in demands if len(demand.ways) == 1 for way in demand.ways]
+        return all(self._capacity(bits, picks) >= need for need, bits in everything + singles)
+
+    def _capacity(self, bits: int, picks: Picks) -> int:
+        """How many of the devices could be picked at most, as far as single counter sets tell."""
+        total = 0
+        for key, members in self._sets.items():
+            own = bits & members
+            if own:
+                bits &= ~members
+                total += max(self._most(key, part, picks) for part in self._compatible(key, own, picks))
+        return total + bits.bit_count()
+
+    def _compatible(self, key: SetKey, own: int, picks: Picks) -> list[int]:
+        """The devices of a set that can be together: those without groups, or those of one group."""
+        groups = self._groups.get(key)
+        if groups is None:
+            return [own]
+        company = picks.company(*key)
+        return [own & bits for group, bits in groups.items() if company.admits(group)] or [0]
+
+    def _most(self, key: SetKey, own: int, picks: Picks) -> int:
+        """How many fit into each counter of the set, cheapest first."""
+        most = own.bit_count()
+        for budget in self._of_set.get(key, ()):
+            left = budget.left(picks.left)
+            number = (own & ~budget.drawing).bit_count()
+            for amount, holders in budget.steps:
+                if amount > 0:
+                    fitting = min((holders & own).bit_count(), left // amount)
+                    number += fitting
+                    left -= fitting * amount
+            most = min(most, number)
+        return most
+
+
+def _budget(counters: list[tuple[Ledger, int]], by_amount: dict[int, int]) -> Budget:
+    drawing = 0
+    for amount, bits in by_amount.items():
+        if amount > 0:
+            drawing |= bits
+    return Budget(counters, sorted(by_amount.items()), drawing)

@@ -1,0 +1,124 @@
+"""Shared counters of a pool: what is left of each, and which groups of devices may draw from a set together.
+
+A `Ledger` belongs to one complete set of slices of a pool and follows every claim: what allocated devices draw is
+charged once per device, however many shares it has. A counter that is overdrawn blocks every device of the pool that
+draws from counters at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dray.allocation.devices import Device, DeviceID
+from dray.allocation.slices import Slice
+
+Cost = tuple[tuple[int, int], ...]
+"""(counter, nanos) pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """The devices that draw from one counter set, as far as their groups go."""
+
+    groupless: bool = False
+    grouped: bool = False
+    common: frozenset[str] = frozenset()
+
+    def admits(self, groups: frozenset[str]) -> bool:
+        if not groups:
+            return not self.grouped
+        if self.groupless:
+            return False
+        return not self.grouped or not self.common.isdisjoint(groups)
+
+    def joined(self, groups: frozenset[str]) -> Company:
+        if not groups:
+            return Company(True, self.grouped, self.common)
+        return Company(self.groupless, True, self.common & groups if self.grouped else groups)
+
+
+NOBODY = Company()
+
+
+class Ledger:
+    def __init__(self, slices: Sequence[Slice]) -> None:
+        self.names: list[tuple[str, str]] = []
+        self.left: list[int] = []
+        for slice_ in slices:
+            for set_name, counters in slice_.counter_sets.items():
+                for counter, total in counters.items():
+                    self.names.append((set_name, counter))
+                    self.left.append(total)
+        self.totals = tuple(self.left)
+        self._index = {name: position for position, name in enumerate(self.names)}
+        self._devices: dict[DeviceID, list[Device]] = {}
+        self._costs: dict[int, Cost] = {}
+        for slice_ in slices:
+            for device in slice_.devices:
+                if device.consumes:
+                    self._devices.setdefault(device.id, []).append(device)
+        self.charged: set[DeviceID] = set()
+        self._companies: dict[str, Company] | None = None
+
+    def cost(self, device: Device) -> Cost:
+        """What the device draws, by position of the counter."""
+        cost = self._costs.get(id(device))
+        if cost is None:
+            amounts: dict[int, int] = {}
+            for consumed in device.consumes:
+                for counter, amount in consumed.counters.items():
+                    position = self._index[consumed.counter_set, counter]
+                    amounts[position] = amounts.get(position, 0) + amount
+            cost = self._costs[id(device)] = tuple(sorted(amounts.items()))
+        return cost
+
+    @property
+    def overdrawn(self) -> bool:
+        return min(self.left, default=0) < 0
+
+    def follow(self, device: DeviceID, *, allocated: bool) -> None:
+        """Charges a device that is allocated now, refunds one that no longer is."""
+        if allocated == (device in self.charged) or device not in self._devices:
+            return
+        (self.charged.add if allocated else self.charged.discard)(device)
+        sign = -1 if allocated else 1
+        for published in self._devices[device]:
+            for position, amount in self.cost(published):
+                self.left[position] += sign * amount
+        self._companies = None
+
+    def company(self, counter_set: str) -> Company:
+        """Who draws from the set already."""
+        if self._companies is None:
+            self._companies = self._gather()
+        return self._companies.get(counter_set, NOBODY)
+
+    def _gather(self) -> dict[str, Company]:
+        companies: dict[str, Company] = {}
+        for device in self.charged:
+            for published in self._devices[device]:
+                for consumed in published.consumes:
+                    known = companies.get(consumed.counter_set, NOBODY)
+                    companies[consumed.counter_set] = known.joined(consumed.groups)
+        return companies
+
+
+def problem(targeting: Iterable[Slice], others: Iterable[Slice]) -> str | None:
+    """Why the counters of a pool do not add up: a set published twice, or one that is drawn from but absent."""
+    sets: dict[str, dict[str, int]] = {}
+    targeting, others = list(targeting), list(others)
+    for slice_ in [*targeting, *others]:
+        for name in slice_.set_names:
+            if name in sets or slice_.set_names.count(name) > 1:
+                return f"duplicate counter set name {name}"
+            sets[name] = slice_.counter_sets[name]
+    for slice_ in [*targeting, *others]:
+        for device in slice_.devices:
+            for consumed in device.consumes:
+                if consumed.counter_set not in sets:
+                    return f"counter set {consumed.counter_set} not found"
+                for counter in consumed.counters:
+                    if counter not in sets[consumed.counter_set]:
+                        return f"counter {counter} not found in counter set {consumed.counter_set}"
+    return None

@@ -1,0 +1,353 @@
+"""Finds the reasons of a rejection, after the fact and off the hot path.
+
+Every device is led through the checks of each request in their order until one stops it. Where enough devices pass
+for each request alone, the bounds of the search are asked one by one which of them fails for all together. What
+would have to be freed is found by releasing claims on trial and taking back each release that turns out unneeded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from dray.allocation import bounds, taints
+from dray.allocation.budgets import Budgets
+from dray.allocation.capacity import CapacityError, consumption
+from dray.allocation.constraints import Constraint
+from dray.allocation.demands import Demand, Way, servable
+from dray.allocation.devices import Device, quantity
+from dray.allocation.inventory import Inventory
+from dray.allocation.picks import Picks
+from dray.allocation.pools import PoolState
+from dray.allocation.reasons import (
+    AttributeAbsent,
+    CapacityAbsent,
+    CapacityShort,
+    CapacityTooSmall,
+    CapacityUsed,
+    Cause,
+    ConditionsOff,
+    Conflict,
+    CounterShort,
+    CountersShort,
+    Entangled,
+    Fallen,
+    GroupsIncompatible,
+    InUse,
+    NearestMiss,
+    NoCommonValue,
+    NotSelected,
+    OperationsNotSkippable,
+    OtherNode,
+    PoolReason,
+    RequestReasons,
+    SelectorFault,
+    Tainted,
+    TooFewTogether,
+    TooFewValues,
+    TooManyDevices,
+)
+from dray.allocation.requests import MOST_DEVICES, Request, Task
+from dray.allocation.shares import Shares
+from dray.allocation.usage import ClaimKey, claim_key
+from dray.api.quantity import Format, Quantity
+
+Object = dict[str, Any]
+
+# In the order of the checks; the later a device falls, the nearer it came.
+_ORDER: Final = (
+    NotSelected,
+    SelectorFault,
+    OtherNode,
+    ConditionsOff,
+    CapacityAbsent,
+    CapacityTooSmall,
+    OperationsNotSkippable,
+    Tainted,
+    AttributeAbsent,
+    GroupsIncompatible,
+    CounterShort,
+    InUse,
+    CapacityUsed,
+)
+_MOST_TRIALS: Final = 64
+
+
+class Diagnosis:
+    def __init__(self, inventory: Inventory, task: Task) -> None:
+        self._inventory = inventory
+        self._task = task
+        self._view = task.view
+        self._picks = Picks(task, inventory.usage)
+        self._drawing = sum(1 << rank for rank in task.view.ledgers)
+
+    def pools(self) -> tuple[PoolReason, ...]:
+        return tuple(
+            PoolReason(pool.title, pool.state.value, pool.problem)
+            for pool in self._view.pools
+            if pool.state is not PoolState.COMPLETE
+        )
+
+    def requests(self) -> tuple[RequestReasons, ...]:
+        return tuple(self._request(choice.claim, option) for choice in self._task.choices for option in choice.options)
+
+    def _request(self, claim: int, request: Request) -> RequestReasons:
+        available, fallen = [], dict[Cause, list[int]]()
+        fine = self._fine(request)
+        for rank in range(len(self._view.devices)):
+            cause = None if fine >> rank & 1 else self._cause(request, rank)
+            if cause is None:
+                available.append(rank)
+            else:
+                fallen.setdefault(cause, []).append(rank)
+        causes = sorted(fallen, key=_stage)
+        last = _stage(causes[-1]) if causes else None
+        nearest = min((cause for cause in causes if _stage(cause) == last), key=fallen.__getitem__, default=None)
+        return RequestReasons(
+            claim_key(self._task.claims[claim]),
+            request.name,
+            request.need,
+            request.listed is not None,
+            self._ids(available),
+            tuple(Fallen(cause, self._ids(fallen[cause])) for cause in causes),
+            NearestMiss(self._view.devices[fallen[nearest][0]].id, nearest) if nearest is not None else None,
+        )
+
+    def _ids(self, ranks: Iterable[int]) -> tuple[tuple[str, str, str], ...]:
+        return tuple(self._view.devices[rank].id for rank in ranks)
+
+    def _fine(self, request: Request) -> int:
+        """Devices that need no closer look."""
+        bits = request.candidates & ~self._task.held & ~self._drawing
+        for rank in request.amounts:
+            bits &= ~(1 << rank)
+        for constraint in request.constraints:
+            bits &= constraint.index(request).present
+        return bits
+
+    def _cause(self, request: Request, rank: int) -> Cause | None:
+        checks: tuple[Callable[[Request, int, Device], Cause | None], ...] = (
+            self._selection,
+            self._capacity,
+            self._standing,
+            self._counters,
+            self._usage,
+        )
+        device = self._view.devices[rank]
+        return next((cause for check in checks if (cause := check(request, rank, device)) is not None), None)
+
+    def _selection(self, request: Request, rank: int, device: Device) -> Cause | None:
+        class_name = request.device_class["metadata"]["name"]
+        of_class = (request.device_class.get("spec") or {}).get("selectors") or ()
+        for source, selectors in ((f"class {class_name}", of_class), ("request", request.spec.get("selectors") or ())):
+            for number, selector in enumerate(selectors):
+                expression = selector["cel"]["expression"]
+                column = self._view.column(expression, self._inventory.selectors)
+                if rank in column.faults:
+                    return SelectorFault(request.faults.get(rank, column.faults[rank]))
+                if not column.selected >> rank & 1:
+                    return NotSelected(source, number, expression)
+        if not self._view.here >> rank & 1:
+            return OtherNode()
+        if device.spec.get("bindingConditions") and not self._inventory.gates["DRADeviceBindingConditions"]:
+            return ConditionsOff()
+        return None
+
+    def _capacity(self, request: Request, rank: int, device: Device) -> Cause | None:
+        if request.selectable >> rank & 1:
+            return None
+        wanted = _wanted(request)
+        for name, amount in wanted.items():
+            if name not in device.capacity:
+                return CapacityAbsent(name)
+            try:
+                alone = consumption(device, {name: amount}, fractional=True)
+            except CapacityError as error:
+                return SelectorFault(str(error))
+            if alone is None:
+                return CapacityTooSmall(name, str(amount), str(device.capacity[name].value))
+        return CapacityTooSmall(", ".join(wanted), "", "")
+
+    def _standing(self, request: Request, rank: int, device: Device) -> Cause | None:
+        if not self._view.operable >> rank & 1:
+            return OperationsNotSkippable()
+        if not request.candidates >> rank & 1:
+            taint = taints.untolerated(device.taints, request.tolerations) or {}
+            return Tainted(taint.get("key") or "", taint.get("value") or "", taint.get("effect") or "")
+        for constraint in request.constraints:
+            if not constraint.index(request).present >> rank & 1:
+                return AttributeAbsent(constraint.attribute)
+        return None
+
+    def _counters(self, request: Request, rank: int, device: Device) -> Cause | None:
+        # A device in use fails its own counters too; that it is in use says more.
+        in_use = self._task.held >> rank & 1 and not request.admin
+        if in_use or not self._picks.draws(rank) or self._picks.has_counters(rank):
+            return None
+        ledger = self._view.ledgers[rank]
+        for consumed in device.consumes:
+            if not ledger.company(consumed.counter_set).admits(consumed.groups):
+                return GroupsIncompatible(consumed.counter_set, tuple(sorted(consumed.groups)))
+        short = [(position, amount) for position, amount in ledger.cost(device) if ledger.left[position] < amount]
+        short = short or [(position, 0) for position, left in enumerate(ledger.left) if left < 0]
+        position, amount = short[0]
+        return CounterShort(*ledger.names[position], _text(amount), _text(ledger.left[position]))
+
+    def _usage(self, request: Request, rank: int, device: Device) -> Cause | None:
+        usage = self._inventory.usage.devices.get(device.id)
+        if usage is None:
+            return None
+        if usage.owners and not request.admin:
+            return InUse(tuple(usage.owners))
+        if self._picks.has_capacity(request, rank):
+            return None
+        left = self._picks.capacity_before(rank)
+        for name, amount in request.amounts[rank].items():
+            if amount.nanos > left[name]:
+                return CapacityUsed(
+                    name, str(amount), _text(left[name], amount.format), tuple(dict.fromkeys(usage.claims()))
+                )
+        return None
+
+    # All together
+
+    def conflicts(self, reasons: Sequence[RequestReasons]) -> tuple[Conflict, ...]:
+        """Why it fails although every request could be served alone; nothing where one could not."""
+        suffices = {id(option): each.suffices for option, each in zip(self._options(), reasons, strict=True)}
+        if not all(any(suffices[id(option)] for option in choice.options) for choice in self._task.choices):
+            return ()
+        ranks = {device.id: rank for rank, device in enumerate(self._view.devices)}
+        bits = {
+            id(option): sum(1 << ranks[device] for device in each.available)
+            for option, each in zip(self._options(), reasons, strict=True)
+        }
+        demands = [
+            Demand(
+                choice.claim,
+                [Way(option, option.need, bits[id(option)]) for option in choice.options if suffices[id(option)]],
+            )
+            for choice in self._task.choices
+        ]
+        found = list(self._find_conflicts(demands))
+        return tuple(found) or (Entangled(self._names(demands)),)
+
+    def _options(self) -> Iterator[Request]:
+        return (option for choice in self._task.choices for option in choice.options)
+
+    def _find_conflicts(self, demands: list[Demand]) -> Iterator[Conflict]:
+        shareable = self._view.shareable
+        for number, claim in enumerate(self._task.claims):
+            if sum(demand.need for demand in demands if demand.claim == number) > MOST_DEVICES:
+                yield TooManyDevices(claim_key(claim), MOST_DEVICES)
+        if not bounds.by_matching(demands, shareable):
+            group, number = _contention(demands, shareable)
+            yield TooFewTogether(self._names(group), sum(demand.need for demand in group), number)
+        for number, constraints in enumerate(self._task.constraints):
+            for constraint in constraints:
+                yield from self._constraint_conflict(number, constraint, _copied(demands))
+        yield from self._counter_conflict(demands)
+        if not Shares(self._task, self._picks).fit(_copied(demands)):
+            yield CapacityShort(self._names(demands))
+
+    def _counter_conflict(self, demands: list[Demand]) -> Iterator[Conflict]:
+        budgets = Budgets(self._view)
+        shortage = budgets.shortage(demands, self._picks)
+        if shortage is not None:
+            budget, least = shortage
+            left = budget.left(self._picks.left)
+            yield CountersShort(self._names(demands), budget.names, _text(least), _text(left))
+        elif not budgets.affordable(demands, self._picks):
+            yield CountersShort(self._names(demands))
+
+    def _names(self, demands: Iterable[Demand]) -> tuple[str, ...]:
+        """The requests, with their claims where there are several."""
+        claims = self._task.claims
+        return tuple(
+            demand.ways[0].request.parent
+            if len(claims) == 1
+            else f"{claim_key(claims[demand.claim])[1]}/{demand.ways[0].request.parent}"
+            for demand in demands
+        )
+
+    def _constraint_conflict(self, claim: int, constraint: Constraint, demands: list[Demand]) -> Iterator[Conflict]:
+        covered = [demand for demand in demands if all(way.request in constraint.requests for way in demand.ways)]
+        if not covered:
+            return
+        key, need = claim_key(self._task.claims[claim]), sum(demand.need for demand in covered)
+        union: dict[str, int] = {}
+        for demand in covered:
+            for way in demand.ways:
+                for value, holders in constraint.index(way.request).holders.items():
+                    union[_value(value)] = union.get(_value(value), 0) | holders & way.bits
+        counts = [(value, bits.bit_count()) for value, bits in union.items() if bits]
+        if constraint.distinct:
+            if not bounds.by_distinction(covered, constraint):
+                yield TooFewValues(
+                    key, constraint.attribute, self._names(covered), need, tuple(value for value, _ in counts)
+                )
+        elif not bounds.by_match(covered, constraint, self._view.shareable):
+            counts.sort(key=lambda each: (-each[1], each[0]))
+            yield NoCommonValue(key, constraint.attribute, self._names(covered), need, tuple(counts))
+
+
+def _stage(cause: Cause) -> tuple[int, bool, int]:
+    """How far a device got that fell to the cause."""
+    if isinstance(cause, NotSelected):
+        return _ORDER.index(NotSelected), cause.source == "request", cause.number
+    return _ORDER.index(type(cause)), False, 0
+
+
+def to_free(trial: Inventory, fits: Callable[[Inventory], bool]) -> tuple[ClaimKey, ...] | None:
+    """Claims whose release would make room, as few as taking them back one by one leaves; None where none would.
+
+    `trial` is changed on the way.
+    """
+    held = dict(trial.usage.claims)
+    if not held or len(held) > _MOST_TRIALS:
+        return None
+    for holder in held:
+        trial.follow(trial.usage.release(holder))
+    if not fits(trial):
+        return None
+    freed = sorted(held)
+    # The largest holder is spared first, so that few and small claims remain to be freed.
+    for holder in sorted(held, key=lambda each: (-len(held[each]), each)):
+        trial.follow(trial.usage.hold(holder, held[holder]))
+        if fits(trial):
+            freed.remove(holder)
+        else:
+            trial.follow(trial.usage.release(holder))
+    return tuple(freed)
+
+
+def _contention(demands: Sequence[Demand], shareable: int) -> tuple[list[Demand], int]:
+    """The smallest group of requests, by closure under inclusion, that wants more devices than it has; and those."""
+    exclusive = [demand for demand in demands if demand.exclusive]
+    groups = []
+    for demand in exclusive:
+        inside = [other for other in exclusive if not other.bits & ~demand.bits]
+        wants = [(other.need - (other.bits & shareable).bit_count(), other.bits & ~shareable) for other in inside]
+        if not servable(wants):
+            groups.append((inside, demand.bits))
+    inside, union = min(groups, key=lambda group: len(group[0]), default=(exclusive, 0))
+    for demand in inside:
+        union |= demand.bits
+    return inside, union.bit_count()
+
+
+def _copied(demands: Iterable[Demand]) -> list[Demand]:
+    return [Demand(demand.claim, [Way(way.request, way.need, way.bits) for way in demand.ways]) for demand in demands]
+
+
+def _wanted(request: Request) -> dict[str, Quantity]:
+    asked = (request.spec.get("capacity") or {}).get("requests") or {}
+    return {name: quantity(amount) for name, amount in asked.items()}
+
+
+def _text(nanos: int, form: Format = Format.BINARY_SI) -> str:
+    return str(Quantity(nanos, -9, form, wide=True))
+
+
+def _value(value: tuple[str, Any]) -> str:
+    kind, plain = value
+    return str(plain).lower() if kind == "bool" else str(plain)

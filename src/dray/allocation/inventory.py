@@ -1,0 +1,249 @@
+"""The inventory: slices, classes and what is allocated, compiled once and kept current from events.
+
+Slices, taint rules, classes and claims come and go one at a time; each event touches what it concerns and nothing
+else. What a node sees of it is a `View`, made when first asked for and kept until a slice it depends on changes.
+`allocate` only reads an inventory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from dray.allocation.counters import Ledger
+from dray.allocation.devices import Device, DeviceID
+from dray.allocation.pools import Pool, PoolState, gather
+from dray.allocation.selectors import Selectors
+from dray.allocation.slices import PoolKey, Slice
+from dray.allocation.usage import Usage, claim_key
+from dray.allocation.views import View
+from dray.api.gates import ALL_GATES, FeatureGates
+
+Object = dict[str, Any]
+Observer = Callable[[Iterable[DeviceID]], None]
+
+
+class Inventory:
+    def __init__(
+        self,
+        *,
+        slices: Iterable[Object] = (),
+        classes: Iterable[Object] = (),
+        claims: Iterable[Object] = (),
+        taint_rules: Iterable[Object] = (),
+        gates: FeatureGates = ALL_GATES,
+        selectors: Selectors | None = None,
+    ) -> None:
+        self.gates = gates
+        self.selectors = selectors or Selectors(gates)
+        self.usage = Usage(shares=gates["DRAConsumableCapacity"])
+        self.classes: dict[str, Object] = {}
+        self._rules = {rule["metadata"]["name"]: rule for rule in taint_rules}
+        self._slices: dict[str, Slice] = {}
+        self._by_node: dict[str, dict[str, Slice]] = {}
+        """Slices by node name and own name; those without a node name under the empty name."""
+        self._by_pool: dict[PoolKey, list[Slice]] = {}
+        self._spread: dict[PoolKey, int] = {}
+        """How many slices of a pool are not for one named node."""
+        self._places: dict[DeviceID, list[tuple[Slice, int]]] = {}
+        self._ledgers: dict[PoolKey, dict[tuple[int, ...], Ledger]] = {}
+        self._views: dict[str, View] = {}
+        self._alike: dict[tuple[int, ...], View] = {}
+        """Views by the slices that target the node: nodes that see the same slices share all but the node."""
+        self._viewers: dict[PoolKey, set[str]] = {}
+        self._observers: list[Observer] = []
+        self.revision = 0
+        """Changes with every change of a slice or a taint rule."""
+        for each in classes:
+            self.put_class(each)
+        for each in slices:
+            self.put_slice(each)
+        for each in claims:
+            self.put_claim(each)
+
+    # Classes
+
+    def put_class(self, device_class: Object) -> None:
+        self.classes[device_class["metadata"]["name"]] = device_class
+
+    def remove_class(self, name: str) -> None:
+        self.classes.pop(name, None)
+
+    # Slices
+
+    def put_slice(self, document: Object) -> None:
+        """A slice was published, or published anew."""
+        self.remove_slice(document["metadata"]["name"])
+        slice_ = Slice(document, self._rules.values())
+        self._slices[slice_.name] = slice_
+        self._by_node.setdefault(slice_.node_name, {})[slice_.name] = slice_
+        self._by_pool.setdefault(slice_.key, []).append(slice_)
+        self._spread[slice_.key] = self._spread.get(slice_.key, 0) + (not slice_.node_name)
+        for position, device in enumerate(slice_.devices):
+            self._places.setdefault(device.id, []).append((slice_, position))
+            if device.id in self.usage.devices:
+                self._mark(slice_, position, device.id)
+        self._forget(slice_)
+
+    def remove_slice(self, name: str) -> None:
+        slice_ = self._slices.pop(name, None)
+        if slice_ is None:
+            return
+        del self._by_node[slice_.node_name][name]
+        self._by_pool[slice_.key].remove(slice_)
+        self._spread[slice_.key] -= not slice_.node_name
+        for device in slice_.devices:
+            places = [place for place in self._places.pop(device.id, ()) if place[0] is not slice_]
+            if places:
+                self._places[device.id] = places
+        self._forget(slice_)
+
+    def _forget(self, slice_: Slice) -> None:
+        """Drops the views that a change of the slice may concern."""
+        self.revision += 1
+        self._alike.clear()
+        self._ledgers.pop(slice_.key, None)
+        if not slice_.node_name or self._is_spread(slice_.key):
+            self._views.clear()
+            self._viewers.clear()
+            return
+        self._views.pop(slice_.node_name, None)
+        for node in self._viewers.pop(slice_.key, ()):
+            self._views.pop(node, None)
+
+    # Taint rules
+
+    def put_taint_rule(self, rule: Object) -> None:
+        self._rules[rule["metadata"]["name"]] = rule
+        self._apply_rules()
+
+    def remove_taint_rule(self, name: str) -> None:
+        if self._rules.pop(name, None) is not None:
+            self._apply_rules()
+
+    def _apply_rules(self) -> None:
+        for slice_ in self._slices.values():
+            for device in slice_.devices:
+                device.apply_rules(self._rules.values())
+        self.revision += 1
+        self._alike.clear()
+        self._views.clear()
+        self._viewers.clear()
+
+    # Claims
+
+    def put_claim(self, claim: Object) -> None:
+        """A claim exists; what its status says it holds is in use from now on."""
+        allocation = (claim.get("status") or {}).get("allocation")
+        if not allocation:
+            self.remove_claim(claim)
+            return
+        results = (allocation.get("devices") or {}).get("results") or []
+        self.follow(self.usage.hold(claim_key(claim), list(results)))
+
+    def remove_claim(self, claim: Object) -> None:
+        """A claim is gone, or no longer allocated."""
+        self.follow(self.usage.release(claim_key(claim)))
+
+    def observe(self, observer: Observer) -> None:
+        """Calls back with the devices whose usage changed, after each change."""
+        self._observers.append(observer)
+
+    def ignore(self, observer: Observer) -> None:
+        self._observers.remove(observer)
+
+    def viewers(self, device: DeviceID) -> Iterable[str] | None:
+        """The nodes that are known to see the device's pool; None where any node may."""
+        key = device[:2]
+        return None if self._is_spread(key) else self._viewers.get(key, ())
+
+    def _is_spread(self, pool: PoolKey) -> bool:
+        """Whether some slice of the pool is not for one named node."""
+        return self._spread.get(pool, 0) > 0
+
+    def follow(self, changed: Sequence[DeviceID]) -> None:
+        """Brings bitsets and ledgers in line with the usage of these devices."""
+        for device in changed:
+            for slice_, position in self._places.get(device, ()):
+                self._mark(slice_, position, device)
+            for ledger in self._ledgers.get(device[:2], {}).values():
+                ledger.follow(device, allocated=device in self.usage.devices)
+        for observer in self._observers:
+            observer(changed)
+
+    def _mark(self, slice_: Slice, position: int, device: DeviceID) -> None:
+        bit = 1 << position
+        usage = self.usage.devices.get(device)
+        slice_.held = slice_.held | bit if usage and usage.owners else slice_.held & ~bit
+        slice_.shared = slice_.shared | bit if usage and usage.shares else slice_.shared & ~bit
+
+    # Views
+
+    def device(self, device: DeviceID) -> Device | None:
+        """The device as its newest slice publishes it."""
+        places = self._places.get(device, ())
+        newest = max(places, key=lambda place: place[0].generation, default=None)
+        return newest[0].devices[newest[1]] if newest is not None else None
+
+    def view(self, node: Object) -> View:
+        """What the node sees; raises NodeSelectorError where a slice cannot be matched."""
+        name = node["metadata"]["name"]
+        view = self._views.get(name)
+        if view is None or not view.is_of(node):
+            view = self._views[name] = self._look(node)
+        return view
+
+    def excerpt(self, view: View) -> Inventory:
+        """A copy of what the view depends on: its pools and the claims that hold devices of them."""
+        keys = [(pool.driver, pool.name) for pool in view.pools]
+        copy = Inventory(gates=self.gates, taint_rules=self._rules.values(), selectors=self.selectors)
+        copy.classes = dict(self.classes)
+        for key in keys:
+            for slice_ in self._by_pool.get(key, ()):
+                copy.put_slice(slice_.document)
+        for claim, results in self.usage.claims.items():
+            if any((result["driver"], result["pool"]) in keys for result in results):
+                copy.follow(copy.usage.hold(claim, results))
+        return copy
+
+    def _look(self, node: Object) -> View:
+        metadata = node["metadata"]
+        name, labels = metadata["name"], metadata.get("labels") or {}
+        targeting = [slice_ for slice_ in self._relevant(name) if slice_.targets(name, labels)]
+        for slice_ in targeting:
+            if slice_.node_name:
+                self._viewers.setdefault(slice_.key, set()).add(name)
+        alike = tuple(map(id, targeting))
+        if alike in self._alike:
+            return self._alike[alike].seen_from(node)
+        view = self._alike[alike] = self._view(node, targeting)
+        return view
+
+    def _view(self, node: Object, targeting: Iterable[Slice]) -> View:
+        pools = gather(targeting, self._by_pool, self.gates)
+        ledgers = {
+            position: self._ledger(pool) for position, pool in enumerate(pools) if pool.state is PoolState.COMPLETE
+        }
+        found = {position: ledger for position, ledger in ledgers.items() if ledger}
+        return View(node, pools, found, self.usage, self.gates)
+
+    def _relevant(self, node: str) -> Iterator[Slice]:
+        for group in (node, "") if node else ("",):
+            for slice_ in self._by_node.get(group, {}).values():
+                if slice_.usable(self.gates):
+                    yield slice_
+
+    def _ledger(self, pool: Pool) -> Ledger | None:
+        """The pool's counters, shared by all nodes that see the same slices of it."""
+        if not any(slice_.counter_sets for slice_ in pool.members):
+            return None
+        ledgers = self._ledgers.setdefault((pool.driver, pool.name), {})
+        key = tuple(sorted(id(slice_) for slice_ in pool.members))
+        ledger = ledgers.get(key)
+        if ledger is None:
+            ledger = ledgers[key] = Ledger(pool.members)
+            for slice_ in pool.members:
+                for device in slice_.devices:
+                    if device.id in self.usage.devices:
+                        ledger.follow(device.id, allocated=True)
+        return ledger

@@ -1,0 +1,92 @@
+"""Node selectors: does a node match one, and what the selectors of several devices come to together.
+
+A selector is a list of terms, any of which may match; a term is a list of requirements, all of which must. Labels
+are matched by `matchExpressions`, the name by `matchFields`. A term without requirements matches nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+Object = dict[str, Any]
+
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+
+
+class NodeSelectorError(ValueError):
+    """The selector cannot be understood."""
+
+
+def matches(selector: Object, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether a node of that name with those labels is selected; raises NodeSelectorError."""
+    return any(_term_matches(term, name, labels) for term in selector.get("nodeSelectorTerms") or ())
+
+
+def _term_matches(term: Object, name: str, labels: Mapping[str, str]) -> bool:
+    expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not fields:
+        return False
+    return all(_holds(each, labels) for each in expressions) and all(_field_holds(each, name) for each in fields)
+
+
+def _field_holds(requirement: Object, name: str) -> bool:
+    if requirement.get("key") != "metadata.name" or len(requirement.get("values") or ()) != 1:
+        raise NodeSelectorError(f"a field requirement needs key metadata.name and one value: {requirement}")
+    return _holds(requirement, {"metadata.name": name})
+
+
+def _holds(requirement: Object, labels: Mapping[str, str]) -> bool:
+    operator, values = requirement.get("operator"), requirement.get("values") or ()
+    value = labels.get(requirement.get("key", ""))
+    if operator == "In":
+        return value in values
+    if operator == "NotIn":
+        return value not in values
+    if operator == "Exists":
+        return value is not None
+    if operator == "DoesNotExist":
+        return value is None
+    if operator in ("Gt", "Lt"):
+        return _compares(operator, value, values)
+    raise NodeSelectorError(f"operator {operator!r} is not one of {', '.join(_OPERATORS)}")
+
+
+def _compares(operator: str, value: str | None, values: Iterable[str]) -> bool:
+    try:
+        (bound,) = map(int, values)
+    except ValueError:
+        raise NodeSelectorError(f"{operator} needs exactly one whole number") from None
+    try:
+        number = int(value) if value is not None else None
+    except ValueError:
+        return False
+    if number is None:
+        return False
+    return number > bound if operator == "Gt" else number < bound
+
+
+def only(name: str) -> Object:
+    """The selector of one node."""
+    return {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}]}
+
+
+def merged(selectors: Iterable[Object]) -> Object | None:
+    """One selector that demands what each of them demands; None where nothing is demanded."""
+    merged_term: Object = {}
+    for selector in selectors:
+        terms: list[Object] = selector.get("nodeSelectorTerms") or []
+        if len(terms) != 1:
+            raise NodeSelectorError(f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms")
+        for member in ("matchFields", "matchExpressions"):
+            for requirement in terms[0].get(member) or ():
+                known = merged_term.setdefault(member, [])
+                if not any(_same(requirement, each) for each in known):
+                    known.append(requirement)
+    return {"nodeSelectorTerms": [merged_term]} if merged_term else None
+
+
+def _same(one: Object, other: Object) -> bool:
+    if one.get("key") != other.get("key") or one.get("operator") != other.get("operator"):
+        return False
+    return set(one.get("values") or ()) == set(other.get("values") or ())

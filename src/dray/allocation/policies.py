@@ -1,0 +1,119 @@
+"""Policies: which of the possible devices to prefer. A policy puts them in order; the search takes the first that fit.
+
+`kubernetes` keeps the order of publication, which is what Kubernetes picks by. `pack` prefers the device whose use
+leaves the least unusable: the fullest shared device, the partition that breaks no larger one, the smallest device,
+the device of a group that is no longer whole. Whatever the policy, the search decides what is valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from dray.allocation.arrangement import Arrangement
+from dray.allocation.inventory import Inventory
+from dray.allocation.views import View
+
+_BILLION: Final = 10**9
+ALIGNED_BY: Final = "resource.kubernetes.io/pcieRoot"
+
+
+class Policy(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def arranged(self, inventory: Inventory, view: View) -> View:
+        """The view with its devices in the order of preference."""
+
+
+class Kubernetes:
+    name = "kubernetes"
+
+    def arranged(self, inventory: Inventory, view: View) -> View:
+        return view
+
+
+class Pack:
+    name = "pack"
+
+    def arranged(self, inventory: Inventory, view: View) -> View:
+        waiting = {
+            (pool.driver, pool.name) for pool in view.pools if any(slice_.has_conditions for slice_ in pool.slices)
+        }
+        free = _free_by_group(view)
+        sizes = _sizes(view)
+
+        def preference(rank: int) -> tuple[Any, ...]:
+            device = view.devices[rank]
+            return (
+                (device.driver, device.pool) in waiting,
+                -_fullness(inventory, view, rank),
+                _broken(view, rank),
+                sizes[rank],
+                free.get((device.pool, device.values(ALIGNED_BY)), 0),
+                rank,
+            )
+
+        return Arrangement(view, sorted(range(len(view.devices)), key=preference))
+
+
+KUBERNETES: Final[Policy] = Kubernetes()
+PACK: Final[Policy] = Pack()
+POLICIES: Final[Mapping[str, Policy]] = {policy.name: policy for policy in (KUBERNETES, PACK)}
+
+
+def _fullness(inventory: Inventory, view: View, rank: int) -> int:
+    """How much of a shared device is consumed, by its fullest capacity, in billionths."""
+    device = view.devices[rank]
+    usage = inventory.usage.devices.get(device.id)
+    if usage is None or not device.shareable:
+        return 0
+    parts = [
+        usage.consumed[name].nanos * _BILLION // capacity.value.nanos
+        for name, capacity in device.capacity.items()
+        if name in usage.consumed and capacity.value.nanos
+    ]
+    return max(parts, default=0)
+
+
+def _broken(view: View, rank: int) -> tuple[int, int]:
+    """How many larger partitions that could be taken now could not be any more, and how large they are together."""
+    ledger = view.ledgers.get(rank)
+    if ledger is None:
+        return 0, 0
+    device = view.devices[rank]
+    own = dict(ledger.cost(device))
+    sets = {consumed.counter_set for consumed in device.consumes}
+    number = size = 0
+    for other_rank, other_ledger in view.ledgers.items():
+        other = view.devices[other_rank]
+        if other_ledger is not ledger or not any(each.counter_set in sets for each in other.consumes):
+            continue
+        cost = ledger.cost(other)
+        total = sum(amount for _, amount in cost)
+        if total <= sum(own.values()) or any(ledger.left[position] < amount for position, amount in cost):
+            continue
+        if any(ledger.left[position] - own.get(position, 0) < amount for position, amount in cost):
+            number, size = number + 1, size + total
+    return number, size
+
+
+def _sizes(view: View) -> list[int]:
+    """The capacities of each device, each in billionths of the largest on the node, added up."""
+    largest: dict[str, int] = {}
+    for device in view.devices:
+        for name, capacity in device.capacity.items():
+            largest[name] = max(largest.get(name, 1), capacity.value.nanos)
+    return [
+        sum(each.value.nanos * _BILLION // largest[name] for name, each in device.capacity.items())
+        for device in view.devices
+    ]
+
+
+def _free_by_group(view: View) -> dict[Any, int]:
+    free: dict[Any, int] = {}
+    for rank in view.ranks(view.every & ~view.held):
+        device = view.devices[rank]
+        key = (device.pool, device.values(ALIGNED_BY))
+        free[key] = free.get(key, 0) + 1
+    return free

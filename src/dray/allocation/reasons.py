@@ -1,0 +1,235 @@
+"""Why claims were not allocated, as values. `text` renders them.
+
+A `Cause` says why one device cannot serve one request; devices that fall to an equal cause are counted together, in
+the order in which the checks are made. A `Conflict` says why requests that could each be served cannot be served
+together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from dray.allocation.devices import DeviceID
+from dray.allocation.usage import ClaimKey
+
+
+class Kind(Enum):
+    NO_SOLUTION = "no solution"
+    INVALID_POOLS = "invalid pools"
+    """There is no solution, and a pool that might have offered one contradicts itself."""
+    FAULT = "fault"
+    """The claims cannot be judged: an expression failed, a class is missing. Asking another node is no use."""
+    STEPS = "steps"
+    """The search was given up: whether there is a solution is not known."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Base of all causes."""
+
+
+@dataclass(frozen=True)
+class NotSelected(Cause):
+    source: str
+    """`class NAME` or `request`."""
+    number: int
+    expression: str
+
+
+@dataclass(frozen=True)
+class SelectorFault(Cause):
+    text: str
+
+
+@dataclass(frozen=True)
+class OtherNode(Cause):
+    """The device is in a slice that selects nodes device by device, and is not for this one."""
+
+
+@dataclass(frozen=True)
+class ConditionsOff(Cause):
+    """The device has binding conditions, and the feature is off."""
+
+
+@dataclass(frozen=True)
+class CapacityAbsent(Cause):
+    name: str
+
+
+@dataclass(frozen=True)
+class CapacityTooSmall(Cause):
+    name: str
+    wanted: str
+    value: str
+
+
+@dataclass(frozen=True)
+class InUse(Cause):
+    owners: tuple[ClaimKey, ...]
+
+
+@dataclass(frozen=True)
+class CapacityUsed(Cause):
+    name: str
+    wanted: str
+    left: str
+    owners: tuple[ClaimKey, ...]
+
+
+@dataclass(frozen=True)
+class OperationsNotSkippable(Cause):
+    """The slice skips node operations, which the node does not know."""
+
+
+@dataclass(frozen=True)
+class GroupsIncompatible(Cause):
+    counter_set: str
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CounterShort(Cause):
+    counter_set: str
+    counter: str
+    wanted: str
+    left: str
+
+
+@dataclass(frozen=True)
+class Tainted(Cause):
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True)
+class AttributeAbsent(Cause):
+    attribute: str
+
+
+@dataclass(frozen=True)
+class Fallen:
+    """The devices that fell to one cause."""
+
+    cause: Cause
+    devices: tuple[DeviceID, ...]
+
+
+@dataclass(frozen=True)
+class NearestMiss:
+    """The device that got furthest, and what stopped it."""
+
+    device: DeviceID
+    cause: Cause
+
+
+@dataclass(frozen=True)
+class RequestReasons:
+    """One way to serve a request: how many devices it needs, has, and lost to what."""
+
+    claim: ClaimKey
+    request: str
+    need: int
+    every: bool
+    """Whether it wants all devices rather than a number of them."""
+    available: tuple[DeviceID, ...]
+    fallen: tuple[Fallen, ...]
+    nearest: NearestMiss | None
+
+    @property
+    def suffices(self) -> bool:
+        if self.every:
+            return 0 < self.need == len(self.available)
+        return len(self.available) >= self.need
+
+
+@dataclass(frozen=True)
+class PoolReason:
+    pool: str
+    state: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Base of all conflicts."""
+
+
+@dataclass(frozen=True)
+class TooFewTogether(Conflict):
+    """These requests need more devices than there are for all of them."""
+
+    requests: tuple[str, ...]
+    need: int
+    devices: int
+
+
+@dataclass(frozen=True)
+class NoCommonValue(Conflict):
+    """No value of the attribute is had by enough devices."""
+
+    claim: ClaimKey
+    attribute: str
+    requests: tuple[str, ...]
+    need: int
+    values: tuple[tuple[str, int], ...]
+    """Values and how many of the devices have them, most first."""
+
+
+@dataclass(frozen=True)
+class TooFewValues(Conflict):
+    """The attribute has fewer different values than devices are needed."""
+
+    claim: ClaimKey
+    attribute: str
+    requests: tuple[str, ...]
+    need: int
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CountersShort(Conflict):
+    """Together the requests draw more from a pool's counters than is left."""
+
+    requests: tuple[str, ...]
+    counters: tuple[str, ...] = ()
+    """The counters as SET/COUNTER; none where no single sum tells, only that the sets cannot carry so many."""
+    wanted: str = ""
+    left: str = ""
+
+
+@dataclass(frozen=True)
+class CapacityShort(Conflict):
+    """Together the requests consume more of the shared devices than is left."""
+
+    requests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TooManyDevices(Conflict):
+    claim: ClaimKey
+    limit: int
+
+
+@dataclass(frozen=True)
+class Entangled(Conflict):
+    """Every request could be served, but no choice serves all of them."""
+
+    requests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """No allocation, and why. The reasons are empty where they were not asked for."""
+
+    kind: Kind
+    node: str
+    message: str = ""
+    steps: int = 0
+    requests: tuple[RequestReasons, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    pools: tuple[PoolReason, ...] = ()
+    """Pools that could not be used."""
+    to_free: tuple[ClaimKey, ...] | None = None
+    """Claims whose release would make room; None where no release would, or where it was not asked."""

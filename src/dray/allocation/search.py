@@ -1,0 +1,271 @@
+"""The search: the first complete assignment in the order of Kubernetes, found without walking through its whole tree.
+
+Requests are served one after the other, claim by claim; within a request devices are picked by ascending rank; an
+alternative of `firstAvailable` is left only when nothing that follows can be served with it. So the answer is the
+lexicographically first assignment. The stack of frames is explicit: one frame a pick, no recursion.
+
+Once the search has stumbled, `Pruning` cuts subtrees that hold no solution, which leaves the first solution what it
+is. It is not consulted where Kubernetes might still meet a fault that ends the attempt. Work is counted in steps, a
+step being one device considered; past the limit `StepsExhausted` is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from dray.allocation.errors import AllocationError
+from dray.allocation.picks import Pick, Picks
+from dray.allocation.requests import MOST_DEVICES, Choice, Request, Task, title
+
+if TYPE_CHECKING:
+    from dray.allocation.pruning import Pruning
+
+STEP_LIMIT: Final = 50_000
+# Failures before pruning, looking closer, and looking ahead are worth their price.
+_PATIENCE: Final = 2
+_MORE_PATIENCE: Final = 10
+_LONG_PATIENCE: Final = 60
+
+
+class StepsExhausted(Exception):
+    """The search was given up undecided."""
+
+
+class Work:
+    """Counts steps, up to a limit."""
+
+    __slots__ = ("limit", "steps")
+
+    def __init__(self, limit: int = STEP_LIMIT) -> None:
+        self.limit = limit
+        self.steps = 0
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > self.limit:
+            raise StepsExhausted
+
+
+class Frame:
+    """One place in the assignment: the device at `index` of a request, and the devices not yet tried there."""
+
+    __slots__ = (
+        "checked",
+        "choice",
+        "index",
+        "last",
+        "left",
+        "option",
+        "oversized",
+        "picked",
+        "start",
+        "state",
+        "surely_oversized",
+    )
+
+    def __init__(self, choice: int, option: int, index: int, start: int) -> None:
+        self.choice, self.option, self.index, self.start = choice, option, index, start
+        self.left = 0
+        self.last = -1
+        self.picked = False
+        self.checked = 0
+        """How thoroughly pruning has looked at it."""
+        self.state: Any = None
+        """What pruning knows the frame by, once it has seen it."""
+        self.oversized = False
+        """This alternative ended because the claim would get too many devices."""
+        self.surely_oversized = True
+        """So did every alternative before it."""
+
+
+class Search:
+    """Looks for picks for the choices of a task, all of them or `only` some, on top of the picks there are."""
+
+    def __init__(self, task: Task, picks: Picks, work: Work, *, only: Sequence[int] | None = None) -> None:
+        self._task = task
+        self._picks = picks
+        self._work = work
+        self._choices = task.choices if only is None else [task.choices[number] for number in only]
+        self._whole = only is None
+        self._frames: list[Frame] = []
+        self._failures = 0
+        self._safe_from = _safe_from(self._choices, task.held)
+        self._pruning: Pruning | None = None
+
+    def run(self) -> list[Pick] | None:
+        """The picks of the first solution, or None; raises AllocationError and StepsExhausted."""
+        if not self._choices:
+            return []
+        self._push(Frame(0, 0, 0, 0))
+        while self._frames:
+            frame = self._frames[-1]
+            if frame.picked:
+                self._picks.undo()
+                frame.picked = False
+                self._stumble()
+            rank = self._next(frame)
+            if rank is None:
+                self._exhausted(frame)
+                continue
+            self._picks.take(self._choices[frame.choice], frame.option, rank)
+            frame.picked = True
+            following = self._following(frame, rank)
+            if following is None:
+                return self._picks.made
+            self._push(following)
+        return None
+
+    def _stumble(self) -> None:
+        self._failures += 1
+        if self._failures == _PATIENCE:
+            # Most searches never stumble and never need it.
+            from dray.allocation.pruning import Pruning
+
+            self._pruning = Pruning(self._task, self._choices, self._picks)
+        elif self._pruning is not None and self._failures == _MORE_PATIENCE:
+            self._pruning.look_closer()
+        elif self._pruning is not None and self._failures == _LONG_PATIENCE and self._whole:
+            self._pruning.look_ahead(self._solvable)
+
+    def _solvable(self, only: Sequence[int]) -> bool:
+        """Whether these choices alone could be served on top of the present picks."""
+        before = len(self._picks.made)
+        solved = Search(self._task, self._picks, self._work, only=only).run() is not None
+        while len(self._picks.made) > before:
+            self._picks.undo()
+        return solved
+
+    def _following(self, frame: Frame, rank: int) -> Frame | None:
+        if frame.index + 1 < self._choices[frame.choice].options[frame.option].need:
+            return Frame(frame.choice, frame.option, frame.index + 1, rank + 1)
+        return Frame(frame.choice + 1, 0, 0, 0) if frame.choice + 1 < len(self._choices) else None
+
+    def _push(self, frame: Frame) -> None:
+        self._frames.append(frame)
+        self._open(frame)
+
+    def _open(self, frame: Frame) -> None:
+        """Finds the devices to try in the frame with its present alternative."""
+        choice = self._choices[frame.choice]
+        request = choice.options[frame.option]
+        frame.checked, frame.state, frame.last = 0, None, -1
+        if frame.index == 0:
+            frame.oversized = self._picks.sizes[choice.claim] + request.need > MOST_DEVICES
+        if frame.oversized:
+            frame.left = 0
+        elif request.listed is not None:
+            frame.left = 1 << request.listed[frame.index] if request.listed else 0
+        else:
+            frame.left = self._open_devices(request, choice.claim) >> frame.start << frame.start
+
+    def _open_devices(self, request: Request, claim: int) -> int:
+        """Free candidates that the constraints admit, and devices on which the request faults."""
+        bits = request.candidates
+        late = False
+        for constraint in request.constraints:
+            bits &= constraint.mask(request)
+            late = late or request in constraint.faults
+        if late:
+            bits = request.candidates
+        for rank in request.faults:
+            bits |= 1 << rank
+        return bits & ~self._in_use(request, claim)
+
+    def _in_use(self, request: Request, claim: int) -> int:
+        return self._picks.taken_by[claim] if request.admin else self._task.held | self._picks.taken
+
+    def _next(self, frame: Frame) -> int | None:
+        """The next device that can be picked in the frame."""
+        choice = self._choices[frame.choice]
+        request = choice.options[frame.option]
+        pruning = self._pruning if frame.choice >= self._safe_from else None
+        if pruning is not None:
+            self._prune(pruning, frame)
+        while frame.left:
+            low = frame.left & -frame.left
+            frame.left ^= low
+            rank = frame.last = low.bit_length() - 1
+            self._work.step()
+            takes = self._takes if request.listed is None else self._takes_listed
+            if takes(request, choice.claim, rank):
+                return rank
+            if pruning is not None:
+                frame.left &= ~pruning.alike(rank)
+        return None
+
+    @staticmethod
+    def _prune(pruning: Pruning, frame: Frame) -> None:
+        if frame.last >= 0:
+            frame.left &= ~pruning.alike(frame.last)
+        if frame.left and frame.checked < pruning.depth:
+            frame.checked = pruning.depth
+            frame.state = pruning.state(frame)
+            frame.left = pruning.narrowed(frame)
+
+    def _takes(self, request: Request, claim: int, rank: int) -> bool:
+        if rank in request.faults:
+            raise AllocationError(request.faults[rank])
+        if not self._picks.has_capacity(request, rank) or not self._picks.has_counters(rank):
+            return False
+        for constraint in request.constraints:
+            if constraint.faults:
+                fault = constraint.faults.get(request, {}).get(rank)
+                if fault is not None:
+                    raise AllocationError(fault)
+                if not constraint.mask(request) >> rank & 1:
+                    return False
+        return True
+
+    def _takes_listed(self, request: Request, claim: int, rank: int) -> bool:
+        """With allocation mode All a constraint that refuses a device ends the attempt."""
+        usable = request.candidates & ~self._in_use(request, claim)
+        if not usable >> rank & 1 or not self._picks.has_counters(rank):
+            return False
+        for constraint in request.constraints:
+            fault = constraint.faults.get(request, {}).get(rank)
+            if fault is not None:
+                raise AllocationError(fault)
+            if not constraint.mask(request) >> rank & 1:
+                device = "/".join(self._task.view.devices[rank].id)
+                raise AllocationError(
+                    f"claim {title(self._task.claims[claim])}, request {request.parent}: cannot add device {device} "
+                    "because a claim constraint would not be satisfied"
+                )
+        return self._picks.has_capacity(request, rank)
+
+    def _exhausted(self, frame: Frame) -> None:
+        """Goes on to the next alternative, or back to the pick before."""
+        choice = self._choices[frame.choice]
+        if self._pruning is not None and frame.state is not None and not frame.oversized:
+            self._pruning.remember(frame.state)
+        if frame.index == 0:
+            frame.surely_oversized = frame.surely_oversized and frame.oversized
+            frame.option += 1
+            if frame.option < len(choice.options):
+                self._open(frame)
+                return
+        self._frames.pop()
+        # The request before may not be part of this search.
+        if frame.index == 0 and frame.surely_oversized and not choice.first and self._frames:
+            self._leave_alternative()
+
+    def _leave_alternative(self) -> None:
+        """Other devices for the request before cannot help: only another alternative of it has another count."""
+        while self._frames[-1].index:
+            self._picks.undo()
+            self._frames.pop()
+        self._picks.undo()
+        frame = self._frames[-1]
+        frame.picked, frame.left, frame.oversized = False, 0, True
+
+
+def _safe_from(choices: Sequence[Choice], held: int) -> int:
+    """The first choice from which on no fault can end the attempt."""
+    for number in range(len(choices), 0, -1):
+        for option in choices[number - 1].options:
+            late = any(option in constraint.faults for constraint in option.constraints)
+            open_faults = any(option.admin or not held >> rank & 1 for rank in option.faults)
+            if late or open_faults or (option.listed and option.constraints):
+                return number
+    return 0

@@ -1,0 +1,174 @@
+"""Selector verdicts: which devices an expression selects, as bitsets, each distinct device asked once.
+
+A verdict depends on the driver, the attributes and the capacities of a device and on nothing else. Devices that
+agree on what the program reads share one evaluation, across slices and nodes, until the inventory forgets them.
+This is the one place that runs CEL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from dray import cel
+from dray.allocation.devices import NO_VALUE, Device, Values, frozen
+from dray.api.gates import FeatureGates
+from dray.api.semver import Semver
+
+_ABSENT_KEY: Final = "no such key:"
+_HINT: Final = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() "
+    "for optional fields"
+)
+# More groups than this, and the oldest answers are not worth their memory.
+_MOST_GROUPS: Final = 100_000
+
+
+class Column(NamedTuple):
+    """The verdicts on a sequence of devices: bits of those selected, and what failed, by position."""
+
+    selected: int
+    faults: dict[int, str]
+
+
+@dataclass(slots=True)
+class _Expression:
+    program: cel.Program | None
+    fault: str
+    key: Callable[[Device], Any]
+    answers: dict[Any, Any] = field(default_factory=dict)
+
+
+class Selectors:
+    """Compiled expressions and their answers so far."""
+
+    def __init__(self, gates: FeatureGates) -> None:
+        self._environment = cel.device_environment(
+            consumable_capacity=gates["DRAConsumableCapacity"], list_attributes=gates["DRAListTypeAttributes"]
+        )
+        self._selectors: dict[str, _Expression] = {}
+        self._derived: dict[str, _Expression] = {}
+
+    def column(self, expression: str, devices: Sequence[Device]) -> Column:
+        """The verdicts of a selector; an expression that does not compile faults on every device."""
+        compiled = self._selectors.get(expression)
+        if compiled is None:
+            compiled = self._selectors[expression] = self._compile(expression, cel.compile_selector)
+        if compiled.program is None:
+            return Column(0, dict.fromkeys(range(len(devices)), compiled.fault))
+        selected, faults = 0, {}
+        for position, device in enumerate(devices):
+            verdict = self._answer(compiled, device, _matches)
+            if verdict is True:
+                selected |= 1 << position
+            elif verdict is not False:
+                faults[position] = verdict
+        return Column(selected, faults)
+
+    def evaluations(self, expression: str) -> int:
+        """How many distinct devices a selector was asked about."""
+        compiled = self._selectors.get(expression)
+        return len(compiled.answers) if compiled is not None else 0
+
+    def derived(self, expression: str, device: Device) -> Values:
+        """The values of a derived attribute; raises cel.CelError."""
+        compiled = self._derived.get(expression)
+        if compiled is None:
+            compiled = self._derived[expression] = self._compile(expression, cel.compile_derived)
+        if compiled.program is None:
+            raise cel.CelError(compiled.fault)
+        answer = self._answer(compiled, device, _derive)
+        if isinstance(answer, str):
+            raise cel.EvaluationError(answer)
+        values: Values = answer
+        return values
+
+    def derived_fault(self, expression: str) -> str | None:
+        """Why a derived attribute does not compile, if it does not."""
+        compiled = self._derived.get(expression)
+        if compiled is None:
+            compiled = self._derived[expression] = self._compile(expression, cel.compile_derived)
+        return compiled.fault if compiled.program is None else None
+
+    def _compile(self, expression: str, compile_: Callable[..., cel.Program]) -> _Expression:
+        try:
+            program = compile_(expression, env=self._environment)
+        except cel.CompileError as error:
+            return _Expression(None, error.message, lambda device: None)
+        return _Expression(program, "", _grouping(program.reads))
+
+    @staticmethod
+    def _answer(compiled: _Expression, device: Device, ask: Callable[[cel.Program, Device], Any]) -> Any:
+        key = compiled.key(device)
+        answers = compiled.answers
+        try:
+            return answers[key]
+        except KeyError:
+            if len(answers) >= _MOST_GROUPS:
+                answers.clear()
+            assert compiled.program is not None
+            answer = answers[key] = ask(compiled.program, device)
+            return answer
+
+
+def _matches(program: cel.Program, device: Device) -> bool | str:
+    try:
+        return program.matches(cel.Device(device.driver, device.spec))
+    except cel.EvaluationError as error:
+        text = str(error)
+        return f"CEL runtime error: {text}{_HINT if _ABSENT_KEY in text else ''}"
+
+
+def _derive(program: cel.Program, device: Device) -> Values | str:
+    try:
+        value = program.evaluate(cel.Device(device.driver, device.spec)).value
+    except cel.EvaluationError as error:
+        return str(error)
+    if not isinstance(value, list):
+        pair = _scalar(value)
+        return frozenset((pair,)) if pair is not None else f"unsupported result {value!r}"
+    pairs = [_scalar(each) for each in value]
+    if any(pair is None for pair in pairs) or len({pair[0] for pair in pairs if pair}) > 1:
+        return "the elements of a list must be scalars of one type"
+    return frozenset(pair for pair in pairs if pair) or NO_VALUE
+
+
+def _scalar(value: Any) -> tuple[str, Any] | None:
+    if isinstance(value, bool):
+        return "bool", value
+    if type(value) is int:
+        return "int", value
+    if isinstance(value, str):
+        return "string", value
+    return ("version", str(value)) if isinstance(value, Semver) else None
+
+
+def _grouping(reads: cel.Reads) -> Callable[[Device], Any]:
+    """A key that is equal for devices on which the program must answer alike."""
+    broad = any(name is None for _, name in (*reads.attributes, *reads.capacities))
+    if reads.everything or broad:
+        return lambda device: device.shape
+    attributes = tuple(sorted(f"{domain}/{name}" for domain, name in reads.attributes))
+    capacities = tuple(sorted(f"{domain}/{name}" for domain, name in reads.capacities))
+
+    def key(device: Device) -> Any:
+        if not device.sound:
+            return device.shape
+        return (
+            device.driver,
+            device.shareable,
+            *[frozen(found) if (found := device.published(name)) else None for name in attributes],
+            *[_capacity_text(device, name) for name in capacities],
+        )
+
+    return key
+
+
+def _capacity_text(device: Device, name: str) -> str | None:
+    entries = device.spec.get("capacity") or {}
+    entry = entries.get(name)
+    if entry is None:
+        domain, _, identifier = name.rpartition("/")
+        entry = entries.get(identifier) if domain == device.driver else None
+    return None if entry is None else str(entry.get("value"))

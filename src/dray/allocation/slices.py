@@ -1,0 +1,80 @@
+"""ResourceSlices, compiled once: their devices in order, their counters, and the nodes they are for.
+
+A slice also keeps what is known about its devices in the form the search wants, as bitsets by position: the verdict
+of each selector asked so far, which devices are held exclusively, and which are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dray.allocation import node_selectors
+from dray.allocation.devices import Device, quantity
+from dray.allocation.selectors import Column, Selectors
+from dray.api.gates import FeatureGates
+
+Object = dict[str, Any]
+PoolKey = tuple[str, str]
+"""Driver, pool name."""
+
+
+class Slice:
+    def __init__(self, document: Object, rules: Iterable[Object] = ()) -> None:
+        spec = document["spec"]
+        self.document = document
+        self.name: str = document["metadata"]["name"]
+        self.driver: str = spec["driver"]
+        self.pool: str = spec["pool"]["name"]
+        self.generation: int = spec["pool"].get("generation") or 0
+        self.count: int = spec["pool"].get("resourceSliceCount") or 0
+        self.node_name: str = spec.get("nodeName") or ""
+        self.all_nodes = bool(spec.get("allNodes"))
+        self.node_selector: Object | None = spec.get("nodeSelector")
+        self.per_device: bool | None = spec.get("perDeviceNodeSelection")
+        self.skip_node_operations: tuple[str, ...] = tuple(spec.get("skipNodeOperations") or ())
+        self.devices = [Device(self.driver, self.pool, device, rules) for device in spec.get("devices") or ()]
+        self.counter_sets = {
+            each["name"]: {name: quantity(counter["value"]).nanos for name, counter in each["counters"].items()}
+            for each in spec.get("sharedCounters") or ()
+        }
+        self.set_names = [each["name"] for each in spec.get("sharedCounters") or ()]
+        self.has_groups = any(consumed.groups for device in self.devices for consumed in device.consumes)
+        self.has_conditions = any(device.spec.get("bindingConditions") is not None for device in self.devices)
+        self.held = 0
+        self.shared = 0
+        self._columns: dict[str, Column] = {}
+
+    @property
+    def key(self) -> PoolKey:
+        return self.driver, self.pool
+
+    def usable(self, gates: FeatureGates) -> bool:
+        """False where the slice uses a feature that is off."""
+        if not gates["DRAPartitionableDevices"] and (self.per_device is not None or self.set_names):
+            return False
+        return gates["DRADeviceCompatibilityGroups"] or not self.has_groups
+
+    def targets(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the slice offers anything to the node; raises NodeSelectorError."""
+        if self.node_name or self.all_nodes or self.node_selector is not None:
+            return _targets(self.node_name, self.all_nodes, self.node_selector, name, labels)
+        return bool(self.per_device) and any(device_targets(device, name, labels) for device in self.devices)
+
+    def column(self, expression: str, selectors: Selectors) -> Column:
+        column = self._columns.get(expression)
+        if column is None:
+            column = self._columns[expression] = selectors.column(expression, self.devices)
+        return column
+
+
+def device_targets(device: Device, name: str, labels: Mapping[str, str]) -> bool:
+    """Whether a device of a slice with per-device node selection is for the node."""
+    spec = device.spec
+    return _targets(spec.get("nodeName") or "", bool(spec.get("allNodes")), spec.get("nodeSelector"), name, labels)
+
+
+def _targets(node_name: str, all_nodes: bool, selector: Object | None, name: str, labels: Mapping[str, str]) -> bool:
+    if node_name:
+        return node_name == name
+    return all_nodes or (selector is not None and node_selectors.matches(selector, name, labels))

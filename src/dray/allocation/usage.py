@@ -1,0 +1,102 @@
+"""What allocated claims hold: devices exclusively, shares of devices, and how much of their capacity.
+
+Kept by device id, whether or not the device is published at the moment, and changed one claim at a time. Results
+with admin access hold nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from dray.allocation.devices import DeviceID, quantity
+from dray.api.quantity import Quantity
+
+Object = dict[str, Any]
+ClaimKey = tuple[str, str]
+"""Namespace, name."""
+
+
+def claim_key(claim: Object) -> ClaimKey:
+    metadata = claim["metadata"]
+    return metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    owner: ClaimKey
+    consumed: dict[str, Quantity]
+
+
+@dataclass(slots=True)
+class DeviceUsage:
+    owners: list[ClaimKey] = field(default_factory=list)
+    """Claims that hold the device exclusively."""
+    shares: dict[str, Share] = field(default_factory=dict)
+    consumed: dict[str, Quantity] = field(default_factory=dict)
+    """The sum over the shares."""
+
+    def claims(self) -> Iterator[ClaimKey]:
+        yield from self.owners
+        yield from (share.owner for share in self.shares.values())
+
+    def sum_up(self) -> None:
+        self.consumed = {}
+        for share in self.shares.values():
+            for name, amount in share.consumed.items():
+                known = self.consumed.get(name)
+                self.consumed[name] = amount if known is None else known + amount
+
+
+class Usage:
+    """The holdings of all allocated claims. `shares` off: a share counts as the whole device."""
+
+    def __init__(self, *, shares: bool = True) -> None:
+        self._shares = shares
+        self.revision = 0
+        """Changes with every claim."""
+        self.devices: dict[DeviceID, DeviceUsage] = {}
+        self.claims: dict[ClaimKey, list[Object]] = {}
+
+    def hold(self, claim: ClaimKey, results: list[Object]) -> list[DeviceID]:
+        """Records what the claim holds, in place of what it held before; gives the devices that changed."""
+        changed = self.release(claim)
+        self.claims[claim] = results
+        for result in results:
+            if result.get("adminAccess"):
+                continue
+            device = (result["driver"], result["pool"], result["device"])
+            usage = self.devices.get(device)
+            if usage is None:
+                usage = self.devices[device] = DeviceUsage()
+            share = result.get("shareID")
+            if share and self._shares:
+                amounts = result.get("consumedCapacity") or {}
+                consumed = {name: quantity(amount) for name, amount in amounts.items()}
+                usage.shares[share] = Share(claim, consumed)
+                usage.sum_up()
+            else:
+                usage.owners.append(claim)
+            changed.append(device)
+        return changed
+
+    def release(self, claim: ClaimKey) -> list[DeviceID]:
+        """Forgets what the claim holds; gives the devices that changed."""
+        self.revision += 1
+        changed = []
+        for result in self.claims.pop(claim, ()):
+            device = (result["driver"], result["pool"], result["device"])
+            usage = self.devices.get(device)
+            if usage is None or result.get("adminAccess"):
+                continue
+            share = result.get("shareID")
+            if share and self._shares:
+                usage.shares.pop(share, None)
+                usage.sum_up()
+            elif claim in usage.owners:
+                usage.owners.remove(claim)
+            if not usage.owners and not usage.shares:
+                del self.devices[device]
+            changed.append(device)
+        return changed

@@ -1,0 +1,216 @@
+"""A node's view of the inventory: its devices in the order of the search, and what is known of them as bitsets.
+
+A device's rank is its place among all usable devices of the node: by pool, then slice, then the order of
+publication. Bit `1 << rank` stands for it in every bitset. A view lives until a slice or the node changes; what
+claims hold is read from the slices when asked.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dray.allocation import taints
+from dray.allocation.counters import Ledger
+from dray.allocation.devices import NO_VALUE, Device, Values, is_scalar
+from dray.allocation.pools import Pool, PoolState
+from dray.allocation.selectors import Column, Selectors
+from dray.allocation.slices import Slice, device_targets
+from dray.allocation.usage import Usage
+from dray.api.gates import FeatureGates
+
+Object = dict[str, Any]
+NODE_OPERATIONS = "DRAOptionalNodeOperations"
+
+
+class AttributeIndex:
+    """Which devices have which value of an attribute: `holders[value]` are bits, `values[rank]` sets.
+
+    `present` are the devices that have the attribute, `valued` those of them whose value is known; `sizes` are the
+    devices by how many values they have, fewest first.
+    """
+
+    __slots__ = ("holders", "present", "sizes", "valued", "values")
+
+    def __init__(self, values: dict[int, Values]) -> None:
+        self.values = values
+        self.present = self.valued = 0
+        self.holders: dict[tuple[str, Any], int] = {}
+        sizes: dict[int, int] = {}
+        for rank, each in values.items():
+            bit = 1 << rank
+            self.present |= bit
+            if each:
+                self.valued |= bit
+            sizes[len(each)] = sizes.get(len(each), 0) | bit
+            for value in each:
+                self.holders[value] = self.holders.get(value, 0) | bit
+        self.sizes = sorted(sizes.items())
+
+
+class Occupancy:
+    """What claims hold of the slices of a view, put together when a claim has changed since."""
+
+    __slots__ = ("_revision", "_slices", "_usage", "held", "shared")
+
+    def __init__(self, slices: Sequence[tuple[Slice, int]], usage: Usage) -> None:
+        self._slices, self._usage = slices, usage
+        self._revision = -1
+        self.held = self.shared = 0
+
+    def current(self) -> Occupancy:
+        if self._revision != self._usage.revision:
+            self._revision = self._usage.revision
+            self.held = self.shared = 0
+            for slice_, offset in self._slices:
+                if slice_.held or slice_.shared:
+                    self.held |= slice_.held << offset
+                    self.shared |= slice_.shared << offset
+        return self
+
+
+def _bits_of(slices: Sequence[tuple[Slice, int]], test: Callable[[Slice], bool]) -> int:
+    """The devices of the slices that pass the test."""
+    bits = 0
+    for slice_, offset in slices:
+        if test(slice_):
+            bits |= ((1 << len(slice_.devices)) - 1) << offset
+    return bits
+
+
+class View:
+    def __init__(
+        self, node: Object, pools: Sequence[Pool], ledgers: Mapping[int, Ledger], usage: Usage, gates: FeatureGates
+    ) -> None:
+        self._identify(node)
+        self.gates = gates
+        self.pools = list(pools)
+        self.slices: list[tuple[Slice, int]] = []
+        self.devices: list[Device] = []
+        self.ledgers: dict[int, Ledger] = {}
+        """By rank, for devices that draw from counters."""
+        self.homes: list[Slice] = []
+        for position, pool in enumerate(pools):
+            self._add(pool, ledgers.get(position))
+        self.every = (1 << len(self.devices)) - 1
+        self._occupancy = Occupancy(self.slices, usage)
+        self._skipping = _bits_of(self.slices, lambda slice_: bool(slice_.skip_node_operations))
+        self.shareable = self._where(lambda device: device.shareable)
+        self.here = self._selected_here()
+        self._tainted = self._where(lambda device: bool(device.taints)) if gates["DRADeviceTaints"] else 0
+        self._columns: dict[str, Column] = {}
+        self._indexes: dict[str, AttributeIndex] = {}
+
+    def _identify(self, node: Object) -> None:
+        metadata = node["metadata"]
+        self.node: str = metadata["name"]
+        self.labels: Mapping[str, str] = dict(metadata.get("labels") or {})
+        self.features: tuple[str, ...] = tuple((node.get("status") or {}).get("declaredFeatures") or ())
+
+    def seen_from(self, node: Object) -> View:
+        """The same slices as another node sees them: all but the node is shared between the views."""
+        other = copy.copy(self)
+        other._identify(node)
+        other.here = other._selected_here()
+        return other
+
+    def _add(self, pool: Pool, ledger: Ledger | None) -> None:
+        if pool.state is not PoolState.COMPLETE:
+            return
+        for slice_ in pool.slices:
+            if not slice_.devices:
+                continue
+            self.slices.append((slice_, len(self.devices)))
+            for device in slice_.devices:
+                if ledger is not None and device.consumes:
+                    self.ledgers[len(self.devices)] = ledger
+                self.devices.append(device)
+                self.homes.append(slice_)
+
+    def _where(self, test: Callable[[Device], bool]) -> int:
+        bits = 0
+        for rank, device in enumerate(self.devices):
+            if test(device):
+                bits |= 1 << rank
+        return bits
+
+    def _selected_here(self) -> int:
+        """Devices that are for this node: all but some of slices that select nodes device by device."""
+        away = 0
+        for slice_, offset in self.slices:
+            if slice_.node_name or slice_.all_nodes or slice_.node_selector is not None:
+                continue
+            for position, device in enumerate(slice_.devices):
+                if not device_targets(device, self.node, self.labels):
+                    away |= 1 << offset + position
+        return self.every & ~away
+
+    def is_of(self, node: Object) -> bool:
+        """Whether the node still looks as it did when the view was made."""
+        metadata = node["metadata"]
+        features = (node.get("status") or {}).get("declaredFeatures") or ()
+        return self.labels == (metadata.get("labels") or {}) and self.features == tuple(features)
+
+    @property
+    def held(self) -> int:
+        """Devices that some claim holds exclusively."""
+        return self._occupancy.current().held
+
+    @property
+    def shared(self) -> int:
+        """Devices of which some claim holds a share."""
+        return self._occupancy.current().shared
+
+    def column(self, expression: str, selectors: Selectors) -> Column:
+        column = self._columns.get(expression)
+        if column is None:
+            selected, faults = 0, {}
+            for slice_, offset in self.slices:
+                own = slice_.column(expression, selectors)
+                selected |= own.selected << offset
+                for position, fault in own.faults.items():
+                    faults[offset + position] = fault
+            column = self._columns[expression] = Column(selected, faults)
+        return column
+
+    def index(self, attribute: str) -> AttributeIndex:
+        index = self._indexes.get(attribute)
+        if index is None:
+            found = ((rank, self.values(rank, attribute)) for rank in range(len(self.devices)))
+            index = AttributeIndex({rank: values for rank, values in found if values is not None})
+            self._indexes[attribute] = index
+        return index
+
+    def values(self, rank: int, attribute: str) -> Values | None:
+        """What constraints see of an attribute; None where they see nothing."""
+        device = self.devices[rank]
+        values = device.values(attribute)
+        if values is None or self.gates["DRAListTypeAttributes"]:
+            return values or None
+        return values if is_scalar(device.published(attribute)) else NO_VALUE
+
+    def tolerated(self, tolerations: Sequence[Object]) -> int:
+        """Devices without a taint that the tolerations leave standing."""
+        bits, left = self.every, self._tainted
+        while left:
+            low = left & -left
+            left ^= low
+            if taints.untolerated(self.devices[low.bit_length() - 1].taints, tolerations) is not None:
+                bits ^= low
+        return bits
+
+    @property
+    def operable(self) -> int:
+        """Devices whose skipped node operations the node knows how to skip."""
+        if self.gates[NODE_OPERATIONS] and NODE_OPERATIONS in self.features:
+            return self.every
+        return self.every & ~self._skipping
+
+    def ranks(self, bits: int) -> list[int]:
+        found = []
+        while bits:
+            low = bits & -bits
+            found.append(low.bit_length() - 1)
+            bits ^= low
+        return found

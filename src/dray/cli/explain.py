@@ -1,0 +1,66 @@
+"""`dray explain`: the whole reasoning about one claim or pod, as a tree."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from dray.allocation import POLICIES, examine
+from dray.allocation.text import Tree, considered, lines, tree
+from dray.cli.allocate import load
+from dray.cli.placement import Cluster, Placement, Wanted
+from dray.cli.reports import one_line
+
+
+@click.command()
+@click.argument("target", metavar="CLAIM|POD")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--node", default="", metavar="NAME", help="Ask this node only.")
+@click.option("--policy", type=click.Choice(sorted(POLICIES)), default="kubernetes", show_default=True)
+def explain(target: str, paths: tuple[str, ...], node: str, policy: str) -> None:
+    """Show how the devices of a claim or pod are chosen, or why it gets none.
+
+    The target is a name, NAMESPACE/NAME, pod/NAME or claim/NAME; PATH is as for dray allocate. What comes before
+    the target in the files is placed first, as dray allocate does.
+
+    Exit status: 0 it fits, 1 it does not, 2 a file cannot be read or there is no such claim or pod.
+    """
+    cluster = load(paths, node)
+    wanted = _find(cluster, target)
+    for before in cluster.wanted:
+        if before is wanted:
+            break
+        cluster.place(before, POLICIES[policy])
+    placement = cluster.ask(wanted, POLICIES[policy])
+    for line in lines(_tree(placement, cluster)):
+        click.echo(one_line(line))
+    sys.exit(0 if placement.fits else 1)
+
+
+def _find(cluster: Cluster, target: str) -> Wanted:
+    found = [wanted for wanted in cluster.wanted if wanted.answers_to(target)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        problem = f"{target} may be {' or '.join(each.title for each in found)}; say which, as in pod/{target}"
+    else:
+        known = ", ".join(each.title for each in cluster.wanted) or "none"
+        problem = f"there is no claim or pod {target} that wants devices; there are: {known}"
+    click.echo(one_line(problem), err=True)
+    sys.exit(2)
+
+
+def _tree(placement: Placement, cluster: Cluster) -> Tree:
+    wanted = placement.wanted
+    root = Tree(f"{wanted.title}: {f'on node {placement.node}' if placement.fits else 'does not fit'}")
+    if wanted.missing:
+        root.branches.append(Tree(wanted.missing))
+    root.branches += [tree(rejection) for rejection in placement.rejections]
+    if placement.allocation is not None:
+        node = next(node for node in cluster.nodes if node["metadata"]["name"] == placement.node)
+        reasons = examine(cluster.inventory, node, cluster.open_claims(wanted))
+        root.branches.append(considered(placement.allocation, reasons))
+    elif not placement.rejections and not wanted.missing:
+        root.branches.append(Tree("no node is eligible"))
+    return root

@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from dray.cli.allocate import allocate
+
+Write = Callable[..., str]
+
+CLUSTER = """
+    apiVersion: resource.k8s.io/v1
+    kind: DeviceClass
+    metadata: {name: gpu}
+    spec:
+      selectors: [{cel: {expression: device.driver == "gpu.example.com"}}]
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceSlice
+    metadata: {name: a-gpus}
+    spec:
+      driver: gpu.example.com
+      nodeName: a
+      pool: {name: a, generation: 1, resourceSliceCount: 1}
+      devices: [{name: gpu-0}]
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceSlice
+    metadata: {name: b-gpus}
+    spec:
+      driver: gpu.example.com
+      nodeName: b
+      pool: {name: b, generation: 1, resourceSliceCount: 1}
+      devices:
+      - {name: gpu-0, capacity: {memory: {value: 80Gi}}}
+      - {name: gpu-1, capacity: {memory: {value: 24Gi}}}
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaimTemplate
+    metadata: {name: one-gpu}
+    spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}
+    """
+
+
+def claim(name: str, count: int) -> str:
+    return f"""
+    ---
+    apiVersion: resource.k8s.io/v1
+    kind: ResourceClaim
+    metadata: {{name: {name}}}
+    spec: {{devices: {{requests: [{{name: gpus, exactly: {{deviceClassName: gpu, count: {count}}}}}]}}}}
+    """
+
+
+def pod(name: str, *claims: str, extra: str = "") -> str:
+    entries = ", ".join(f"{{name: {each.split()[-1]}, {each}}}" for each in claims)
+    return f"""
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {{name: {name}}}
+    spec:
+      {extra}
+      containers: [{{name: c, image: i}}]
+      resourceClaims: [{entries}]
+    """
+
+
+@pytest.fixture
+def run() -> Callable[..., Result]:
+    def invoke(*arguments: str, stdin: str | None = None) -> Result:
+        result = CliRunner().invoke(allocate, arguments, input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+def test_gives_each_claim_the_first_node_that_serves_it(run: Callable[..., Result], write: Write) -> None:
+    result = run(write(CLUSTER + claim("small", 1) + claim("large", 2)))
+    assert result.output.splitlines() == [
+        "claim default/small: on node a",
+        "  gpus: gpu.example.com/a/gpu-0",
+        "claim default/large: on node b",
+        "  gpus: gpu.example.com/b/gpu-0",
+        "  gpus: gpu.example.com/b/gpu-1",
+        "2 of 2 fit",
+    ]
+    assert result.exit_code == 0
+
+
+def test_says_why_something_does_not_fit(run: Callable[..., Result], write: Write) -> None:
+    result = run(write(CLUSTER + claim("huge", 3)))
+    assert result.exit_code == 1
+    assert result.output.splitlines() == [
+        "claim default/huge: does not fit",
+        "  node a: gpus: needs 3, 1 available",
+        "  node b: gpus: needs 3, 2 available",
+        "0 of 1 fit",
+    ]
+
+
+def test_asks_one_node(run: Callable[..., Result], write: Write) -> None:
+    path = write(CLUSTER + claim("small", 1))
+    assert "on node b" in run(path, "--node", "b").output
+    missing = run(path, "--node", "c")
+    assert missing.exit_code == 2
+    assert "there is no node c" in missing.output
+
+
+def test_packs(run: Callable[..., Result], write: Write) -> None:
+    path = write(CLUSTER + claim("small", 1))
+    assert "b/gpu-1" in run(path, "--node", "b", "--policy", "pack").output
+    assert "b/gpu-0" in run(path, "--node", "b").output
+
+
+def test_pods_make_claims_from_templates_and_stay_together(run: Callable[..., Result], write: Write) -> None:
+    two = pod("p", "resourceClaimTemplateName: one-gpu", "resourceClaimName: shared")
+    result = run(write(CLUSTER + claim("shared", 1) + two + pod("q", "resourceClaimName: shared")))
+    assert result.output.splitlines() == [
+        "pod default/p: on node b",
+        "  p-one-gpu, gpu: gpu.example.com/b/gpu-0",
+        "  shared, gpus: gpu.example.com/b/gpu-1",
+        "pod default/q: on node b",
+        "2 of 2 fit",
+    ]
+
+
+def test_pods_go_where_they_may(run: Callable[..., Result], write: Write) -> None:
+    nodes = "".join(
+        f"\n    ---\n    apiVersion: v1\n    kind: Node\n    metadata: {{name: {name}, labels: {{zone: {zone}}}}}\n"
+        for name, zone in (("a", "east"), ("b", "west"))
+    )
+    selected = pod("p", "resourceClaimTemplateName: one-gpu", extra="nodeSelector: {zone: west}")
+    assert "pod default/p: on node b" in run(write(CLUSTER + nodes + selected)).output
+    nowhere = pod("p", "resourceClaimTemplateName: one-gpu", extra="nodeSelector: {zone: north}")
+    result = run(write(CLUSTER + nodes + nowhere))
+    assert "no node is eligible" in result.output
+    assert result.exit_code == 1
+
+
+def test_workloads_want_as_many_pods_as_they_have_replicas(run: Callable[..., Result], write: Write) -> None:
+    deployment = """
+    ---
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: web}
+    spec:
+      replicas: 4
+      selector: {matchLabels: {app: web}}
+      template:
+        metadata: {labels: {app: web}}
+        spec:
+          containers: [{name: c, image: i}]
+          resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]
+    """
+    result = run(write(CLUSTER + deployment))
+    assert "pod default/web-2: on node b" in result.output
+    assert "3 of 4 fit" in result.output
+
+
+def test_a_missing_template_is_named(run: Callable[..., Result], write: Write) -> None:
+    result = run(write(CLUSTER + pod("p", "resourceClaimTemplateName: nothing")))
+    assert "there is no ResourceClaimTemplate default/nothing" in result.output
+    assert result.exit_code == 1
+
+
+def test_what_is_allocated_is_in_use(run: Callable[..., Result], write: Write) -> None:
+    held = claim("held", 1).rstrip() + (
+        "\n    status: {allocation: {devices: {results: "
+        "[{request: gpus, driver: gpu.example.com, pool: a, device: gpu-0}]}}}\n"
+    )
+    result = run(write(CLUSTER + held + claim("small", 1)))
+    assert "b/gpu-0" in result.output
+    assert "1 of 1 fit" in result.output
+
+
+@pytest.mark.parametrize(
+    ("form", "parse"), [("json", json.loads), ("yaml", lambda text: list(yaml.safe_load_all(text)))]
+)
+def test_gives_data(run: Callable[..., Result], write: Write, form: str, parse: Callable[[str], Any]) -> None:
+    rows = parse(run(write(CLUSTER + claim("small", 1) + claim("huge", 3)), "-o", form).output)
+    assert [(row["name"], row["fits"]) for row in rows] == [("small", True), ("huge", False)]
+    assert rows[0]["claims"][0]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
+    assert [reason["node"] for reason in rows[1]["reasons"]] == ["a", "b"]
+
+
+def test_older_versions_are_read_as_v1(run: Callable[..., Result], write: Write) -> None:
+    old = """
+    ---
+    apiVersion: resource.k8s.io/v1beta1
+    kind: ResourceClaim
+    metadata: {name: old}
+    spec: {devices: {requests: [{name: gpu, deviceClassName: gpu}]}}
+    """
+    assert "gpu: gpu.example.com/a/gpu-0" in run(write(CLUSTER + old)).output
+
+
+def test_what_an_api_server_refuses_is_not_guessed_at(run: Callable[..., Result], write: Write) -> None:
+    result = run(write(CLUSTER + claim("bad", 0).replace("count: 0", "count: -1")))
+    assert result.exit_code == 2
+    assert "ResourceClaim bad" in result.output
+
+
+def test_reads_standard_input(run: Callable[..., Result]) -> None:
+    assert run("-", stdin="{}").exit_code == 0
+    assert run("no-such-file").exit_code == 2

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from click.testing import CliRunner, Result
+
+from dray.cli.explain import explain
+from tests.cli.test_allocate import CLUSTER, claim, pod
+
+Write = Callable[..., str]
+
+
+def run(*arguments: str) -> Result:
+    result = CliRunner().invoke(explain, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+MEMORY = 'has(device.capacity["gpu.example.com"].memory)'
+
+
+def test_shows_what_was_chosen_and_from_what(write: Write) -> None:
+    selectors = f"deviceClassName: gpu, selectors: [{{cel: {{expression: '{MEMORY}'}}}}],"
+    result = run("small", write(CLUSTER + claim("small", 1).replace("deviceClassName: gpu,", selectors)))
+    assert result.output.splitlines() == [
+        "claim default/small: on node b",
+        "├─ node a: does not fit",
+        "│  └─ claim default/small",
+        "│     └─ request gpus: needs 1, 0 available",
+        f"│        ├─ 1 device not selected by request, selector 1: {MEMORY}: a/gpu-0",
+        f"│        └─ nearest miss: gpu.example.com/a/gpu-0, not selected by request, selector 1: {MEMORY}",
+        "└─ node b: fits",
+        "   └─ claim default/small",
+        "      └─ request gpus: needs 1, 2 available",
+        "         └─ picked b/gpu-0",
+    ]
+    assert result.exit_code == 0
+
+
+def test_places_first_what_comes_first(write: Write) -> None:
+    result = run("claim/second", write(CLUSTER + claim("first", 2) + claim("second", 2)))
+    assert result.exit_code == 1
+    assert "2 devices in use by default/first: b/gpu-0, b/gpu-1" in result.output
+    assert "would fit if freed: default/first" in result.output
+
+
+def test_explains_a_pod(write: Write) -> None:
+    path = write(CLUSTER + pod("p", "resourceClaimTemplateName: one-gpu"))
+    assert run("p", path).output == run("default/p", path).output == run("pod/p", path).output
+    assert "picked a/gpu-0" in run("p", path).output
+
+
+def test_the_target_must_be_one(write: Write) -> None:
+    path = write(CLUSTER + claim("same", 1) + pod("same", "resourceClaimTemplateName: one-gpu"))
+    result = run("same", path)
+    assert result.exit_code == 2
+    assert "say which" in result.output
+    assert run("claim/same", path).exit_code == 0
+    other = run("other", path)
+    assert other.exit_code == 2
+    assert "there is no claim or pod other" in other.output
+
+
+def test_a_missing_claim_is_named(write: Write) -> None:
+    result = run("p", write(CLUSTER + pod("p", "resourceClaimName: nothing")))
+    assert "there is no ResourceClaim default/nothing" in result.output
+    assert result.exit_code == 1
