@@ -50,7 +50,10 @@ resource_v1beta2.ResourceSliceSpec.allNodes DeviceAttribute.int DeviceAttribute.
 DeviceAttribute.version DeviceTaintSelector.driver DeviceTaintSelector.pool DeviceTaintSelector.device
 PoolStatus.allocatedDevices PoolStatus.availableDevices PoolStatus.resourceSliceCount PoolStatus.totalDevices
 PoolStatus.unavailableDevices PoolStatus.nodeName WorkloadPodGroupGangSchedulingPolicy.minCount
-CapacityRequestPolicy.default PodGroupTemplate.schedulingConstraints
+CapacityRequestPolicy.default PodGroupTemplate.schedulingConstraints ServiceSpec.allocateLoadBalancerNodePorts
+ServiceSpec.internalTrafficPolicy ServiceSpec.ipFamilyPolicy ServiceSpec.loadBalancerClass ServicePort.appProtocol
+ServiceSpec.trafficDistribution ClientIPConfig.timeoutSeconds
+PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy
 """.split()
 
 ALWAYS = """
@@ -61,7 +64,14 @@ NodeStatus.daemonEndpoints NodeStatus.nodeInfo NodeDaemonEndpoints.kubeletEndpoi
 Event.reportingComponent Event.reportingInstance Event.firstTimestamp Event.lastTimestamp Event.eventTime
 PersistentVolumeClaimSpec.resources ResourceFieldSelector.divisor CustomResourceDefinitionStatus.acceptedNames
 CustomResourceDefinitionStatus.conditions CustomResourceDefinitionStatus.storedVersions
-WorkloadSpec.podGroupTemplates PodGroupTemplate.schedulingConstraints
+WorkloadSpec.podGroupTemplates PodGroupTemplate.schedulingConstraints ServiceStatus.loadBalancer
+ServicePort.targetPort PodDisruptionBudgetStatus.disruptionsAllowed PodDisruptionBudgetStatus.currentHealthy
+PodDisruptionBudgetStatus.desiredHealthy PodDisruptionBudgetStatus.expectedPods RoleRef.apiGroup ClusterRole.rules
+Role.rules events_v1.Event.regarding events_v1.Event.deprecatedSource events_v1.Event.deprecatedFirstTimestamp
+events_v1.Event.deprecatedLastTimestamp NodeCondition.lastHeartbeatTime NodeCondition.lastTransitionTime
+PodCondition.lastProbeTime PodCondition.lastTransitionTime JobCondition.lastProbeTime JobCondition.lastTransitionTime
+NamespaceCondition.lastTransitionTime CustomResourceDefinitionCondition.lastTransitionTime
+ContainerStateRunning.startedAt ContainerStateTerminated.startedAt ContainerStateTerminated.finishedAt
 """.split()
 
 # Left out when empty, although the OpenAPI document calls them required, or matched by a pattern above.
@@ -70,19 +80,22 @@ ResourcePoolStatusRequest.status CounterSet.counters DeviceCounterConsumption.co
 CapacityRequestPolicyRange.min PoolStatus.driver PoolStatus.poolName ResourcePoolStatusRequestStatus.poolCount
 PartitionTypeStatus.attribute PartitionTypeStatus.type PartitionTypeStatus.total PartitionTypeStatus.allocatable
 ShareableSummaryStatus.fullyAvailableDevices ShareableSummaryStatus.partiallyAvailableDevices
-ShareableCapacityStatus.name CustomResourceSubresources.status
+ShareableCapacityStatus.name CustomResourceSubresources.status events_v1.Event.reportingInstance
 """.split()
 
 MAPS = {
     "str": """
         *.annotations *.labels *.matchLabels PodSpec.nodeSelector ConfigMap.data Secret.stringData
         CSIVolumeSource.volumeAttributes FlexVolumeSource.options PodCertificateProjection.userAnnotations
+        ServiceSpec.selector
     """,
     "bytes": "ConfigMap.binaryData Secret.data",
     "quantity": """
         *.limits *.requests *.consumedCapacity ContainerStatus.allocatedResources PodStatus.allocatedResources
-        NodeStatus.allocatable NodeStatus.capacity PodSpec.overhead
+        NodeStatus.allocatable NodeStatus.capacity PodSpec.overhead ResourceQuotaSpec.hard ResourceQuotaStatus.hard
+        ResourceQuotaStatus.used
     """,
+    "time": "PodDisruptionBudgetStatus.disruptedPods",
     "apiextensions_v1.JSONSchemaProps": """
         JSONSchemaProps.definitions JSONSchemaProps.patternProperties JSONSchemaProps.properties
     """,
@@ -105,6 +118,9 @@ ContainerStateTerminated.exitCode ContainerStateTerminated.signal PoolStatus.all
 PoolStatus.availableDevices PoolStatus.resourceSliceCount PoolStatus.totalDevices PoolStatus.unavailableDevices
 ResourcePoolStatusRequestStatus.poolCount PartitionTypeStatus.total PartitionTypeStatus.allocatable
 ShareableSummaryStatus.fullyAvailableDevices ShareableSummaryStatus.partiallyAvailableDevices
+ServicePort.port ServicePort.nodePort ServiceSpec.healthCheckNodePort PortStatus.port ClientIPConfig.timeoutSeconds
+PodDisruptionBudgetStatus.disruptionsAllowed PodDisruptionBudgetStatus.currentHealthy
+PodDisruptionBudgetStatus.desiredHealthy PodDisruptionBudgetStatus.expectedPods events_v1.Event.deprecatedCount
 CustomResourceColumnDefinition.priority WeightedPodAffinityTerm.weight PreferredSchedulingTerm.weight
 """.split()
 

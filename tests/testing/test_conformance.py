@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dray.testing.conformance import flows
 from dray.testing.conformance.__main__ import main
+from tests.server.process import listening
 
 CORPORA = Path(__file__).parents[1] / "conformance"
 
@@ -16,6 +18,32 @@ def test_the_api_corpus_passes():
     done = CliRunner().invoke(main, ["api", str(CORPORA / "api.jsonl.gz")])
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[-1] == "2661 passed, 0 failed"
+
+
+FLOWS = list(map(json.loads, gzip.decompress((CORPORA / "flows.jsonl.gz").read_bytes()).splitlines()))
+
+
+@pytest.mark.parametrize("flow", FLOWS, ids=[flow["name"] for flow in FLOWS])
+def test_every_conversation_passes(flow):
+    assert flows.run(flow).difference is None
+
+
+def test_a_conversation_that_goes_another_way_is_shown():
+    flow = {**FLOWS[0], "steps": [{**FLOWS[0]["steps"][0], "expect": {"code": 418}}]}
+    assert flows.run(flow).difference.startswith("step 0, POST /apis/resource.k8s.io/v1/")
+
+
+def test_a_server_can_be_asked_by_its_url(tmp_path):
+    lines = gzip.decompress((CORPORA / "api.jsonl.gz").read_bytes()).splitlines()
+    path = tmp_path / "few.jsonl"
+    path.write_bytes(b"\n".join(lines[::100]))
+    talk = tmp_path / "talk.jsonl"
+    talk.write_text("\n".join(map(json.dumps, FLOWS[:3])))
+    with listening() as server:
+        for mode, file in (("api", path), ("flows", talk)):
+            done = CliRunner().invoke(main, [mode, str(file), "--url", server.url])
+            assert done.exit_code == 0, done.output
+    assert CliRunner().invoke(main, ["cel", str(path), "--url", "http://x"]).exit_code == 2
 
 
 def case(name, code, **expect):

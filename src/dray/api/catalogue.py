@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 RESOURCE_GROUP = "resource.k8s.io"
 SCHEDULING_GROUP = "scheduling.k8s.io"
+RBAC_GROUP = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,9 @@ class Kind:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def version(self, name: str) -> KindVersion | None:
+        known = _KNOWN.get((self.group, self.name, name))
+        if known is not None and known.entry is self:
+            return known
         return next((KindVersion(self, version) for version in self.versions if version.name == name), None)
 
 
@@ -106,6 +110,9 @@ class KindVersion:
 
 
 RELEASE = (1, 37)
+
+# Every version of the catalogue's kinds, made once: it is asked for many times in each request.
+_KNOWN: dict[tuple[str, str, str], KindVersion] = {}
 
 _BETA1 = Lifecycle((1, 35), (1, 38))
 _BETA2 = Lifecycle((1, 36), (1, 39))
@@ -160,9 +167,13 @@ def _v1(
         storage="v1",
         short_names=short_names,
         subresources=tuple(subresources.split()),
-        categories=("all",) if name in ("Pod", "Job") else (),
+        categories=("all",) if name in ("Pod", "Job", "Service") else (),
         **rest,
     )
+
+
+def _rbac(name: str, plural: str, *, namespaced: bool) -> Kind:
+    return _v1("rbac_v1", name, plural, group=RBAC_GROUP, namespaced=namespaced)
 
 
 KINDS: tuple[Kind, ...] = (
@@ -225,6 +236,22 @@ KINDS: tuple[Kind, ...] = (
     _v1("core_v1", "ServiceAccount", "serviceaccounts", "sa", subresources="token"),
     _v1("core_v1", "ConfigMap", "configmaps", "cm"),
     _v1("core_v1", "Secret", "secrets"),
+    _v1("core_v1", "Service", "services", "svc", subresources="status"),
+    _v1("core_v1", "ResourceQuota", "resourcequotas", "quota", subresources="status"),
+    _v1("events_v1", "Event", "events", "ev", group="events.k8s.io"),
+    _v1(
+        "policy_v1",
+        "PodDisruptionBudget",
+        "poddisruptionbudgets",
+        "pdb",
+        group="policy",
+        subresources="status",
+        generation=True,
+    ),
+    _rbac("ClusterRole", "clusterroles", namespaced=False),
+    _rbac("ClusterRoleBinding", "clusterrolebindings", namespaced=False),
+    _rbac("Role", "roles", namespaced=True),
+    _rbac("RoleBinding", "rolebindings", namespaced=True),
     _v1("coordination_v1", "Lease", "leases", group="coordination.k8s.io"),
     _v1("batch_v1", "Job", "jobs", group="batch", subresources="status", generation=True),
     _v1(
@@ -240,6 +267,9 @@ KINDS: tuple[Kind, ...] = (
     ),
 )
 
+_KNOWN.update(
+    {(kind.group, kind.name, version.name): KindVersion(kind, version) for kind in KINDS for version in kind.versions}
+)
 _BY_NAME = {(kind.group, kind.name): kind for kind in KINDS}
 _BY_PLURAL = {(kind.group, kind.plural): kind for kind in KINDS}
 

@@ -123,9 +123,7 @@ FEATURES: tuple[Feature, ...] = (
 
 def drop(obj: Object, old: Object | None, kind: Kind, gates: FeatureGates) -> None:
     """Removes from `obj` the fields of features that are off and that `old` does not use."""
-    for feature in FEATURES:
-        if kind.name not in feature.kinds or all(gates[gate] for gate in feature.gates):
-            continue
+    for feature in _switched_off(kind.name, gates):
         fields = feature.fields
         if kind.name == "ResourceClaimTemplate":
             fields = tuple(f"spec.{field}" for field in fields if field.startswith("spec."))
@@ -137,6 +135,11 @@ def drop(obj: Object, old: Object | None, kind: Kind, gates: FeatureGates) -> No
                 for holder in holders:
                     for member in members & holder.keys():
                         del holder[member]
+
+
+@cache
+def _switched_off(kind: str, gates: FeatureGates) -> tuple[Feature, ...]:
+    return tuple(f for f in FEATURES if kind in f.kinds and not all(gates[gate] for gate in f.gates))
 
 
 @cache

@@ -283,15 +283,21 @@ def _read_bytes(value: Any, problems: list[Problem]) -> Any:
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
+@lru_cache(maxsize=4096)
+def _canonical_time(text: str, timespec: str) -> str | None:
+    if not _TIME.fullmatch(text):
+        return None
+    try:
+        moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", text)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
 def _time_reader(timespec: str) -> Reader:
     def read_time(value: Any, problems: list[Problem]) -> Any:
-        if type(value) is str and _TIME.fullmatch(value):
-            try:
-                moment = datetime.fromisoformat(re.sub(r"(\.\d{6})\d+", r"\1", value)).astimezone(UTC)
-            except (ValueError, OverflowError):
-                pass
-            else:
-                return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+        if type(value) is str and (text := _canonical_time(value, timespec)) is not None:
+            return text
         _wrong(problems, value, "a time as in 2006-01-02T15:04:05Z")
         return None
 

@@ -22,13 +22,15 @@ _DEVICE_KEY = ("driver", "pool", "device", "shareID")
 _STATUS_KEEPS = ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "generation")
 # A pod's status written by somebody who does not know these leaves them as they are; an empty list clears one.
 _KEPT_POD_STATUS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
+# A node registers itself together with what it has.
+_BORN_WITH_STATUS = frozenset({("", "Node")})
 _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
 def prepare_create(obj: Object, kind: Kind, gates: FeatureGates) -> None:
     for member in (*_SERVER_OWNED, "generation"):
         obj["metadata"].pop(member, None)
-    if "status" in kind.subresources and "status" in obj:
+    if "status" in kind.subresources and "status" in obj and (kind.group, kind.name) not in _BORN_WITH_STATUS:
         obj["status"] = {}
     if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourcePoolStatusRequest"):
         obj.pop("status", None)

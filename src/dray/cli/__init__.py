@@ -14,6 +14,7 @@ import click
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "allocate": ("dray.cli.allocate:allocate", "Say which devices claims and pods would get, or why none."),
+    "apiserver": ("dray.cli.apiserver:apiserver", "Serve the Kubernetes API from this machine."),
     "cel": ("dray.cli.cel:cel", "Check and evaluate device selectors written in CEL."),
     "convert": ("dray.cli.convert:convert", "Rewrite manifests in another version of resource.k8s.io."),
     "explain": ("dray.cli.explain:explain", "Show the whole reasoning about one claim or pod as a tree."),

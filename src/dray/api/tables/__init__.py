@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.catalogue import Kind
-from dray.api.tables import cluster, devices, gangs, pods
+from dray.api.tables import cluster, devices, gangs, pods, policy
 from dray.api.tables.column import AGE, NAME, Column
 
 Object = dict[str, Any]
@@ -19,6 +19,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     **devices.COLUMNS,
     **gangs.COLUMNS,
     **pods.COLUMNS,
+    **policy.COLUMNS,
 }
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, Kind
+from dray.api.catalogue import RBAC_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.errors import FieldError
 from dray.api.rules import Rules
 from dray.api.validation import (
     claims,
     device_classes,
+    leases,
     metadata,
     pod_groups,
     pod_status,
@@ -39,6 +40,7 @@ _CREATE: dict[tuple[str, str], _Create] = {
     (SCHEDULING_GROUP, "PodGroup"): pod_groups.validate,
     (SCHEDULING_GROUP, "CompositePodGroup"): pod_groups.validate_composite,
     ("", "Pod"): pods.validate,
+    ("coordination.k8s.io", "Lease"): lambda obj, rules: leases.validate(obj),
 }
 _UPDATE: dict[tuple[str, str], _Update] = {
     (RESOURCE_GROUP, "ResourceClaim"): claims.validate_update,
@@ -51,6 +53,15 @@ _UPDATE: dict[tuple[str, str], _Update] = {
     (SCHEDULING_GROUP, "PodGroup"): pod_groups.validate_update,
     (SCHEDULING_GROUP, "CompositePodGroup"): pod_groups.validate_composite_update,
     ("", "Pod"): pods.validate_update,
+    ("coordination.k8s.io", "Lease"): lambda obj, old, rules: leases.validate(obj),
+}
+_NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
+    ("", "Namespace"): metadata.LABEL,
+    ("", "Service"): metadata.LABEL,
+    (RBAC_GROUP, "ClusterRole"): metadata.PATH_SEGMENT,
+    (RBAC_GROUP, "ClusterRoleBinding"): metadata.PATH_SEGMENT,
+    (RBAC_GROUP, "Role"): metadata.PATH_SEGMENT,
+    (RBAC_GROUP, "RoleBinding"): metadata.PATH_SEGMENT,
 }
 _STATUS: dict[tuple[str, str], _Update] = {
     (RESOURCE_GROUP, "ResourceClaim"): claims.validate_status,
@@ -65,7 +76,8 @@ _STATUS: dict[tuple[str, str], _Update] = {
 
 
 def validate_create(obj: Object, kind: Kind, rules: Rules) -> list[FieldError]:
-    found = list(metadata.validate_create(obj["metadata"], namespaced=kind.namespaced))
+    name_rule = _NAME_RULES.get((kind.group, kind.name), metadata.SUBDOMAIN)
+    found = list(metadata.validate_create(obj["metadata"], namespaced=kind.namespaced, name_rule=name_rule))
     check = _CREATE.get((kind.group, kind.name))
     if check is not None:
         found.extend(check(obj, rules))

@@ -1,21 +1,32 @@
 """ObjectMeta: names, labels, annotations, owners and what an update may not touch."""
 
+from collections.abc import Callable
+
 from dray.api import errors, names
 from dray.api.validation.fields import Errors, Object
 
 MAX_ANNOTATIONS = 256 * 1024
+# Whether a text is a name of the kind, and what is said where it is not.
+NameRule = tuple[Callable[[str], bool], str]
+SUBDOMAIN: NameRule = (names.is_subdomain, names.SUBDOMAIN_DETAIL)
+LABEL: NameRule = (names.is_label, names.LABEL_DETAIL)
+PATH_SEGMENT: NameRule = (names.is_path_segment, "may not be '.' or '..' or contain '/' or '%'")
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
-def validate_create(meta: Object, *, namespaced: bool, path: str = "metadata") -> Errors:
+def validate_create(
+    meta: Object, *, namespaced: bool, path: str = "metadata", name_rule: NameRule = SUBDOMAIN
+) -> Errors:
     name = meta.get("name", "")
     generate_name = meta.get("generateName", "")
+    is_name, detail = name_rule
     if generate_name:
         base = generate_name.removesuffix("-")
-        if not names.is_subdomain(base):
-            yield errors.invalid(f"{path}.generateName", generate_name, names.SUBDOMAIN_DETAIL)
+        if not is_name(base):
+            yield errors.invalid(f"{path}.generateName", generate_name, detail)
     if name:
-        if not names.is_subdomain(name):
-            yield errors.invalid(f"{path}.name", name, names.SUBDOMAIN_DETAIL)
+        if not is_name(name):
+            yield errors.invalid(f"{path}.name", name, detail)
     elif not generate_name:
         yield errors.required(f"{path}.name", "name or generateName is required")
     if namespaced and not meta.get("namespace"):
@@ -34,6 +45,9 @@ def _content(meta: Object, path: str) -> Errors:
     for index, finalizer in enumerate(meta.get("finalizers") or []):
         if not names.is_label_key(finalizer):
             yield errors.invalid(f"{path}.finalizers[{index}]", finalizer, names.LABEL_KEY_DETAIL)
+        elif "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            yield errors.invalid(f"{path}.finalizers[{index}]", finalizer, detail)
 
 
 def labels(value: Object, path: str) -> Errors:
@@ -62,7 +76,7 @@ def _owners(owners: list[Object], path: str) -> Errors:
             yield errors.invalid(f"{at}.apiVersion", owner.get("apiVersion", ""), "version must not be empty")
         for member in ("kind", "name", "uid"):
             if not owner.get(member):
-                yield errors.invalid(f"{at}.{member}", "", f"{member} must not be empty")
+                yield errors.required(f"{at}.{member}", f"{member} must not be empty")
         controllers += bool(owner.get("controller"))
     if controllers > 1:
         yield errors.invalid(path, owners, "only one owner may be the controller")

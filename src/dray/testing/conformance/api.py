@@ -1,70 +1,86 @@
-"""The `api` corpus: HTTP requests, played through the same path that the server uses.
+"""The `api` corpus: single requests, all of them dry runs, and what Kubernetes made of them.
 
-The world of the corpus: namespaces `default` and `admins` (which permits admin access), and one stored claim,
-`default/live`. All feature gates are on.
+The world of the corpus: namespaces `default` and `admins` (which permits admin access), the service account
+`default/default` and one stored claim, `default/live`. All feature gates are on.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
-from urllib.parse import urlsplit
 
-from dray.api import catalogue, intake
-from dray.api.gates import ALL_GATES
-from dray.api.intake import Accepted, Place, Refusal
-from dray.api.rules import Rules
-from dray.cel import Expressions
+import msgspec
+
 from dray.testing.conformance.corpus import Case, Outcome
+from dray.testing.conformance.servers import Answer, InProcess, OverHttp, Server, create
 
-NOW = "2026-01-01T00:00:00Z"
-ADMIN_NAMESPACES = frozenset({"admins"})
-LIVE = {
-    "apiVersion": "resource.k8s.io/v1",
-    "kind": "ResourceClaim",
-    "metadata": {"name": "live", "namespace": "default"},
-    "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
-}
+_NAMESPACES = "/api/v1/namespaces"
+WORLD: tuple[tuple[str, dict[str, Any]], ...] = (
+    (_NAMESPACES, {"metadata": {"name": "default"}}),
+    (
+        _NAMESPACES,
+        {"metadata": {"name": "admins", "labels": {"resource.kubernetes.io/admin-access": "true"}}},
+    ),
+    (f"{_NAMESPACES}/default/serviceaccounts", {"metadata": {"name": "default"}}),
+    (
+        "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+        {
+            "metadata": {"name": "live"},
+            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+        },
+    ),
+)
 # Of an answer these are not compared: they differ from one server, or second, to the next.
 _VOLATILE = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation", "selfLink")
 
 
 def run(case: Case) -> Outcome:
-    verdict, target = _ask(case)
-    return Outcome(case["name"], _compare(case["expect"], verdict, target))
+    return ask(case, _in_process())
 
 
-def _ask(case: Case) -> tuple[Accepted | Refusal, catalogue.KindVersion]:
-    parts = urlsplit(case["path"]).path.strip("/").split("/")
-    group, version, *rest = ("", *parts[1:]) if parts[0] == "api" else parts[1:]
-    namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2:
-        namespace, rest = rest[1], rest[2:]
-    plural, name, subresource = (*rest, "", "")[:3]
-    target = catalogue.find_plural(group, version, plural)
-    assert target is not None, case["path"]
-    rules = Rules(ALL_GATES, Expressions(), admin_namespace=namespace in ADMIN_NAMESPACES)
-    place = Place(namespace, name)
-    if case["method"] == "POST":
-        return intake.create(case["body"], target, place, rules, now=NOW), target
-    stored = intake.decode(LIVE, intake.hub(target.entry), now=NOW, gates=ALL_GATES)
-    assert not isinstance(stored, Refusal)
-    return intake.update(case["body"], stored, target, place, rules, now=NOW, subresource=subresource), target
+def over_http(url: str, token: str) -> Callable[[Case], Outcome]:
+    server = OverHttp(url, token)
+    prepare(server)
+    return lambda case: ask(case, server)
 
 
-def _compare(expect: dict[str, Any], verdict: Accepted | Refusal, target: catalogue.KindVersion) -> str | None:
-    if isinstance(verdict, Refusal):
-        if verdict.code != expect["code"]:
-            return f"expected {expect['code']} {_short(expect)}, got {verdict.code}: {verdict.message[:300]}"
+@cache
+def _in_process() -> Server:
+    server = InProcess()
+    prepare(server)
+    return server
+
+
+def prepare(server: Server) -> None:
+    """Makes the world of the corpus; what is there already is left alone."""
+    for path, document in WORLD:
+        answer = create(server, path, document)
+        if answer.code not in (200, 201, 409):
+            raise RuntimeError(f"{path} {document['metadata']['name']}: {answer.code} {answer.document}")
+
+
+def ask(case: Case, server: Server) -> Outcome:
+    body = msgspec.json.encode(case["body"])
+    answer = server.ask(case["method"], case["path"], body, content_type="application/json")
+    return Outcome(case["name"], _compare(case["expect"], answer))
+
+
+def _compare(expect: dict[str, Any], answer: Answer) -> str | None:
+    given = answer.document
+    if answer.code != expect["code"]:
+        text = given.get("message", "") if isinstance(given, dict) else given
+        return f"expected {expect['code']} {_short(expect)}, got {answer.code}: {text[:300]}"
+    if answer.code >= 300:
         wanted = {(field, reason) for field, reason in expect.get("causes") or []}
-        given = {(error.field, error.reason) for error in verdict.causes}
-        if wanted != given:
-            return f"causes missing {sorted(wanted - given)}, not expected {sorted(given - wanted)}"
+        found = {
+            (cause.get("field", ""), cause.get("reason", ""))
+            for cause in (given.get("details") or {}).get("causes") or []
+        }
+        if wanted != found:
+            return f"causes missing {sorted(wanted - found)}, not expected {sorted(found - wanted)}"
         return None
-    if expect["code"] >= 300:
-        return f"expected {expect['code']} {_short(expect)}, but the object was accepted"
-    answer = _stripped(intake.answer(verdict.object, target))
-    wanted_object = _stripped(expect["object"])
-    return None if answer == wanted_object else _first_difference(wanted_object, answer, "")
+    return first_difference(_stripped(expect["object"]), _stripped(given), "")
 
 
 def _short(expect: dict[str, Any]) -> str:
@@ -81,17 +97,18 @@ def _stripped(value: Any) -> Any:
     return [_stripped(item) for item in value] if isinstance(value, list) else value
 
 
-def _first_difference(wanted: Any, given: Any, path: str) -> str | None:
+def first_difference(wanted: Any, given: Any, path: str) -> str | None:
+    """Where two documents differ, in words."""
     if isinstance(wanted, dict) and isinstance(given, dict):
         for name in sorted({*wanted, *given}):
             if name not in given:
                 return f"{path}.{name} is missing, expected {wanted[name]!r}"
             if name not in wanted:
                 return f"{path}.{name} is {given[name]!r}, not expected"
-            if found := _first_difference(wanted[name], given[name], f"{path}.{name}"):
+            if found := first_difference(wanted[name], given[name], f"{path}.{name}"):
                 return found
         return None
     if isinstance(wanted, list) and isinstance(given, list) and len(wanted) == len(given):
         pairs = enumerate(zip(wanted, given, strict=True))
-        return next((found for i, (w, g) in pairs if (found := _first_difference(w, g, f"{path}[{i}]"))), None)
+        return next((found for i, (w, g) in pairs if (found := first_difference(w, g, f"{path}[{i}]"))), None)
     return None if wanted == given else f"{path} is {given!r}, expected {wanted!r}"

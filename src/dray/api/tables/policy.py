@@ -1,0 +1,100 @@
+"""Rows of services, quotas, budgets, roles and bindings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.catalogue import RBAC_GROUP
+from dray.api.tables.column import AGE, NAME, NONE, Column, Object
+
+
+def _amounts(prefix: str, *, requests: bool) -> Any:
+    """`used/hard` of each resource; limits and everything else stand in columns of their own."""
+
+    def cell(quota: Object, now: str) -> str:
+        state = quota.get("status") or {}
+        hard, used = quota["spec"].get("hard") or {}, state.get("used") or {}
+        names = sorted(name for name in hard if name.startswith(prefix) is not requests)
+        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+    return cell
+
+
+def _ports(service: Object, now: str) -> str:
+    shown = []
+    for port in service["spec"].get("ports") or []:
+        node = f":{port['nodePort']}" if port.get("nodePort") else ""
+        shown.append(f"{port['port']}{node}/{port.get('protocol', 'TCP')}")
+    return ",".join(shown) or NONE
+
+
+def _selector(service: Object, now: str) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted((service["spec"].get("selector") or {}).items())) or NONE
+
+
+def _bound(member: str) -> Any:
+    def cell(budget: Object, now: str) -> str:
+        value = budget["spec"].get(member)
+        return "N/A" if value is None else str(value)
+
+    return cell
+
+
+def _role(binding: Object, now: str) -> str:
+    return f"{binding['roleRef']['kind']}/{binding['roleRef']['name']}"
+
+
+def _subjects(kind: str) -> Any:
+    def cell(binding: Object, now: str) -> str:
+        names = []
+        for subject in binding.get("subjects") or []:
+            if subject["kind"] == kind:
+                prefix = f"{subject.get('namespace', '')}/" if kind == "ServiceAccount" else ""
+                names.append(prefix + subject["name"])
+        return ", ".join(names)
+
+    return cell
+
+
+_CREATED = Column("Created At", lambda obj, now: obj["metadata"].get("creationTimestamp", ""), format="date-time")
+_BINDING = (
+    NAME,
+    Column("Role", _role),
+    AGE,
+    Column("Users", _subjects("User"), wide=True),
+    Column("Groups", _subjects("Group"), wide=True),
+    Column("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
+)
+
+COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
+    ("", "Service"): (
+        NAME,
+        Column("Type", lambda obj, now: obj["spec"].get("type") or "ClusterIP"),
+        Column("Cluster-IP", lambda obj, now: obj["spec"].get("clusterIP") or NONE),
+        Column("External-IP", lambda obj, now: ",".join(obj["spec"].get("externalIPs") or []) or NONE),
+        Column("Port(s)", _ports),
+        AGE,
+        Column("Selector", _selector, wide=True),
+    ),
+    ("", "ResourceQuota"): (
+        NAME,
+        Column("Request", _amounts("limits.", requests=True)),
+        Column("Limit", _amounts("limits.", requests=False)),
+        AGE,
+    ),
+    ("policy", "PodDisruptionBudget"): (
+        NAME,
+        Column("Min Available", _bound("minAvailable")),
+        Column("Max Unavailable", _bound("maxUnavailable")),
+        Column(
+            "Allowed Disruptions",
+            lambda obj, now: (obj.get("status") or {}).get("disruptionsAllowed", 0),
+            type="integer",
+        ),
+        AGE,
+    ),
+    (RBAC_GROUP, "Role"): (NAME, _CREATED),
+    (RBAC_GROUP, "ClusterRole"): (NAME, _CREATED),
+    (RBAC_GROUP, "RoleBinding"): _BINDING,
+    (RBAC_GROUP, "ClusterRoleBinding"): _BINDING,
+}

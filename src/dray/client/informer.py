@@ -1,0 +1,121 @@
+"""Keeps a cache in step with the server: list, watch from there, and list again when the server has forgotten where.
+
+Handlers are called in order, one change at a time, after the cache holds it; they are meant to put keys into a work
+queue, not to work. A handler that raises is logged and stays. Whatever happens between two lists is seen as the
+difference between them: nothing that is true now is missed, things that were true in between may be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import aclosing
+from typing import Final
+
+from dray.client.backoff import Backoff
+from dray.client.cache import Cache, Change, Index, key_of
+from dray.client.errors import ApiError, ClientError
+from dray.client.interface import EVERYTHING, Client, Resource, Selection, WatchEvent
+from dray.client.retries import Retries
+
+Handler = Callable[[Change], None]
+
+_RETRIES: Final = Retries(backoff=Backoff(first=0.5, longest=30.0))
+_logger = logging.getLogger(__name__)
+
+
+class Informer:
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        indexes: Mapping[str, Index] | None = None,
+        retries: Retries = _RETRIES,
+    ) -> None:
+        self.cache = Cache(indexes)
+        self.resource_version = ""
+        """How far the cache has come."""
+        self._client = client
+        self._resource = resource
+        self._namespace = namespace
+        self._selection = selection
+        self._retries = retries
+        self._handlers: list[Handler] = []
+        self._synced = asyncio.Event()
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the first list is in the cache."""
+        return self._synced.is_set()
+
+    async def synced(self) -> None:
+        await self._synced.wait()
+
+    def add_handler(self, handler: Handler) -> None:
+        """It is told of what is there already, and then of every change."""
+        self._handlers.append(handler)
+        for value in self.cache:
+            self._call(handler, Change("ADDED", value, None))
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        failures = 0
+        while True:
+            asked = 0.0
+            try:
+                await self._list()
+                failures = await self._watch(failures)
+            except ApiError as error:
+                if not error.is_gone:
+                    _logger.warning("cannot list or watch %s: %s", self._resource.plural, error)
+                asked = error.retry_after
+            except ClientError as error:
+                _logger.warning("cannot list or watch %s: %s", self._resource.plural, error)
+            failures += 1
+            await self._retries.pause(failures, asked)
+
+    async def _list(self) -> None:
+        listed = await self._client.list_all(self._resource, namespace=self._namespace, selection=self._selection)
+        self._tell(self.cache.replace(listed.get("items") or ()))
+        self.resource_version = str((listed.get("metadata") or {}).get("resourceVersion") or "")
+        self._synced.set()
+
+    async def _watch(self, failures: int) -> int:
+        """Until there is nothing left but to list again; the failures count from the last event that came."""
+        events = self._client.watch(
+            self._resource,
+            namespace=self._namespace,
+            selection=self._selection,
+            resource_version=self.resource_version,
+        )
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    failures = 0
+                    self._take(event)
+        except ApiError as error:
+            if not (error.is_gone or error.is_ahead):
+                raise
+        return failures
+
+    def _take(self, event: WatchEvent) -> None:
+        if event.type == "DELETED":
+            self._tell(self.cache.remove(key_of(event.object), event.object))
+        elif event.type != "BOOKMARK":
+            self._tell(self.cache.put(event.object))
+        self.resource_version = event.resource_version or self.resource_version
+
+    def _tell(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            for handler in self._handlers:
+                self._call(handler, change)
+
+    def _call(self, handler: Handler, change: Change) -> None:
+        try:
+            handler(change)
+        except Exception:
+            _logger.exception("a handler of %s failed on %s %s", self._resource.plural, change.type, change.key)

@@ -1,0 +1,148 @@
+"""Reads kubeconfig files as kubectl does: several files make one, and the first to name something wins.
+
+What a context needs is resolved when it is asked for; a broken user in a context that nobody uses harms nobody.
+Programs that fetch credentials (`exec`, `auth-provider`) are not run.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dray.client.endpoint import Endpoint
+from dray.client.errors import ConfigError
+
+_SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A cluster, user or context, and the folder its relative paths start from."""
+
+    name: str
+    values: Mapping[str, Any] = field(repr=False)
+    folder: Path
+
+    def text(self, key: str) -> str:
+        value = self.values.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise ConfigError(f"{key} of {self.name!r} in the kubeconfig is not a text")
+        return value
+
+    def path(self, key: str) -> Path | None:
+        value = self.text(key)
+        return self.folder / value if value else None
+
+    def content(self, key: str) -> bytes | None:
+        """Of `key-data` in the file itself, or of the file that `key` names."""
+        if data := self.text(f"{key}-data"):
+            try:
+                return base64.b64decode(data, validate=True)
+            except binascii.Error as error:
+                raise ConfigError(f"{key}-data of {self.name!r} in the kubeconfig is not base64") from error
+        path = self.path(key)
+        if path is None:
+            return None
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"cannot read {key} of {self.name!r}: {error}") from error
+
+
+class Kubeconfig:
+    def __init__(self) -> None:
+        self.current_context = ""
+        self._entries: dict[str, dict[str, Entry]] = {section: {} for section in _SECTIONS}
+
+    @classmethod
+    def load(cls, paths: Sequence[Path] = (), *, environ: Mapping[str, str] = os.environ) -> Kubeconfig:
+        """The files given, those in $KUBECONFIG, or ~/.kube/config. Of several, some may be missing."""
+        paths = paths or [Path(each) for each in environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+        paths = paths or [Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"]
+        config, missing = cls(), []
+        for path in paths:
+            try:
+                text = path.read_text()
+            except FileNotFoundError:
+                missing.append(str(path))
+                continue
+            except (OSError, UnicodeDecodeError) as error:
+                raise ConfigError(f"cannot read the kubeconfig {path}: {error}") from error
+            config.merge(text, path)
+        if len(missing) == len(paths):
+            raise ConfigError(f"no kubeconfig at {', '.join(missing)}")
+        return config
+
+    def merge(self, text: str, path: Path) -> None:
+        try:
+            document = yaml.safe_load(text) or {}
+        except yaml.YAMLError as error:
+            raise ConfigError(f"{path} is not YAML: {error}") from error
+        if not isinstance(document, dict):
+            raise ConfigError(f"{path} is not a kubeconfig")
+        self.current_context = self.current_context or str(document.get("current-context") or "")
+        for section, key in _SECTIONS.items():
+            for item in document.get(section) or ():
+                if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+                    raise ConfigError(f"{path}: {section} must be a list of named entries")
+                values = item.get(key) or {}
+                if not isinstance(values, dict):
+                    raise ConfigError(f"{path}: {key} {item['name']!r} is not a mapping")
+                self._entries[section].setdefault(item["name"], Entry(item["name"], values, path.absolute().parent))
+
+    @property
+    def contexts(self) -> list[str]:
+        return list(self._entries["contexts"])
+
+    def endpoint(self, context: str = "") -> Endpoint:
+        """Of the context given, or the current one."""
+        name = context or self.current_context
+        if not name:
+            raise ConfigError("the kubeconfig names no current context")
+        chosen = self._entry("contexts", name)
+        cluster = self._entry("clusters", chosen.text("cluster"))
+        user = Entry("", {}, Path())
+        if chosen.text("user"):
+            user = self._entry("users", chosen.text("user"))
+        for unsupported in ("exec", "auth-provider"):
+            if user.values.get(unsupported):
+                raise ConfigError(
+                    f"user {user.name!r} gets its credentials by {unsupported}, which is not supported: "
+                    "use a token, a token file or a client certificate"
+                )
+        return _endpoint(chosen, cluster, user)
+
+    def _entry(self, section: str, name: str) -> Entry:
+        try:
+            return self._entries[section][name]
+        except KeyError:
+            raise ConfigError(f"the kubeconfig has no {_SECTIONS[section]} {name!r}") from None
+
+
+def _endpoint(context: Entry, cluster: Entry, user: Entry) -> Endpoint:
+    # As in kubectl, a token in the file wins over one in another file.
+    token = user.text("token")
+    return Endpoint(
+        server=cluster.text("server"),
+        namespace=context.text("namespace") or "default",
+        ca=cluster.content("certificate-authority"),
+        insecure=bool(cluster.values.get("insecure-skip-tls-verify")),
+        tls_server_name=cluster.text("tls-server-name"),
+        certificate=user.content("client-certificate"),
+        key=user.content("client-key"),
+        token=token,
+        token_file=None if token else user.path("tokenFile"),
+        username=user.text("username"),
+        password=user.text("password"),
+        impersonate=user.text("as"),
+        proxy=cluster.text("proxy-url"),
+    )

@@ -1,0 +1,29 @@
+"""Where a resource is served: `/api/v1/...` for the core group, `/apis/group/version/...` for all others."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from urllib.parse import quote
+
+from dray.client.interface import Resource
+
+
+def collection(resource: Resource, namespace: str = "") -> str:
+    root = f"/apis/{_segment(resource.group)}" if resource.group else "/api"
+    path = f"{root}/{_segment(resource.version)}"
+    if namespace:
+        path += f"/namespaces/{_segment(namespace)}"
+    return f"{path}/{_segment(resource.plural)}"
+
+
+def item(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
+    path = f"{collection(resource, namespace)}/{_segment(name)}"
+    return f"{path}/{_segment(subresource)}" if subresource else path
+
+
+@lru_cache(4096)
+def _segment(text: str) -> str:
+    """A name that is empty, or that a proxy could take for a way up, would reach something else."""
+    if not text or text in (".", "..") or "/" in text or "%" in text:
+        raise ValueError(f"{text!r} cannot be a part of a path")
+    return quote(text, safe=":")

@@ -1,0 +1,149 @@
+"""The work queue of a reconciler: keys, not events.
+
+A key is in the queue once, however often it is added, and is worked on by one worker at a time: added while it is
+being worked on, it comes again afterwards. Keys come out in the order they went in. A key that failed comes back after
+a delay that doubles with every failure, until `forget`. Clock and chance are handed in; an event loop is a clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from dray.client.backoff import Backoff, Random
+
+K = TypeVar("K", bound=Hashable)
+
+_BACKOFF: Final = Backoff(first=0.005, longest=300.0, jitter=0.1)
+
+
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Clock(Protocol):
+    def time(self) -> float: ...
+
+    def call_at(self, when: float, callback: Callable[..., Any], *args: Any) -> Timer: ...
+
+
+class Stopped(Exception):
+    """There is nothing left to do, and there will not be."""
+
+
+class WorkQueue(Generic[K]):
+    def __init__(
+        self, *, clock: Clock | None = None, backoff: Backoff = _BACKOFF, random: Random = random.random
+    ) -> None:
+        self._clock: Clock = clock or asyncio.get_running_loop()
+        self._backoff = backoff
+        self._random = random
+        self._ready: deque[K] = deque()
+        # What is in `ready`, or was added while it was being worked on.
+        self._dirty: set[K] = set()
+        self._working: set[K] = set()
+        self._delayed: dict[K, tuple[float, Timer]] = {}
+        self._failures: dict[K, int] = {}
+        self._getters: deque[asyncio.Future[None]] = deque()
+        self._stopping = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def __len__(self) -> int:
+        """How many keys could be worked on now."""
+        return len(self._ready)
+
+    def add(self, key: K) -> None:
+        if self._stopping or key in self._dirty:
+            return
+        self._dirty.add(key)
+        if key not in self._working:
+            self._push(key)
+
+    def add_after(self, key: K, delay: float) -> None:
+        """Of several delays of one key the earliest counts; adding it at once does not undo them."""
+        if self._stopping:
+            return
+        if delay <= 0:
+            self.add(key)
+            return
+        when = self._clock.time() + delay
+        planned = self._delayed.get(key)
+        if planned is not None:
+            if planned[0] <= when:
+                return
+            planned[1].cancel()
+        self._delayed[key] = (when, self._clock.call_at(when, self._due, key))
+
+    def add_failed(self, key: K) -> None:
+        """Later, the more often it failed."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        self.add_after(key, self._backoff.delay(failures, self._random))
+
+    def forget(self, key: K) -> None:
+        """It succeeded: its failures no longer count."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        return self._failures.get(key, 0)
+
+    async def get(self) -> K:
+        """The next key; `done` must follow. Raises Stopped once the queue is stopped and empty."""
+        while not self._ready:
+            if self._stopping:
+                raise Stopped
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                # The wake-up was meant for somebody who still wants it.
+                if getter.done() and not getter.cancelled():
+                    self._wake_one()
+                raise
+            finally:
+                if getter in self._getters:
+                    self._getters.remove(getter)
+        key = self._ready.popleft()
+        self._dirty.discard(key)
+        self._working.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        self._working.discard(key)
+        if key in self._dirty:
+            self._push(key)
+        elif not self._ready and not self._working:
+            self._idle.set()
+
+    def stop(self) -> None:
+        """Takes nothing more in and drops what is delayed; what is ready is still given out."""
+        self._stopping = True
+        for _, timer in self._delayed.values():
+            timer.cancel()
+        self._delayed.clear()
+        while self._getters:
+            self._wake_one()
+
+    async def drained(self) -> None:
+        """Returns when nothing is ready and nothing is being worked on."""
+        await self._idle.wait()
+
+    def _push(self, key: K) -> None:
+        self._ready.append(key)
+        self._idle.clear()
+        self._wake_one()
+
+    def _due(self, key: K) -> None:
+        del self._delayed[key]
+        self.add(key)
+
+    def _wake_one(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return

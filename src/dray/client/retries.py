@@ -1,0 +1,65 @@
+"""Which requests are worth sending again, and when.
+
+A request that never left may always be repeated. One that the server may have seen is repeated only if doing it twice
+is the same as doing it once. `429` is a promise that nothing was done. Clock and chance are handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+from dray.client.backoff import Backoff, Random
+from dray.client.errors import ConnectionFailed
+from dray.client.transport import Answer, Request
+
+_IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+_SERVER_FAULTS: Final = frozenset({500, 502, 503, 504})
+# However long the server asks to wait.
+_LONGEST_WAIT: Final = 60.0
+
+_BACKOFF: Final = Backoff(first=0.1, longest=5.0)
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    attempts: int = 6
+    backoff: Backoff = _BACKOFF
+    sleep: Sleep = asyncio.sleep
+    random: Random = random.random
+
+    async def send(self, send: Callable[[Request], Awaitable[Answer]], request: Request) -> Answer:
+        failures = 0
+        while True:
+            failures += 1
+            try:
+                answer = await send(request)
+            except ConnectionFailed as failure:
+                if failures >= self.attempts or (failure.sent and request.method not in _IDEMPOTENT):
+                    raise
+                asked = 0.0
+            else:
+                asked = retry_after(answer.headers.get("retry-after", ""))
+                if failures >= self.attempts or not _worthwhile(request, answer.status, asked):
+                    return answer
+            await self.pause(failures, asked)
+
+    async def pause(self, failures: int, asked: float = 0) -> None:
+        """After so many failures in a row; `asked` is what the server wants at least."""
+        await self.sleep(max(min(asked, _LONGEST_WAIT), self.backoff.delay(failures, self.random)))
+
+
+def retry_after(value: str) -> float:
+    """Seconds; 0 where the header is missing or a date, which API servers do not send."""
+    return float(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0.0
+
+
+def _worthwhile(request: Request, status: int, asked: float) -> bool:
+    if status == 429:
+        return asked > 0
+    return status in _SERVER_FAULTS and request.method in _IDEMPOTENT

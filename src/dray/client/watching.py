@@ -1,0 +1,83 @@
+"""One watch over as many connections as it takes.
+
+Every event moves the position, bookmarks too; a connection that ends, breaks, falls silent or brings garbage is
+followed by the next one, from that position. Servers end a watch after the time the client asks for; asking for a
+different time at each connection keeps many clients from coming back at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterable
+from contextlib import aclosing
+from typing import Final
+
+from dray.client.errors import ApiError, ConnectionFailed, Garbled
+from dray.client.interface import WatchEvent
+from dray.client.lines import LONGEST_LINE, lines, watch_event
+from dray.client.retries import Retries, retry_after
+from dray.client.transport import Request, Transport
+
+_SHORTEST: Final = 300
+# What the end of a connection may be late by.
+_GRACE: Final = 15
+_LONGEST_REFUSAL: Final = 1024 * 1024
+
+
+class Watching:
+    def __init__(self, transport: Transport, retries: Retries, path: str, query: dict[str, str], position: str) -> None:
+        self._transport = transport
+        self._retries = retries
+        self._path = path
+        self._query = query
+        self.position = position
+
+    async def events(self) -> AsyncGenerator[WatchEvent, None]:
+        """Raises ApiError if the server refuses for good."""
+        failures = 0
+        while True:
+            # A connection that brought nothing counts as a failure, so that it is not opened again in a tight loop.
+            failures += 1
+            asked = 0.0
+            try:
+                async with aclosing(self._connection()) as events:
+                    async for event in events:
+                        failures = 0
+                        self.position = event.resource_version or self.position
+                        yield event
+            except (ConnectionFailed, Garbled):
+                failures = max(failures, 1)
+            except ApiError as error:
+                if error.is_ahead or not (error.is_server_fault or error.is_too_many_requests):
+                    raise
+                failures = max(failures, 1)
+                asked = error.retry_after
+            if failures:
+                await self._retries.pause(failures, asked)
+
+    async def _connection(self) -> AsyncGenerator[WatchEvent, None]:
+        stream = await self._transport.stream(self._request())
+        try:
+            if stream.status != 200:
+                wait = retry_after(stream.headers.get("retry-after", ""))
+                raise ApiError.from_answer(stream.status, await _refusal(stream), wait)
+            async with aclosing(lines(stream, LONGEST_LINE)) as texts:
+                async for line in texts:
+                    yield watch_event(line)
+        finally:
+            await stream.close()
+
+    def _request(self) -> Request:
+        seconds = _SHORTEST + int(_SHORTEST * self._retries.random())
+        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), **self._query}
+        if self.position:
+            query["resourceVersion"] = self.position
+        return Request("GET", self._path, query, {"accept": "application/json"}, silence=seconds + _GRACE)
+
+
+async def _refusal(stream: AsyncIterable[bytes]) -> bytes:
+    body = b""
+    async for chunk in stream:
+        body += chunk
+        if len(body) > _LONGEST_REFUSAL:
+            break
+    return body

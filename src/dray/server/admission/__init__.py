@@ -1,0 +1,62 @@
+"""Admission: what the server checks and fills in besides the rules of the object itself.
+
+Each plug-in is a module with a function over `Attributes`; it changes the object in place or raises a refusal. The
+three lists below are the order in which they run.
+"""
+
+from __future__ import annotations
+
+from dray.server.admission import (
+    claim_status,
+    custom_definitions,
+    namespaces,
+    nodes,
+    pods,
+    priority,
+    quota,
+    rights,
+    secrets,
+    service_accounts,
+)
+from dray.server.admission.attributes import Attributes
+from dray.server.admission.namespaces import require_namespace
+
+__all__ = ["Attributes", "on_create", "on_delete", "on_update", "require_namespace"]
+
+_CREATE = (
+    rights.validate_roles,
+    rights.check_create,
+    namespaces.fill,
+    secrets.settle,
+    nodes.taint_unready,
+    pods.note_gates,
+    service_accounts.require,
+    priority.resolve,
+    custom_definitions.establish,
+    quota.charge,
+)
+_UPDATE = (
+    rights.validate_roles,
+    rights.check_update,
+    namespaces.keep_label,
+    secrets.settle,
+    claim_status.authorize,
+    custom_definitions.establish,
+    quota.charge,
+)
+_DELETE = (rights.check_delete, namespaces.protect)
+
+
+def on_create(attributes: Attributes) -> None:
+    for plugin in _CREATE:
+        plugin(attributes)
+
+
+def on_update(attributes: Attributes) -> None:
+    for plugin in _UPDATE:
+        plugin(attributes)
+
+
+def on_delete(attributes: Attributes) -> None:
+    for plugin in _DELETE:
+        plugin(attributes)

@@ -1,0 +1,43 @@
+"""What a plug-in is told about a write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dray.server import status
+from dray.server.authorization import User
+from dray.server.context import Context
+from dray.server.resources import Resource
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Attributes:
+    """`obj` is in hub form and may be changed; `old` is what is stored, None on create."""
+
+    context: Context
+    resource: Resource
+    user: User
+    obj: Object
+    old: Object | None = None
+    subresource: str = ""
+    verb: str = "update"
+    dry_run: bool = False
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        return self.resource.group, self.resource.kind
+
+    @property
+    def namespace(self) -> str:
+        return str(self.obj["metadata"].get("namespace", ""))
+
+    @property
+    def name(self) -> str:
+        metadata = self.obj["metadata"]
+        return str(metadata.get("name") or metadata.get("generateName", ""))
+
+    def forbid(self, why: str) -> status.ApiError:
+        return status.forbidden(self.resource.group, self.resource.plural, self.name, why)

@@ -1,0 +1,23 @@
+"""A CustomResourceDefinition is checked, accepted and established in one write: its kind is served at once."""
+
+from __future__ import annotations
+
+from dray.server import status
+from dray.server.admission.attributes import Attributes
+from dray.server.custom import definition_rules, definitions
+
+GROUP = "apiextensions.k8s.io"
+
+
+def establish(attributes: Attributes) -> None:
+    if attributes.kind != (GROUP, "CustomResourceDefinition") or attributes.subresource:
+        return
+    definition, old = attributes.obj, attributes.old
+    definitions.set_defaults(definition)
+    problems = definition_rules.check_update(definition, old) if old else definition_rules.check(definition)
+    if problems:
+        raise status.invalid("CustomResourceDefinition", GROUP, attributes.name, problems)
+    spec = definition["spec"]
+    if attributes.context.served.is_built_in(spec["group"], spec["names"]["plural"]):
+        raise attributes.forbid(f"{spec['names']['plural']}.{spec['group']} is a kind of the server itself")
+    definition["status"] = definitions.accepted_status(definition, attributes.context.now())

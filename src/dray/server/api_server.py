@@ -1,0 +1,73 @@
+"""The API server without its HTTP: requests in, answers out.
+
+Over HTTP (application.py) and from within the process the same `handle` is called, so both meet the same admission,
+authorization and limits.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from dray.server import paths, routing, status
+from dray.server.bootstrap import bootstrap
+from dray.server.compaction import Compaction
+from dray.server.context import Context
+from dray.server.custom_kinds import CustomKinds
+from dray.server.information import Information
+from dray.server.metrics import Metrics
+from dray.server.namespace_life import NamespaceLife
+from dray.server.requests import Answer, Request, Response
+
+_log = logging.getLogger("dray.server")
+
+
+class ApiServer:
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.metrics = Metrics(lambda: context.store.revision)
+        self._information = Information(context, self.metrics)
+        self.custom_kinds = CustomKinds(context)
+        self.namespaces = NamespaceLife(context)
+        self.compaction = Compaction(context.store)
+
+    async def start(self) -> None:
+        """To be called once, before the first request, in the loop that will serve."""
+        await bootstrap(self.context)
+        self.namespaces.resume()
+        self.compaction.start()
+
+    async def close(self) -> None:
+        await self.compaction.close()
+        await self.namespaces.close()
+        await self.custom_kinds.close()
+
+    async def handle(self, request: Request) -> Answer:
+        started = time.perf_counter()
+        answer = await self._handle(request)
+        path = paths.parse(request.path)
+        code = answer.code if isinstance(answer, Response) else 200
+        where = (path.group, path.plural, path.subresource) if path and code != 404 else ("", "", "")
+        self.metrics.count(request.method, *where, code, time.perf_counter() - started)
+        return answer
+
+    async def _handle(self, request: Request) -> Answer:
+        try:
+            return await self._answer(request)
+        except status.ApiError as error:
+            return refused(error)
+        except RecursionError:
+            return refused(status.bad_request("the document is nested too deeply"))
+        except Exception:
+            _log.exception("%s %s failed", request.method, request.path)
+            return refused(status.ApiError(500, "InternalError", "Internal error occurred: the request failed"))
+
+    async def _answer(self, request: Request) -> Answer:
+        if paths.parse(request.path) is None:
+            return self._information.answer(request)
+        return await routing.answer(self.context, request)
+
+
+def refused(error: status.ApiError) -> Response:
+    headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
+    return Response(error.code, error.encode(), headers=headers)

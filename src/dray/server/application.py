@@ -1,0 +1,160 @@
+"""The ASGI application: HTTP in, HTTP out, with limits on what a client may cost.
+
+A request is read up to a limit of bytes and time, handed to the server, and its answer sent. Callers from within the
+process name themselves in the scope's extensions (`dray.user`), where nothing that comes over HTTP can be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import yaml
+
+from dray.server import auditing, documents, negotiation, status
+from dray.server.api_server import ApiServer, refused
+from dray.server.authorization import User
+from dray.server.http_protocol import abort_of
+from dray.server.requests import JSON, Request, Response
+from dray.server.security.audit_log import AuditLog
+from dray.server.security.guard import Caller
+from dray.server.streams import Headers, Message, Receive, Scope, Send, Streams
+
+LOCAL_USER = "dray.user"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    body_bytes: int = 3 * 1024 * 1024
+    # How long a client may take to send a body.
+    body_seconds: float = 60.0
+    open_watches: int = 10_000
+    # How long a watcher may leave what was sent to it unread.
+    stalled_seconds: float = 60.0
+
+
+class _Gone(Exception):
+    """The client left before it had asked."""
+
+
+_CONTENT_JSON = (b"content-type", b"application/json")
+
+
+class Application:
+    def __init__(self, server: ApiServer, *, limits: Limits | None = None, audit: AuditLog | None = None) -> None:
+        self.server = server
+        self.limits = limits or Limits()
+        self._guard = server.context.security.guard
+        self._auditor = auditing.Auditor(audit) if audit is not None else None
+        self._streams = Streams(stalled_seconds=self.limits.stalled_seconds)
+        server.metrics.count_watches(lambda: len(self._streams))
+
+    def end_streams(self) -> None:
+        self._streams.end()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1011})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            starting = message["type"] == "lifespan.startup"
+            try:
+                await (self.server.start() if starting else self.server.close())
+            except Exception as error:
+                await send({"type": f"{message['type']}.failed", "message": str(error)})
+                return
+            await send({"type": f"{message['type']}.complete"})
+            if not starting:
+                return
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        received = auditing.now() if self._auditor is not None else ""
+        request = Request(scope["method"], scope["path"], scope["query_string"].decode("latin-1"))
+        caller: Caller | None = None
+        try:
+            caller = self._admit(scope)
+            request.user = caller.user
+            request.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            if request.method not in ("GET", "HEAD"):
+                request.body = await self._body(request, receive)
+            answer = await self.server.handle(request)
+            if not isinstance(answer, Response) and len(self._streams) >= self.limits.open_watches:
+                raise status.too_many_requests("too many open watches")
+        except status.ApiError as error:
+            answer = refused(error)
+        except _Gone:
+            return
+        if self._auditor is not None:
+            code = answer.code if isinstance(answer, Response) else 200
+            self._auditor.note(request, caller, code, received, _source(scope))
+        if isinstance(answer, Response):
+            await _respond(answer, request, send)
+        else:
+            headers = [_CONTENT_JSON, *_warnings(request.warnings)]
+            await self._streams.run(answer, headers, receive, send, abort_of(scope))
+
+    def _admit(self, scope: Scope) -> Caller:
+        local = (scope.get("extensions") or {}).get(LOCAL_USER)
+        return Caller(local, local) if isinstance(local, User) else self._guard.admit(scope)
+
+    async def _body(self, request: Request, receive: Receive) -> bytes:
+        limit = self.limits.body_bytes
+        length = request.headers.get("content-length", "")
+        if length.isdigit() and int(length) > limit:
+            raise status.too_large(limit)
+        try:
+            async with asyncio.timeout(self.limits.body_seconds):
+                return await _read(receive, limit)
+        except TimeoutError:
+            raise status.ApiError(408, "Timeout", "the body of the request did not arrive in time") from None
+
+
+async def _read(receive: Receive, limit: int) -> bytes:
+    parts, size, more = [], 0, True
+    while more:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _Gone
+        part, more = message.get("body", b""), message.get("more_body", False)
+        size += len(part)
+        if size > limit:
+            raise status.too_large(limit)
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _source(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _warnings(texts: list[str]) -> Headers:
+    found = []
+    for text in dict.fromkeys(texts):
+        plain = "".join(letter if letter.isprintable() else " " for letter in text[:2048])
+        quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
+        found.append((b"warning", f'299 - "{quoted}"'.encode()))
+    return found
+
+
+async def _respond(answer: Response, request: Request, send: Send) -> None:
+    body, content_type = answer.body, answer.content_type
+    if content_type == JSON and negotiation.wants_yaml(request.headers.get("accept", "")):
+        body = yaml.safe_dump(documents.decode(body), sort_keys=False, allow_unicode=True).encode()
+        content_type = negotiation.YAML
+    headers: Headers = [
+        _CONTENT_JSON if content_type == JSON else (b"content-type", content_type.encode()),
+        (b"content-length", b"%d" % len(body)),
+    ]
+    if answer.headers:
+        headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
+    if request.warnings:
+        headers += _warnings(request.warnings)
+    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})

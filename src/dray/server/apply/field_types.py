@@ -1,0 +1,106 @@
+"""The type of a field as far as ownership goes: leaf, list by keys, set, or something with fields of its own.
+
+Built-in kinds get theirs from the structural schema and the table of list types, custom kinds from their OpenAPI
+schema (custom/field_types.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from dray.api.wire_types import TYPES
+from dray.server.apply import list_types, path_elements
+from dray.server.patches.merge_keys import versionless
+
+
+class Form(Enum):
+    # Plain values, and lists and objects that are owned as a whole.
+    LEAF = "leaf"
+    OBJECT = "object"
+    SET = "set"
+    KEYED = "keyed"
+    # Nothing is known: objects are granular, all else is a leaf.
+    DEDUCED = "deduced"
+
+
+class Item(Enum):
+    """What a leaf may hold, for checking what a client applies."""
+
+    ANYTHING = "anything"
+    LIST = "list"
+    OBJECT = "object"
+    PLAIN = "plain"
+
+
+@dataclass(slots=True, eq=False)
+class FieldType:
+    form: Form
+    holds: Item = Item.ANYTHING
+    # The fields an object has by name, and the type of all others; none if it may have no others.
+    fields: dict[str, FieldType] = field(default_factory=dict)
+    others: FieldType | None = None
+    # Of lists: the type of their items.
+    items: FieldType | None = None
+    keys: tuple[str, ...] = ()
+    key_defaults: dict[str, Any] = field(default_factory=dict)
+
+    def member(self, name: str) -> FieldType | None:
+        return self.fields.get(name) or self.others
+
+    def step(self, item: Any) -> str | None:
+        """The step that leads to an item of this list; nothing if it cannot be told from others."""
+        if self.form is Form.SET:
+            return path_elements.value(item) if not isinstance(item, (dict, list)) else None
+        if not isinstance(item, dict):
+            return None
+        keys = {name: item.get(name, self.key_defaults.get(name)) for name in self.keys}
+        given = {name: value for name, value in keys.items() if value is not None}
+        return path_elements.keyed(given) if given else None
+
+
+PLAIN = FieldType(Form.LEAF, Item.PLAIN)
+ATOMIC_LIST = FieldType(Form.LEAF, Item.LIST)
+ATOMIC_OBJECT = FieldType(Form.LEAF, Item.OBJECT)
+ATOMIC = FieldType(Form.LEAF)
+DEDUCED = FieldType(Form.DEDUCED)
+DEDUCED.others = DEDUCED
+
+_UNTYPED = frozenset({"raw", "any"})
+_known: dict[str, FieldType] = {}
+
+
+def field_type(type_name: str) -> FieldType:
+    """The type of a wire type: `core_v1.Pod`."""
+    found = _known.get(type_name)
+    if found is not None:
+        return found
+    if type_name == "empty":
+        return FieldType(Form.OBJECT)
+    wire = TYPES.get(type_name)
+    if wire is None:
+        return ATOMIC if type_name in _UNTYPED else PLAIN
+    if versionless(type_name) in list_types.ATOMIC_TYPES:
+        return ATOMIC_OBJECT
+    # A type may contain itself, so it is known before its fields are.
+    made = _known[type_name] = FieldType(Form.OBJECT)
+    for name, mark in wire.items():
+        made.fields[name] = _member_type(f"{versionless(type_name)}.{name}", mark.lstrip("!*"))
+    return made
+
+
+def _member_type(path: str, type_name: str) -> FieldType:
+    if type_name.startswith("[]"):
+        items = field_type(type_name[2:])
+        if path in list_types.SETS:
+            return FieldType(Form.SET, items=items)
+        if path in list_types.KEYED:
+            defaults = list_types.KEY_DEFAULTS.get(path, {})
+            return FieldType(Form.KEYED, items=items, keys=list_types.KEYED[path], key_defaults=defaults)
+        return ATOMIC_LIST
+    if type_name.startswith("{}"):
+        if path in list_types.ATOMIC_MAPS:
+            return ATOMIC_OBJECT
+        return FieldType(Form.OBJECT, others=_member_type("", type_name[2:]))
+    return field_type(type_name)

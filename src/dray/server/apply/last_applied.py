@@ -1,0 +1,46 @@
+"""The way from client-side to server-side apply.
+
+`kubectl apply` without a server keeps what it applied in an annotation. When `kubectl` then applies on the server, it
+may take over the fields that the annotation names and nobody changed since, and the annotation follows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from dray.api.shapes import mapping, walk
+from dray.server.apply.field_set import FieldSet
+from dray.server.apply.field_types import FieldType
+from dray.server.apply.walks import compare, owned
+
+Object = dict[str, Any]
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+MANAGER = "kubectl"
+
+
+def takeable(live: Object, kind: FieldType) -> FieldSet:
+    """The fields of the live object that are as `kubectl` left them."""
+    try:
+        last = mapping(msgspec.json.decode(str(walk(live, "metadata", "annotations").get(ANNOTATION, ""))))
+    except (msgspec.DecodeError, RecursionError):
+        return FieldSet()
+    if last.get("apiVersion") != live.get("apiVersion"):
+        return FieldSet()
+    changes = compare(kind, last, live)
+    return owned(kind, last) - changes.modified - changes.added - changes.removed
+
+
+def follow(obj: Object, applied: Object) -> Object:
+    """The object with the annotation, if it has one, telling what was applied now."""
+    annotations = walk(obj, "metadata", "annotations")
+    if ANNOTATION not in annotations:
+        return obj
+    metadata = dict(mapping(applied.get("metadata")))
+    metadata.pop("managedFields", None)
+    kept = {name: text for name, text in mapping(metadata.get("annotations")).items() if name != ANNOTATION}
+    metadata["annotations"] = kept
+    last = msgspec.json.encode({**applied, "metadata": metadata}, order="sorted").decode() + "\n"
+    return {**obj, "metadata": {**obj["metadata"], "annotations": {**annotations, ANNOTATION: last}}}

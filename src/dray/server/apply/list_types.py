@@ -1,0 +1,116 @@
+"""Which lists and objects are owned item by item, and which only as a whole: Kubernetes' `listType` and `mapType`.
+
+Fields are named by their type, without the version of the group. A list that is not named here is atomic, an object
+or map granular.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _keyed(keys: str, *fields: str) -> dict[str, tuple[str, ...]]:
+    return dict.fromkeys(fields, tuple(keys.split()))
+
+
+KEYED: dict[str, tuple[str, ...]] = {
+    **_keyed("uid", "meta.ObjectMeta.ownerReferences", "resource.ResourceClaimStatus.reservedFor"),
+    **_keyed(
+        "name",
+        "core.PodSpec.containers",
+        "core.PodSpec.initContainers",
+        "core.PodSpec.ephemeralContainers",
+        "core.PodSpec.evictionResponders",
+        "core.PodSpec.volumes",
+        "core.PodSpec.imagePullSecrets",
+        "core.PodSpec.resourceClaims",
+        "core.PodSpec.schedulingGates",
+        "core.PodStatus.resourceClaimStatuses",
+        "core.Container.env",
+        "core.EphemeralContainer.env",
+        "core.ResourceRequirements.claims",
+        "core.ContainerStatus.allocatedResourcesStatus",
+        "core.ServiceAccount.secrets",
+        "batch.JobSchedulingConfiguration.resourceClaims",
+        "scheduling.WorkloadSpec.podGroupTemplates",
+        "scheduling.WorkloadSpec.compositePodGroupTemplates",
+        "scheduling.CompositePodGroupTemplate.podGroupTemplates",
+        "scheduling.CompositePodGroupTemplate.compositePodGroupTemplates",
+        "scheduling.PodGroupTemplate.resourceClaims",
+        "scheduling.PodGroupSpec.resourceClaims",
+        "scheduling.PodGroupStatus.resourceClaimStatuses",
+    ),
+    **_keyed("containerPort protocol", "core.Container.ports", "core.EphemeralContainer.ports"),
+    **_keyed("port protocol", "core.ServiceSpec.ports"),
+    **_keyed(
+        "mountPath",
+        "core.Container.volumeMounts",
+        "core.EphemeralContainer.volumeMounts",
+        "core.ContainerStatus.volumeMounts",
+    ),
+    **_keyed("devicePath", "core.Container.volumeDevices", "core.EphemeralContainer.volumeDevices"),
+    **_keyed("ip", "core.PodSpec.hostAliases", "core.PodStatus.podIPs"),
+    **_keyed("topologyKey whenUnsatisfiable", "core.PodSpec.topologySpreadConstraints"),
+    **_keyed("resourceID", "core.ResourceStatus.resources"),
+    **_keyed("resourceClaimName", "core.PodStatus.nodeAllocatableResourceClaimStatuses"),
+    **_keyed("driver device pool shareID", "resource.ResourceClaimStatus.devices"),
+    **_keyed("rule", "apiextensions.JSONSchemaProps.x-kubernetes-validations"),
+    **_keyed(
+        "type",
+        "core.PodStatus.conditions",
+        "core.NodeStatus.conditions",
+        "core.NodeStatus.addresses",
+        "core.NamespaceStatus.conditions",
+        "core.ServiceStatus.conditions",
+        "policy.PodDisruptionBudgetStatus.conditions",
+        "apiextensions.CustomResourceDefinitionStatus.conditions",
+        "resource.AllocatedDeviceStatus.conditions",
+        "resource.DeviceTaintRuleStatus.conditions",
+        "resource.ResourcePoolStatusRequestStatus.conditions",
+        "scheduling.PodGroupStatus.conditions",
+        "scheduling.CompositePodGroupStatus.conditions",
+    ),
+}
+
+# What stands for a key that an item leaves out.
+KEY_DEFAULTS: dict[str, dict[str, Any]] = {
+    "core.Container.ports": {"protocol": "TCP"},
+    "core.EphemeralContainer.ports": {"protocol": "TCP"},
+    "core.ServiceSpec.ports": {"protocol": "TCP"},
+    "core.PodSpec.imagePullSecrets": {"name": ""},
+}
+
+SETS = frozenset(
+    {
+        "meta.ObjectMeta.finalizers",
+        "core.NodeSpec.podCIDRs",
+        "core.NodeAllocatableResourceClaimStatus.containers",
+        "batch.PodFailurePolicyOnExitCodesRequirement.values",
+        "batch.UncountedTerminatedPods.failed",
+        "batch.UncountedTerminatedPods.succeeded",
+        "resource.ResourceSliceSpec.skipNodeOperations",
+    }
+)
+
+ATOMIC_MAPS = frozenset({"core.PodSpec.nodeSelector", "core.ServiceSpec.selector"})
+
+ATOMIC_TYPES = frozenset(
+    {
+        "meta.LabelSelector",
+        "meta.OwnerReference",
+        "core.ConfigMapKeySelector",
+        "core.FileKeySelector",
+        "core.LocalObjectReference",
+        "core.NodeSelector",
+        "core.NodeSelectorTerm",
+        "core.ObjectFieldSelector",
+        "core.ObjectReference",
+        "core.ResourceFieldSelector",
+        "core.ScopeSelector",
+        "core.SecretKeySelector",
+        "core.SecretReference",
+        "core.TypedLocalObjectReference",
+        "rbac.RoleRef",
+        "rbac.Subject",
+    }
+)

@@ -1,0 +1,171 @@
+"""Managed fields as they stand in `metadata.managedFields`, and as sets by manager.
+
+A manager is told from others by its name, by whether it applied or updated, by the subresource, and, where it
+updated, by the version it used: one that applies has one entry, whatever the version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dray.server.apply import field_set
+from dray.server.apply.field_set import FieldSet
+
+Object = dict[str, Any]
+
+APPLY, UPDATE = "Apply", "Update"
+MAX_UPDATERS = 10
+_ANCIENT = "ancient-changes"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Manager:
+    name: str
+    operation: str
+    # Empty where the manager applied.
+    api_version: str = ""
+    subresource: str = ""
+
+    def __str__(self) -> str:
+        """As a conflict names it."""
+        text = f'"{self.name}"'
+        if self.subresource:
+            text += f' with subresource "{self.subresource}"'
+        return f"{text} using {self.api_version}" if self.operation == UPDATE else text
+
+
+class Owned:
+    """The fields of one manager, in the shape of a version, and when it last took any.
+
+    Kept as they were written until they are needed as a set: most updates touch the fields of few managers.
+    """
+
+    __slots__ = ("_encoded", "_fields", "api_version", "entry", "time")
+
+    def __init__(
+        self,
+        fields: FieldSet | None,
+        api_version: str,
+        time: str | None = None,
+        *,
+        encoded: Object | None = None,
+        entry: Object | None = None,
+    ) -> None:
+        self._fields = fields
+        self._encoded = encoded
+        # The entry it was read from, if nothing has changed since.
+        self.entry = entry
+        self.api_version = api_version
+        self.time = time
+
+    @property
+    def fields(self) -> FieldSet:
+        if self._fields is None:
+            self._fields = field_set.decode(self._encoded) or FieldSet()
+        return self._fields
+
+    @property
+    def encoded(self) -> Object:
+        if self._encoded is None:
+            self._encoded = field_set.encode(self.fields)
+        return self._encoded
+
+    def touches(self, fields: FieldSet) -> bool:
+        """Whether any field of the set is owned."""
+        return field_set.encoded_overlap(self.encoded, fields)
+
+    def covers(self, fields: FieldSet) -> bool:
+        """Whether every field of the set is owned."""
+        return field_set.encoded_cover(self.encoded, fields)
+
+    def with_fields(self, fields: FieldSet) -> Owned:
+        return Owned(fields, self.api_version, self.time)
+
+    def at(self, time: str, api_version: str) -> Owned:
+        return Owned(self._fields, api_version, time, encoded=self._encoded)
+
+
+Managers = dict[Manager, Owned]
+
+
+def manager(name: str, operation: str, api_version: str, subresource: str = "") -> Manager:
+    return Manager(name, operation, "" if operation == APPLY else api_version, subresource)
+
+
+def read(entries: Any) -> Managers:
+    """What a list of entries says that the server wrote itself."""
+    return {
+        manager(entry.get("manager", ""), entry["operation"], entry["apiVersion"], entry.get("subresource", "")): Owned(
+            None, entry["apiVersion"], entry.get("time"), encoded=entry.get("fieldsV1") or {}, entry=entry
+        )
+        for entry in entries or ()
+    }
+
+
+def decode(entries: Any) -> Managers | None:
+    """What a list of entries says that comes from a client; nothing if any of them says nothing."""
+    managers: Managers = {}
+    for entry in entries or []:
+        if not isinstance(entry, dict) or entry.get("operation") not in (APPLY, UPDATE):
+            return None
+        if entry.get("fieldsType") != "FieldsV1" or not entry.get("apiVersion"):
+            return None
+        fields = field_set.decode(entry.get("fieldsV1") or {})
+        if fields is None:
+            return None
+        key = manager(entry.get("manager", ""), entry["operation"], entry["apiVersion"], entry.get("subresource", ""))
+        managers[key] = Owned(fields, entry["apiVersion"], entry.get("time"))
+    return managers
+
+
+def encode(managers: Managers) -> list[Object]:
+    ordered = sorted(
+        managers.items(),
+        key=lambda pair: (
+            pair[0].operation,
+            pair[1].time or "",
+            pair[0].name,
+            pair[1].api_version,
+            pair[0].subresource,
+        ),
+    )
+    return [owned.entry or _entry(key, owned) for key, owned in ordered]
+
+
+def _entry(key: Manager, owned: Owned) -> Object:
+    return {
+        "manager": key.name,
+        "operation": key.operation,
+        "apiVersion": owned.api_version,
+        **({"time": owned.time} if owned.time else {}),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": owned.encoded,
+        **({"subresource": key.subresource} if key.subresource else {}),
+    }
+
+
+def capped(managers: Managers) -> Managers:
+    """Merges the oldest updaters of each version into one, until there are no more than the limit."""
+    updaters = [key for key in managers if key.operation == UPDATE]
+    excess = len(updaters) - MAX_UPDATERS
+    if excess <= 0:
+        return managers
+    updaters.sort(key=lambda key: (managers[key].time or "", key))
+    managers = dict(managers)
+    first_of_version: dict[str, Manager] = {}
+    for key in updaters:
+        if excess <= 0:
+            break
+        owned = managers[key]
+        first = first_of_version.setdefault(owned.api_version, key)
+        if first == key:
+            continue
+        bucket = manager(_ANCIENT, UPDATE, owned.api_version)
+        if bucket not in managers:
+            managers[bucket] = managers.pop(first)
+        if key != bucket:
+            managers[bucket] = owned.with_fields(owned.fields | managers[bucket].fields)
+            del managers[key]
+            excess -= 1
+    return managers

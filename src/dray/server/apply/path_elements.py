@@ -1,0 +1,62 @@
+"""The steps of a path into an object, in the form that `fieldsV1` writes them.
+
+    f:name            a member            v:"x"   an item of a set, by value
+    k:{"name":"x"}    an item of a list, by its keys        i:0   an item, by position
+
+A step is kept as this text; it is made in one way only, so that equal steps are equal texts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+_RANK = {"f": 0, "k": 1, "v": 2, "i": 3}
+
+
+def member(name: str) -> str:
+    return "f:" + name
+
+
+def keyed(keys: dict[str, Any]) -> str:
+    return "k:" + _encode(keys).decode()
+
+
+def value(item: Any) -> str:
+    return "v:" + _encode(item).decode()
+
+
+def canonical(text: str) -> str | None:
+    """A step as a client may have written it; nothing for what is none."""
+    kind, colon, rest = text.partition(":")
+    if not colon or kind not in _RANK:
+        return None
+    if kind == "f":
+        return text
+    try:
+        content = msgspec.json.decode(rest)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    expected: type = dict if kind == "k" else int if kind == "i" else object
+    return f"{kind}:{_encode(content).decode()}" if isinstance(content, expected) else None
+
+
+def order(step: str) -> tuple[int, str]:
+    return _RANK[step[0]], step
+
+
+def render(path: tuple[str, ...]) -> str:
+    """`.spec.containers[name="m"].image`: how messages and causes name a field."""
+    return "".join(_render_step(step) for step in path)
+
+
+def _render_step(step: str) -> str:
+    kind, rest = step[0], step[2:]
+    if kind == "f":
+        return "." + rest
+    if kind == "k":
+        keys = msgspec.json.decode(rest)
+        return "[" + ",".join(f"{name}={_encode(content).decode()}" for name, content in keys.items()) + "]"
+    return f"[={rest}]" if kind == "v" else f"[{rest}]"

@@ -1,0 +1,170 @@
+"""Server-side apply and the tracking of fields, as the handler of a request calls them.
+
+`apply` gives the object that results from applying a configuration, `track_update` the managed fields of an object
+that was created, updated or patched in any other way. Both work on the object as the client's version writes it,
+defaulted but before admission changed it: what the server fills in belongs to nobody.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.shapes import mapping
+from dray.server.apply import configurations, field_set, last_applied, managers
+from dray.server.apply.conflicts import ApplyConflict
+from dray.server.apply.field_set import FieldSet
+from dray.server.apply.managers import APPLY, UPDATE, Managers, Owned
+from dray.server.apply.tracked import TrackedKind
+from dray.server.apply.updater import Updater
+from dray.server.patches.errors import refuses_depth
+from dray.server.status import bad_request
+
+Object = dict[str, Any]
+
+_BEFORE_FIRST_APPLY = "before-first-apply"
+_MAX_MANAGER = 128
+# Fields that the server sets, or that say which object it is: they have no owner.
+_SERVER_METADATA = (
+    "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion".split()
+)
+_STRIPPED = field_set.of_paths("apiVersion", "kind", "metadata", *(f"metadata.{name}" for name in _SERVER_METADATA))
+
+
+def manager_name(field_manager: str, user_agent: str) -> str:
+    """Who sent a request: what it says, or what its client is called."""
+    if field_manager:
+        return field_manager
+    shown = "".join(letter for letter in user_agent.partition("/")[0] if letter.isprintable())
+    return shown.encode()[:_MAX_MANAGER].decode(errors="ignore")
+
+
+@refuses_depth
+def apply(
+    live: Object | None,
+    applied: Object,
+    manager: str,
+    *,
+    kind: TrackedKind,
+    now: str,
+    force: bool = False,
+    subresource: str = "",
+) -> Object:
+    """The live object (none: a new one) with the configuration applied, managed fields included."""
+    _check(applied, kind)
+    before = _without_managed(kind.convert(live, kind.api_version) if live is not None else kind.blank())
+    known = managers.read(_managed(live)) if live is not None else {}
+    updater = Updater(kind, kind.reset(subresource))
+    if not known and live is not None:
+        known = _track(updater, kind.blank(), before, {}, _BEFORE_FIRST_APPLY, subresource, now)
+    who = managers.manager(manager, APPLY, kind.api_version, subresource)
+    try:
+        new, after = updater.apply(before, applied, known, who, force=force)
+    except ApplyConflict as conflict:
+        if manager != last_applied.MANAGER:
+            raise
+        kind_type = updater.type_in(kind.api_version)
+        left = conflict.without(last_applied.takeable(before, kind_type))
+        if left is not None:
+            raise left from None
+        new, after = updater.apply(before, applied, known, who, force=True)
+    after = _stripped(after, who)
+    if who in after and (before != new or _sets(after) != _sets(known)):
+        after[who] = after[who].at(now, after[who].api_version)
+    if manager == last_applied.MANAGER:
+        new = last_applied.follow(new, applied)
+    return _with_managed(new, managers.encode(after))
+
+
+def _check(applied: Object, kind: TrackedKind) -> None:
+    if applied.get("apiVersion") != kind.api_version or applied.get("kind") != kind.kind:
+        raise bad_request(
+            f"Incorrect version specified in apply patch. Specified patch version: {applied.get('apiVersion')}, "
+            f"{applied.get('kind')}, expected: {kind.api_version}, {kind.kind}"
+        )
+    if mapping(applied.get("metadata")).get("managedFields") is not None:
+        raise bad_request("metadata.managedFields must be nil")
+    kind_type = kind.field_type(kind.api_version)
+    assert kind_type is not None
+    configurations.check(kind_type, applied)
+
+
+@refuses_depth
+def track_update(
+    old: Object | None, new: Object, manager: str, *, kind: TrackedKind, now: str, subresource: str = ""
+) -> list[Object]:
+    """The managed fields of `new`; `old` is none where it was created.
+
+    Only what changed is taken. An object that nobody tracks so far stays untracked until something is applied to it.
+    """
+    known = _given(old, new, subresource)
+    if old is not None and not known:
+        return []
+    if old is not None:
+        before, after = kind.convert(old, kind.api_version), kind.convert(new, kind.api_version)
+    else:
+        before, after = kind.blank(), kind.written(new)
+    updater = Updater(kind, kind.reset(subresource))
+    return managers.encode(_track(updater, before, after, known, manager, subresource, now))
+
+
+def _given(old: Object | None, new: Object, subresource: str) -> Managers:
+    """What is known before the update: a client may edit managed fields, but not lose them by leaving them out."""
+    if not subresource:
+        given = _managed(new)
+        if given == [{}]:
+            return {}
+        decoded = managers.decode(given) if given and (old is None or given != _managed(old)) else None
+        if decoded:
+            return decoded
+    return managers.read(_managed(old)) if old is not None else {}
+
+
+def _track(
+    updater: Updater, old: Object, new: Object, known: Managers, manager: str, subresource: str, now: str
+) -> Managers:
+    who = managers.manager(manager, UPDATE, updater.version, subresource)
+    taken, after = updater.taken(old, new, known, who)
+    taken = taken - _STRIPPED
+    if taken:
+        own = after.get(who)
+        if own is None or not own.covers(taken):
+            own = Owned(own.fields | taken if own else taken, updater.version)
+        after[who] = own.at(now, updater.version)
+    return managers.capped(after)
+
+
+def _stripped(known: Managers, who: managers.Manager) -> Managers:
+    fields = known[who].fields - _STRIPPED if who in known else None
+    rest = {key: entry for key, entry in known.items() if key != who}
+    return {**rest, who: known[who].with_fields(fields)} if fields else rest
+
+
+def _sets(known: Managers) -> dict[managers.Manager, tuple[FieldSet, str]]:
+    return {key: (entry.fields, entry.api_version) for key, entry in known.items()}
+
+
+def keep_times(old: Object, new: Object) -> Object:
+    """The object as before, if nothing but the times of managed fields has changed: then there is nothing to write."""
+    before, after = _managed(old), _managed(new)
+    if before == after or _timeless(before) != _timeless(after) or _without_managed(old) != _without_managed(new):
+        return new
+    return _with_managed(new, before)
+
+
+def _timeless(entries: list[Any]) -> list[Any]:
+    return [{name: value for name, value in entry.items() if name != "time"} for entry in entries]
+
+
+def _managed(obj: Object) -> list[Any]:
+    found = mapping(obj.get("metadata")).get("managedFields")
+    return found if isinstance(found, list) else []
+
+
+def _without_managed(obj: Object) -> Object:
+    metadata = {name: value for name, value in mapping(obj.get("metadata")).items() if name != "managedFields"}
+    return {**obj, "metadata": metadata}
+
+
+def _with_managed(obj: Object, entries: list[Object]) -> Object:
+    metadata = _without_managed(obj)["metadata"]
+    return {**obj, "metadata": {**metadata, "managedFields": entries} if entries else metadata}

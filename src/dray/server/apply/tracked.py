@@ -1,0 +1,103 @@
+"""What server-side apply must know of a kind: its types in each version, and how to get from one to the other.
+
+`TrackedKind` is the kind in the version of the request. Built-in kinds come from the catalogue (`built_in`); for
+custom kinds see custom/tracking.py.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Protocol
+
+from dray.api import conversion, schema
+from dray.api.catalogue import KindVersion, split_api_version
+from dray.server.apply import field_set
+from dray.server.apply.field_set import FieldSet
+from dray.server.apply.field_types import FieldType, field_type
+
+Object = dict[str, Any]
+
+
+class TrackedKind(Protocol):
+    @property
+    def api_version(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    def field_type(self, api_version: str) -> FieldType | None:
+        """The type of objects in a version; nothing if it is served no more."""
+        ...
+
+    def convert(self, obj: Object, api_version: str) -> Object:
+        """An object, in whatever version it says it has, as it is written in another one.
+
+        One that has the version already is taken to be written: without empty members, in canonical form.
+        """
+        ...
+
+    def written(self, obj: Object) -> Object:
+        """An object of the request's version or the hub's, as it is written in the version of the request."""
+        ...
+
+    def reset(self, subresource: str) -> FieldSet:
+        """The fields that a request to the (sub)resource cannot set."""
+        ...
+
+    def blank(self) -> Object:
+        """What an object is before anybody gave it a field; not to be changed."""
+        ...
+
+
+# Of these kinds the status subresource resets more than the spec.
+_STATUS_RESETS: dict[str, tuple[str, ...]] = {
+    "Pod": ("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
+    "CustomResourceDefinition": ("spec", "metadata"),
+    "DeviceTaintRule": ("spec", "metadata"),
+    "ResourcePoolStatusRequest": ("spec", "metadata"),
+    "PodGroup": ("spec", "metadata"),
+    "CompositePodGroup": ("spec", "metadata"),
+}
+# No request owns the record of who owns what.
+MANAGED_FIELDS = "metadata.managedFields"
+
+
+class _BuiltIn:
+    def __init__(self, target: KindVersion) -> None:
+        self.api_version = target.api_version
+        self.kind = target.kind
+        self._target = target
+        self._has_status = "status" in target.entry.subresources
+        self._main_reset = field_set.of_paths(MANAGED_FIELDS, *["status"] * self._has_status)
+        identity = {"apiVersion": target.api_version, "kind": target.kind}
+        self._blank = {**schema.write({}, target.schema), **identity}
+        self._status_reset = field_set.of_paths(MANAGED_FIELDS, *_STATUS_RESETS.get(target.kind, ("spec",)))
+
+    def _version(self, api_version: str) -> KindVersion | None:
+        group, version = split_api_version(api_version)
+        return self._target.entry.version(version) if group == self._target.group else None
+
+    def field_type(self, api_version: str) -> FieldType | None:
+        target = self._version(api_version)
+        return field_type(target.schema) if target else None
+
+    def convert(self, obj: Object, api_version: str) -> Object:
+        if obj.get("apiVersion") == api_version:
+            return obj
+        target = self._version(api_version)
+        assert target is not None
+        return schema.write(conversion.convert(obj, target.version), target.schema)
+
+    def written(self, obj: Object) -> Object:
+        return schema.write(conversion.convert(obj, self._target.version), self._target.schema)
+
+    def reset(self, subresource: str) -> FieldSet:
+        return self._status_reset if subresource == "status" else self._main_reset
+
+    def blank(self) -> Object:
+        return self._blank
+
+
+@cache
+def built_in(target: KindVersion) -> TrackedKind:
+    return _BuiltIn(target)

@@ -1,0 +1,114 @@
+"""Ownership changes hands: what an update takes, and what an applied configuration takes and gives up.
+
+An update takes the fields it changed from whoever had them. An applied configuration takes the fields it names; where
+somebody else owns one with another value, that is a conflict, unless it forces. Fields it named the last time and
+names no more are removed, unless another applied configuration names them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dray.server.apply.conflicts import ApplyConflict
+from dray.server.apply.field_set import FieldSet
+from dray.server.apply.field_types import FieldType
+from dray.server.apply.managers import APPLY, Manager, Managers, Owned
+from dray.server.apply.merging import merged
+from dray.server.apply.tracked import TrackedKind
+from dray.server.apply.walks import Comparison, compare, named_fields, owned, removed
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Updater:
+    kind: TrackedKind
+    ignored: FieldSet
+
+    @property
+    def version(self) -> str:
+        return self.kind.api_version
+
+    def type_in(self, api_version: str) -> FieldType:
+        found = self.kind.field_type(api_version)
+        assert found is not None
+        return found
+
+    def taken(self, live: Object, new: Object, managers: Managers, who: Manager) -> tuple[FieldSet, Managers]:
+        """The fields an update takes, and the managers without what it took from others or removed."""
+        rest, compared = self._dispossess(live, new, managers, who)
+        return compared.changed, rest
+
+    def apply(
+        self, live: Object, applied: Object, managers: Managers, who: Manager, *, force: bool
+    ) -> tuple[Object, Managers]:
+        kind = self.type_in(self.version)
+        last = managers.get(who)
+        claimed = owned(kind, applied).outside(self.ignored)
+        managers = {**managers, who: Owned(claimed, self.version, last.time if last else None)}
+        new = merged(kind, live, applied)
+        if last is not None and last.fields:
+            new = self._prune(new, managers, last)
+        managers, _ = self._dispossess(live, new, managers, who, force=force)
+        return new, managers
+
+    def _dispossess(
+        self, live: Object, new: Object, managers: Managers, who: Manager | None, *, force: bool = True
+    ) -> tuple[Managers, Comparison]:
+        compared = compare(self.type_in(self.version), live, new, self.ignored)
+        by_version = {self.version: compared}
+        rest: Managers = {}
+        conflicts: dict[Manager, FieldSet] = {}
+        for key, entry in managers.items():
+            if self.kind.field_type(entry.api_version) is None:
+                continue
+            changes = by_version.get(entry.api_version)
+            if changes is None:
+                changes = by_version[entry.api_version] = self._compare_in(entry.api_version, live, new)
+            rest[key] = entry
+            if key == who and key.operation == APPLY:
+                continue
+            if key != who and entry.touches(changes.changed):
+                conflicts[key] = entry.fields & changes.changed
+                rest[key] = entry = entry.with_fields(entry.fields - conflicts[key])
+            if entry.touches(changes.removed):
+                rest[key] = entry.with_fields(entry.fields - changes.removed)
+        if conflicts and not force:
+            raise ApplyConflict(conflicts)
+        return {key: entry for key, entry in rest.items() if entry.encoded}, compared
+
+    def _compare_in(self, api_version: str, live: Object, new: Object) -> Comparison:
+        before, after = self.kind.convert(live, api_version), self.kind.convert(new, api_version)
+        return compare(self.type_in(api_version), before, after, self.ignored)
+
+    def _prune(self, new: Object, managers: Managers, last: Owned) -> Object:
+        """Without what was applied the last time, and now by nobody."""
+        kind = self.kind.field_type(last.api_version)
+        if kind is None:
+            return new
+        whole = self._in(new, last.api_version)
+        before = named_fields(kind, last.fields)
+        pruned = removed(kind, whole, before) or {}
+        pruned = self._add_back_owned(whole, pruned, last.api_version, managers)
+        left, all_fields = (named_fields(kind, owned(kind, document)) for document in (pruned, whole))
+        pruned = removed(kind, whole, (all_fields - left) & before) or {}
+        return self._in(pruned, self.version)
+
+    def _add_back_owned(self, whole: Object, pruned: Object, api_version: str, managers: Managers) -> Object:
+        claims: dict[str, FieldSet] = {}
+        for key, entry in managers.items():
+            if key.operation == APPLY and self.kind.field_type(entry.api_version) is not None:
+                claims[entry.api_version] = claims.get(entry.api_version, FieldSet()) | entry.fields
+        for version in sorted(claims, key=lambda version: version != api_version):
+            kind = self.type_in(version)
+            there, left = self._in(whole, version), self._in(pruned, version)
+            kept = named_fields(kind, owned(kind, left)) | named_fields(kind, claims[version])
+            back = removed(kind, there, named_fields(kind, owned(kind, there)) - kept) or {}
+            pruned = self._in(back, api_version)
+        return pruned
+
+    def _in(self, document: Object, api_version: str) -> Object:
+        if document.get("apiVersion", self.version) == api_version:
+            return document
+        return self.kind.convert(document, api_version)

@@ -1,0 +1,72 @@
+"""Server-side apply: a configuration merged into what is there, or the object it makes where nothing is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api import errors
+from dray.server import bodies, creation, leniency, ownership, status, updates
+from dray.server.apply import server_side
+from dray.server.calls import Call
+from dray.server.options import WriteOptions, write_options
+
+Object = dict[str, Any]
+
+
+async def apply(call: Call) -> tuple[bytes, bool]:
+    """The document as it is stored, and whether it was created."""
+    options = write_options(call.request, call.query, "PatchOptions")
+    if not options.field_manager:
+        problem = errors.required("fieldManager", "is required for apply patch")
+        raise status.invalid("PatchOptions", "meta.k8s.io", "", [problem])
+    applied = bodies.read_yaml(call.request.body)
+    exists = call.context.store.get(call.resource.key(call.path.namespace, call.path.name)) is not None
+    if not exists and call.path.subresource:
+        raise status.not_found(call.resource.group, call.resource.plural, call.path.name)
+    try:
+        value = await (_update(call, applied, options) if exists else _create(call, applied, options))
+    except leniency.Undecodable as error:
+        raise status.bad_request(error.message) from None
+    return value, not exists
+
+
+def _merge(call: Call, live: Object | None, applied: Object, options: WriteOptions) -> Object:
+    return server_side.apply(
+        live,
+        applied,
+        options.field_manager,
+        kind=call.resource.tracked,
+        now=call.context.now(),
+        force=bool(options.force),
+        subresource=call.path.subresource,
+    )
+
+
+async def _create(call: Call, applied: Object, options: WriteOptions) -> bytes:
+    document = _merge(call, None, applied, options)
+    document["metadata"].setdefault("name", call.path.name)
+    return await creation.create(
+        call.context,
+        call.resource,
+        call.place,
+        document,
+        options,
+        call.request.user,
+        call.request.warnings,
+        applied=True,
+    )
+
+
+async def _update(call: Call, applied: Object, options: WriteOptions) -> bytes:
+    return await updates.update(
+        call.context,
+        call.resource,
+        call.place,
+        lambda old: _merge(call, call.resource.answer(old), applied, options),
+        options,
+        call.request.user,
+        call.request.warnings,
+        subresource=call.path.subresource,
+        verb="patch",
+        track=ownership.keep_applied,
+    )

@@ -1,0 +1,54 @@
+"""Who asks, for what, and whether they may: the seam between the API server and its security.
+
+The server asks an `Authorizer` before it does anything, and again for the parts of a claim's status that need a
+grant of their own. Paths that name no resource (`/version`, `/metrics`) are asked for with `path`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who a request comes from, as authentication found out."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`reason` says why; it is shown to whoever was refused."""
+
+    allowed: bool
+    reason: str = ""
+
+
+class Authorizer(Protocol):
+    """Decides without waiting: what it needs to know it keeps at hand."""
+
+    def authorize(
+        self,
+        user: User,
+        verb: str,
+        group: str,
+        resource: str,
+        subresource: str = "",
+        namespace: str = "",
+        name: str = "",
+        *,
+        path: str = "",
+        field_selector: str = "",
+    ) -> Decision: ...
+
+
+ADMIN = User("system:admin", (MASTERS, AUTHENTICATED))
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))

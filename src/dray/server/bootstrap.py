@@ -1,0 +1,57 @@
+"""What a cluster has from the start: namespaces, roles, priority classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.intake import Place
+from dray.server import creation, documents, status, updates
+from dray.server.authorization import ADMIN
+from dray.server.context import Context
+from dray.server.options import WriteOptions
+from dray.server.security.builtin_bindings import bootstrap as built_in_roles
+
+Object = dict[str, Any]
+
+NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_BY = WriteOptions(field_manager="dray-apiserver")
+
+
+async def bootstrap(context: Context) -> None:
+    """Creates what is missing; what somebody changed on purpose stays."""
+    for name in NAMESPACES:
+        await _create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    for name in NAMESPACES:
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+        await _create(context, account)
+    for name, value in _PRIORITIES.items():
+        document = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        await _create(context, {**document, "value": value, "description": "Used by the system itself."})
+    existing = [
+        documents.decode(record.value)
+        for plural in ("clusterroles", "clusterrolebindings")
+        for record in context.store.list(f"/rbac.authorization.k8s.io/{plural}/").records
+    ]
+    for role in built_in_roles(existing):
+        await _put(context, role)
+
+
+async def _create(context: Context, document: Object) -> None:
+    resource = context.served.of_kind(document["apiVersion"], document["kind"])
+    assert resource is not None
+    metadata = document["metadata"]
+    namespace = metadata.get("namespace", "")
+    if context.store.get(resource.key(namespace, metadata["name"])) is None:
+        await creation.create(context, resource, Place(namespace), document, _BY, ADMIN, [])
+
+
+async def _put(context: Context, document: Object) -> None:
+    resource = context.served.of_kind(document["apiVersion"], document["kind"])
+    assert resource is not None
+    try:
+        await _create(context, document)
+        place = Place(name=document["metadata"]["name"])
+        await updates.update(context, resource, place, lambda old: document, _BY, ADMIN, [])
+    except status.ApiError as error:
+        raise RuntimeError(f"{document['kind']} {document['metadata']['name']}: {error.message}") from error

@@ -1,0 +1,35 @@
+"""A call: a request for a resource, with everything that its path, query and headers say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dray.api.intake import Place
+from dray.server import negotiation
+from dray.server.context import Context
+from dray.server.negotiation import Form
+from dray.server.paths import ResourcePath
+from dray.server.requests import Request
+from dray.server.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    context: Context
+    request: Request
+    resource: Resource
+    path: ResourcePath
+    query: Mapping[str, str]
+
+    @property
+    def place(self) -> Place:
+        return Place(self.path.namespace, self.path.name)
+
+    @property
+    def form(self) -> Form:
+        return negotiation.form(self.request.headers.get("accept", ""))
+
+    @property
+    def include(self) -> str:
+        return self.query.get("includeObject", "")

@@ -1,0 +1,100 @@
+"""What every operation of the server needs at hand: the store, what is served, the rules, the clock and chance."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from dray.api.gates import ALL_GATES, FeatureGates
+from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
+from dray.cel.admission import Expressions
+from dray.server import documents
+from dray.server.authorization import Authorizer
+from dray.server.quota_usage import QuotaUsage
+from dray.server.resources import Resource, key_prefix
+from dray.server.security.composition import Security
+from dray.server.security.stored_view import StoredView
+from dray.server.served import Served
+from dray.store.interface import Store
+
+if TYPE_CHECKING:
+    from dray.server.subresources.node_proxy import NodeConnection
+
+Object = dict[str, Any]
+
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_NAMESPACES = key_prefix("", "namespaces")
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _new_uid() -> str:
+    return str(uuid.uuid4())
+
+
+def _new_suffix() -> str:
+    return "".join(random.choices(_SUFFIX_ALPHABET, k=5))
+
+
+@dataclass(slots=True)
+class Context:
+    store: Store
+    gates: FeatureGates = ALL_GATES
+    security: Security = field(default=None)  # type: ignore[assignment] # made from the store if not given
+    expressions: ExpressionChecker = field(default_factory=Expressions)
+    clock: Callable[[], datetime] = _utc_now
+    new_uid: Callable[[], str] = _new_uid
+    new_suffix: Callable[[], str] = _new_suffix
+    served: Served = field(init=False)
+    usage: QuotaUsage = field(init=False)
+    # The agents of nodes, by the node's name, for what only a node can answer.
+    nodes: dict[str, NodeConnection] = field(default_factory=dict)
+    # Called with every object that was created, updated or deleted (None): (resource, key, object).
+    observers: list[Callable[[Resource, str, Object | None], None]] = field(default_factory=list)
+
+    _moment: tuple[datetime | None, str] = (None, "")
+
+    def __post_init__(self) -> None:
+        self.served = Served(self.gates)
+        view = StoredView(self.store)
+        if self.security is None:
+            self.security = Security.ephemeral(view, plain=True)
+        self.security.load(self.store)
+        self.usage = QuotaUsage(self.store)
+        self.observers += [view.observe, self.security.observe, self.usage.observe]
+
+    @property
+    def authorizer(self) -> Authorizer:
+        return self.security.authorizer
+
+    def now(self) -> str:
+        """The time as objects carry it: writing it down costs more than asking, and it is good for a second."""
+        moment = self.clock().replace(microsecond=0)
+        if moment != self._moment[0]:
+            self._moment = (moment, moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return self._moment[1]
+
+    def namespace(self, name: str) -> Object | None:
+        record = self.store.get(_NAMESPACES + name)
+        return None if record is None else documents.decode(record.value)
+
+    def rules(self, namespace: str) -> Rules:
+        return Rules(self.gates, self.expressions, admin_namespace=self._permits_admin_access(namespace))
+
+    def _permits_admin_access(self, namespace: str) -> bool:
+        if not namespace:
+            return False
+        record = self.store.get(_NAMESPACES + namespace)
+        if record is None or ADMIN_ACCESS_LABEL.encode() not in record.value:
+            return False
+        return (documents.metadata(record.value).labels or {}).get(ADMIN_ACCESS_LABEL) == "true"
+
+    def changed(self, resource: Resource, key: str, obj: Object | None) -> None:
+        for observer in self.observers:
+            observer(resource, key, obj)

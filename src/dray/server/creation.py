@@ -1,0 +1,74 @@
+"""Creating an object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.intake import Place, Refusal
+from dray.server import admission, leniency, ownership, status
+from dray.server.authorization import User
+from dray.server.context import Context
+from dray.server.options import WriteOptions
+from dray.server.resources import Resource
+from dray.store.interface import Exists
+
+Object = dict[str, Any]
+
+_LONGEST_BASE = 58
+_TRIES = 8
+
+
+async def create(
+    context: Context,
+    resource: Resource,
+    place: Place,
+    document: Object,
+    options: WriteOptions,
+    user: User,
+    warnings: list[str],
+    *,
+    applied: bool = False,
+) -> bytes:
+    """The document as it is stored, or as it would be; one that was `applied` says already who owns its fields."""
+    now = context.now()
+    rules = context.rules(place.namespace)
+    verdict = leniency.admit(
+        resource, document, options, warnings, lambda given: resource.create(given, place, rules, now)
+    )
+    if not (isinstance(verdict, Refusal) and verdict.code == 400):
+        admission.require_namespace(context, resource, place.namespace, leniency.name_of(document))
+    obj = leniency.accepted(verdict, resource, document)
+    metadata: Object = obj["metadata"]
+    if place.name and metadata.get("name") not in (None, "", place.name):
+        raise status.bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({place.name})"
+        )
+    if metadata.pop("resourceVersion", None) not in (None, "", "0"):
+        raise status.bad_request("resourceVersion should not be set on objects to be created")
+    if not applied:
+        ownership.track_create(resource, obj, resource.sent(document, obj, rules, now), options, now)
+    metadata["uid"], metadata["creationTimestamp"] = context.new_uid(), now
+    admission.on_create(admission.Attributes(context, resource, user, obj, dry_run=options.dry_run))
+    return await _store(context, resource, obj, dry_run=options.dry_run)
+
+
+async def _store(context: Context, resource: Resource, obj: Object, *, dry_run: bool) -> bytes:
+    metadata: Object = obj["metadata"]
+    generate = "" if metadata.get("name") else metadata.get("generateName", "")
+    for attempt in range(_TRIES):
+        if generate:
+            metadata["name"] = generate[:_LONGEST_BASE] + context.new_suffix()
+        key = resource.key(metadata.get("namespace", ""), metadata["name"])
+        if dry_run:
+            if context.store.get(key) is not None:
+                raise status.already_exists(resource.group, resource.plural, metadata["name"])
+            return resource.encoder(obj)(0)
+        try:
+            record = await context.store.create(key, resource.encoder(obj))
+        except Exists:
+            if not generate or attempt == _TRIES - 1:
+                raise status.already_exists(resource.group, resource.plural, metadata["name"]) from None
+            continue
+        context.changed(resource, key, obj)
+        return record.value
+    raise AssertionError("unreachable")

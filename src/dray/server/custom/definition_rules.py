@@ -1,0 +1,172 @@
+"""The rules a CustomResourceDefinition is held to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from dray.api import errors, names
+from dray.api.errors import FieldError
+from dray.api.shapes import mapping, sequence, text
+from dray.server.custom import json_path, schema_shape, structural
+
+Object = dict[str, Any]
+Errors = Iterator[FieldError]
+
+_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
+_NAME_DETAIL = "a DNS label that begins with a letter: lower case letters, digits and '-'"
+_COLUMN_TYPES = ["boolean", "date", "integer", "number", "string"]
+_COLUMN_FORMATS = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"]
+_APPROVAL = "api-approved.kubernetes.io"
+_PROTECTED = (".k8s.io", ".kubernetes.io")
+
+
+def check(definition: Object) -> list[FieldError]:
+    """What is wrong with a definition, its metadata aside; it has been defaulted."""
+    return list(_check(definition))
+
+
+def _check(definition: Object) -> Errors:
+    spec = mapping(definition.get("spec"))
+    metadata = mapping(definition.get("metadata"))
+    group, plural = text(spec.get("group")), text(mapping(spec.get("names")).get("plural"))
+    if metadata.get("name") != f"{plural}.{group}":
+        yield errors.invalid("metadata.name", metadata.get("name", ""), 'must be spec.names.plural+"."+spec.group')
+    if group.endswith(_PROTECTED) and not mapping(metadata.get("annotations")).get(_APPROVAL):
+        detail = "protected groups must have approval annotation"
+        yield errors.required(f"metadata.annotations[{_APPROVAL}]", detail)
+    yield from _check_group(group)
+    scope = spec.get("scope")
+    if not scope:
+        yield errors.required("spec.scope")
+    elif scope not in ("Cluster", "Namespaced"):
+        yield errors.not_supported("spec.scope", scope, ["Cluster", "Namespaced"])
+    yield from _check_names(mapping(spec.get("names")))
+    yield from _check_versions(sequence(spec.get("versions")))
+    if spec.get("preserveUnknownFields"):
+        yield errors.invalid("spec.preserveUnknownFields", True, "must be false")
+    strategy = mapping(spec.get("conversion")).get("strategy")
+    if strategy not in ("None", "Webhook"):
+        yield errors.not_supported("spec.conversion.strategy", strategy, ["None", "Webhook"])
+    yield from _check_schemas(sequence(spec.get("versions")))
+
+
+def _check_group(group: str) -> Errors:
+    if not group:
+        yield errors.required("spec.group")
+    elif not names.is_subdomain(group):
+        yield errors.invalid("spec.group", group, names.SUBDOMAIN_DETAIL)
+    elif "." not in group:
+        yield errors.invalid("spec.group", group, "should be a domain with at least one dot")
+
+
+def _check_names(given: Object) -> Errors:
+    for member in ("plural", "singular", "kind", "listKind"):
+        value = text(given.get(member))
+        if not value:
+            yield errors.required(f"spec.names.{member}")
+        comparable = value.lower() if member in ("kind", "listKind") else value
+        if not _is_name(comparable):
+            yield errors.invalid(f"spec.names.{member}", value, _NAME_DETAIL)
+    for member in ("shortNames", "categories"):
+        for index, value in enumerate(sequence(given.get(member))):
+            if not _is_name(text(value)):
+                yield errors.invalid(f"spec.names.{member}[{index}]", value, _NAME_DETAIL)
+    if given.get("kind") and given.get("kind") == given.get("listKind"):
+        yield errors.invalid("spec.names.listKind", given["listKind"], "kind and listKind may not be the same")
+
+
+def _is_name(value: str) -> bool:
+    return len(value) <= 63 and _DNS_1035.fullmatch(value) is not None
+
+
+def _check_versions(versions: list[Any]) -> Errors:
+    seen = set()
+    for index, version in enumerate(map(mapping, versions)):
+        at = f"spec.versions[{index}]"
+        name = text(version.get("name"))
+        if not _is_name(name):
+            yield errors.invalid(f"{at}.name", name, _NAME_DETAIL)
+        if name in seen:
+            yield errors.invalid(
+                "spec.versions", [mapping(v).get("name") for v in versions], "must contain unique version names"
+            )
+        seen.add(name)
+        yield from _check_columns(sequence(version.get("additionalPrinterColumns")), f"{at}.additionalPrinterColumns")
+        yield from _check_scale(mapping(version.get("subresources")).get("scale"), f"{at}.subresources.scale")
+        if version.get("deprecationWarning") is not None and not version.get("deprecated"):
+            detail = "can only be set for deprecated versions"
+            yield errors.invalid(f"{at}.deprecationWarning", version["deprecationWarning"], detail)
+    if sum(bool(mapping(version).get("storage")) for version in versions) != 1:
+        detail = "must have exactly one version marked as storage version"
+        yield errors.invalid("spec.versions", [mapping(v).get("name") for v in versions], detail)
+
+
+def _check_columns(columns: list[Any], path: str) -> Errors:
+    for index, column in enumerate(map(mapping, columns)):
+        at = f"{path}[{index}]"
+        if not column.get("name"):
+            yield errors.required(f"{at}.name")
+        kind = column.get("type")
+        if not kind:
+            yield errors.required(f"{at}.type", f"must be one of {','.join(_COLUMN_TYPES)}")
+        elif kind not in _COLUMN_TYPES:
+            yield errors.invalid(f"{at}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
+        if column.get("format") and column["format"] not in _COLUMN_FORMATS:
+            yield errors.invalid(f"{at}.format", column["format"], f"must be one of {','.join(_COLUMN_FORMATS)}")
+        place = text(column.get("jsonPath"))
+        if not place:
+            yield errors.required(f"{at}.jsonPath")
+        elif json_path.parse(place) is None:
+            yield errors.invalid(f"{at}.jsonPath", place, "is an invalid jsonpath")
+
+
+def _check_scale(scale: Any, path: str) -> Errors:
+    if scale is None:
+        return
+    for member, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+        place = text(mapping(scale).get(member))
+        if not place:
+            yield errors.required(f"{path}.{member}")
+        elif not place.startswith(root):
+            yield errors.invalid(f"{path}.{member}", place, f"should be a json path under {root[:-1]}")
+
+
+def _check_schemas(versions: list[Any]) -> Errors:
+    schemas = [mapping(mapping(version).get("schema")).get("openAPIV3Schema") for version in versions]
+    for index, schema in enumerate(schemas):
+        if schema is None:
+            yield errors.required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required")
+    given = [(index, schema) for index, schema in enumerate(schemas) if schema is not None]
+    if given and len(given) == len(versions) and all(schema == given[0][1] for _, schema in given):
+        # Kubernetes keeps a schema that all versions share in one place, and speaks of it there.
+        yield from _check_schema(given[0][1], "spec.validation.openAPIV3Schema")
+        return
+    for index, schema in given:
+        yield from _check_schema(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
+
+
+def _check_schema(schema: Any, path: str) -> Errors:
+    misshapen = list(schema_shape.check(schema, path))
+    yield from misshapen or structural.check(schema, path)
+
+
+def check_update(definition: Object, old: Object) -> list[FieldError]:
+    """The same, and what may not change once a kind is served."""
+    found = check(definition)
+    spec, before = mapping(definition.get("spec")), mapping(old.get("spec"))
+    conditions = sequence(mapping(old.get("status")).get("conditions"))
+    established = any(c.get("type") == "Established" and c.get("status") == "True" for c in map(mapping, conditions))
+    fixed: list[tuple[str, Any, Any]] = [("spec.group", spec.get("group"), before.get("group"))]
+    if established:
+        given, former = mapping(spec.get("names")), mapping(before.get("names"))
+        fixed.append(("spec.scope", spec.get("scope"), before.get("scope")))
+        fixed += [(f"spec.names.{member}", given.get(member), former.get(member)) for member in ("kind", "plural")]
+    found += [errors.invalid(path, new, "field is immutable") for path, new, was in fixed if new != was]
+    stored = sequence(mapping(old.get("status")).get("storedVersions"))
+    present = [mapping(version).get("name") for version in sequence(spec.get("versions"))]
+    for index, name in enumerate(stored):
+        if name not in present:
+            found.append(errors.invalid(f"status.storedVersions[{index}]", name, "must appear in spec.versions"))
+    return found

@@ -1,0 +1,143 @@
+"""A CustomResourceDefinition, read once into what the server asks of it.
+
+A `CustomVersion` is one version of a custom kind as it is served. Definitions given here have been accepted
+(definition_rules.py), so their shape can be relied on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Object = dict[str, Any]
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    name: str
+    type: str
+    json_path: str
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+
+AGE_COLUMN = ColumnDefinition("Age", "date", ".metadata.creationTimestamp")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CustomVersion:
+    group: str
+    kind: str
+    list_kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    name: str
+    served: bool
+    storage: bool
+    schema: Schema = field(repr=False)
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    # Whether the status is written through a subresource of its own.
+    status: bool = False
+    # The paths of replicas, where the kind can be scaled.
+    scale: Object | None = None
+    columns: tuple[ColumnDefinition, ...] = ()
+    selectable_fields: tuple[str, ...] = ()
+    deprecation: str | None = None
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.name}"
+
+    @property
+    def subresources(self) -> tuple[str, ...]:
+        return ("status",) * self.status + ("scale",) * (self.scale is not None)
+
+
+def set_defaults(definition: Object) -> None:
+    """Fills in what Kubernetes fills in on creation and update."""
+    spec = definition.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind") or ""
+    if not names.get("singular"):
+        names["singular"] = kind.lower()
+    if not names.get("listKind"):
+        names["listKind"] = f"{kind}List" if kind else ""
+    if not spec.get("conversion"):
+        spec["conversion"] = {"strategy": "None"}
+
+
+def versions(definition: Object) -> tuple[CustomVersion, ...]:
+    """Every version of an accepted definition, served or not."""
+    spec = definition["spec"]
+    names = spec["names"]
+    kind: str = names["kind"]
+    return tuple(
+        CustomVersion(
+            group=spec["group"],
+            kind=kind,
+            list_kind=names.get("listKind") or f"{kind}List",
+            plural=names["plural"],
+            singular=names.get("singular") or kind.lower(),
+            namespaced=spec["scope"] == "Namespaced",
+            name=version["name"],
+            served=bool(version.get("served")),
+            storage=bool(version.get("storage")),
+            schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()),
+            status=(version.get("subresources") or {}).get("status") is not None,
+            scale=(version.get("subresources") or {}).get("scale"),
+            columns=_columns(version),
+            selectable_fields=tuple(item["jsonPath"] for item in version.get("selectableFields") or ()),
+            deprecation=_deprecation(spec["group"], kind, version),
+        )
+        for version in spec["versions"]
+    )
+
+
+def _columns(version: Object) -> tuple[ColumnDefinition, ...]:
+    given = version.get("additionalPrinterColumns")
+    if not given:
+        return (AGE_COLUMN,)
+    return tuple(
+        ColumnDefinition(
+            column["name"],
+            column["type"],
+            column["jsonPath"],
+            column.get("format", ""),
+            column.get("description", ""),
+            column.get("priority", 0),
+        )
+        for column in given
+    )
+
+
+def _deprecation(group: str, kind: str, version: Object) -> str | None:
+    if not version.get("deprecated"):
+        return None
+    return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
+
+
+def accepted_status(definition: Object, now: str) -> Object:
+    """The status of a definition whose kind is served: its names accepted, its storage version noted."""
+    status = dict(definition.get("status") or {})
+    stored = list(status.get("storedVersions") or ())
+    current = next(version["name"] for version in definition["spec"]["versions"] if version.get("storage"))
+    present = {condition["type"]: condition for condition in status.get("conditions") or ()}
+    for kind, reason, message in (
+        ("NamesAccepted", "NoConflicts", "no conflicts found"),
+        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    ):
+        if present.get(kind, {}).get("status") != "True":
+            values = {"lastTransitionTime": now, "reason": reason, "message": message}
+            present[kind] = {"type": kind, "status": "True", **values}
+    return {
+        **status,
+        "conditions": list(present.values()),
+        "acceptedNames": definition["spec"]["names"],
+        "storedVersions": stored if current in stored else [*stored, current],
+    }

@@ -1,0 +1,191 @@
+"""JSONPath as printer columns use it: `.spec.size`, `.status.conditions[?(@.type=="Ready")].status`.
+
+Members, indices, slices, unions, wildcards, recursive descent and comparing filters; a dot within a name is written
+`\\.`. A path that leads nowhere has no results. Results are bounded, so that no path makes a table hang.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+Step = Callable[[Any], Iterator[Any]]
+Path = tuple[Step, ...]
+
+_MAX_RESULTS = 1000
+_MAX_LENGTH = 4096
+_NAME = re.compile(r"(?:[^\\.\[\]{}'\"]|\\.)+")
+_QUOTED = re.compile(r"""\[\s*(?:'([^']*)'|"([^"]*)")\s*\]""")
+_INDICES = re.compile(r"\[\s*(-?\d{1,9}(?:\s*,\s*-?\d{1,9})*)\s*\]")
+_SLICE = re.compile(r"\[\s*(-?\d{1,9})?\s*:\s*(-?\d{1,9})?\s*(?::\s*(-?\d{1,9})?\s*)?\]")
+_FILTER = re.compile(r"\[\?\(\s*@((?:[^\[\]=<>!]|\[\d+\])*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?))?\s*\)\]")
+
+
+@lru_cache(maxsize=1024)
+def parse(text: str) -> Path | None:
+    """The steps of a path; nothing if it is none."""
+    if len(text) > _MAX_LENGTH:
+        return None
+    text = text.strip()
+    if text.startswith("{") and text.endswith("}"):
+        text = text[1:-1].strip()
+    text = text.removeprefix("$").removeprefix("@")
+    steps: list[Step] = []
+    at = 0
+    while at < len(text):
+        found = _parse_step(text, at)
+        if found is None:
+            return None
+        step, at = found
+        steps.append(step)
+    return tuple(steps)
+
+
+def _parse_step(text: str, at: int) -> tuple[Step, int] | None:
+    if text.startswith("..", at):
+        return _descend, at + 1 if text[at + 2 : at + 3] not in ("[", "") else at + 2
+    if text[at] == ".":
+        if text[at + 1 : at + 2] in ("", "["):
+            return (_same, at + 1) if len(text) == at + 1 or text[at + 1] == "[" else None
+        at += 1
+    if text[at] == "*":
+        return _every, at + 1
+    if text.startswith("[*]", at):
+        return _every, at + 3
+    for pattern, make in _BRACKETS:
+        match = pattern.match(text, at)
+        if match:
+            step = make(match)
+            return (step, match.end()) if step else None
+    match = _NAME.match(text, at)
+    if match is None:
+        return None
+    return _member(re.sub(r"\\(.)", r"\1", match[0])), match.end()
+
+
+def find(path: Path, document: Any) -> list[Any]:
+    """What the path leads to, in order."""
+    values: list[Any] = [document]
+    for step in path:
+        values = list(islice((found for value in values for found in step(value)), _MAX_RESULTS))
+    return values
+
+
+def _same(value: Any) -> Iterator[Any]:
+    yield value
+
+
+def _every(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, list):
+        yield from value
+
+
+def _descend(value: Any) -> Iterator[Any]:
+    pending = [value]
+    while pending:
+        found = pending.pop()
+        yield found
+        pending.extend(reversed(list(_every(found))))
+
+
+def _member(name: str) -> Step:
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict) and name in value:
+            yield value[name]
+
+    return step
+
+
+def _quoted(match: re.Match[str]) -> Step:
+    return _member(match[1] if match[1] is not None else match[2])
+
+
+def _indices(match: re.Match[str]) -> Step:
+    wanted = [int(part) for part in match[1].split(",")]
+
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, list):
+            for index in wanted:
+                if -len(value) <= index < len(value):
+                    yield value[index]
+
+    return step
+
+
+def _slice(match: re.Match[str]) -> Step | None:
+    start, end, stride = (int(part) if part else None for part in match.groups())
+    if stride is not None and stride <= 0:
+        return None
+
+    def step(value: Any) -> Iterator[Any]:
+        if isinstance(value, list):
+            yield from value[start:end:stride]
+
+    return step
+
+
+def _filter(match: re.Match[str]) -> Step | None:
+    inner = parse(match[1])
+    if inner is None:
+        return None
+    operator = match[2]
+    if not operator:
+        return lambda value: (item for item in _every(value) if find(inner, item))
+    right = _operand(match[3])
+    if right is None:
+        return None
+    holds = _OPERATORS[operator]
+
+    def step(value: Any) -> Iterator[Any]:
+        for item in _every(value):
+            left = find(inner, item)
+            others = right(item)
+            if left and others and _comparable(left[0], others[0]) and holds(left[0], others[0]):
+                yield item
+
+    return step
+
+
+def _operand(text: str) -> Callable[[Any], list[Any]] | None:
+    if text.startswith("@"):
+        path = parse(text)
+        return None if path is None else lambda item: find(path, item)
+    if len(text) >= 2 and text[0] == text[-1] == "'":
+        text = '"' + text[1:-1].replace('"', '\\"') + '"'
+    try:
+        literal = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError):
+        return None
+    return lambda item: [literal]
+
+
+def _comparable(left: Any, right: Any) -> bool:
+    numbers = (int, float)
+    if isinstance(left, bool) or isinstance(right, bool):
+        return isinstance(left, bool) and isinstance(right, bool)
+    return (isinstance(left, numbers) and isinstance(right, numbers)) or (
+        isinstance(left, str) and isinstance(right, str)
+    )
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "==": lambda left, right: bool(left == right),
+    "!=": lambda left, right: bool(left != right),
+    "<": lambda left, right: bool(left < right),
+    ">": lambda left, right: bool(left > right),
+    "<=": lambda left, right: bool(left <= right),
+    ">=": lambda left, right: bool(left >= right),
+}
+_BRACKETS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Step | None]], ...] = (
+    (_QUOTED, _quoted),
+    (_INDICES, _indices),
+    (_SLICE, _slice),
+    (_FILTER, _filter),
+)

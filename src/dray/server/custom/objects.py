@@ -1,0 +1,185 @@
+"""Custom objects on their way in: pruned, defaulted, checked, with spec and status kept apart.
+
+The counterpart of api.intake for kinds that are defined at run time, with the same verdicts: a document with unknown
+members is refused as such, and `prune` gives the one without them.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from functools import lru_cache
+from typing import Any
+
+from dray.api import errors, schema
+from dray.api.errors import ErrorType, FieldError
+from dray.api.intake import Accepted, Place, Refusal, bad_request
+from dray.api.validation import metadata as metadata_rules
+from dray.server.custom import defaults, pruning, rules, schema_check, uniqueness
+from dray.server.custom.definitions import CustomVersion
+from dray.server.custom.problems import NO_FIELD
+from dray.server.custom.schema_check import NEW
+from dray.server.patches.json_patch import equal
+
+Object = dict[str, Any]
+
+_META = "meta_v1.ObjectMeta"
+# Rules are asked only of objects that have the shape they count on.
+_BLOCKING = ("FieldValueTypeInvalid", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany")
+_SERVER_OWNED = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "selfLink",
+    "generation",
+)
+
+
+def create(document: Object, version: CustomVersion, place: Place) -> Accepted | Refusal:
+    obj = decode(document, version)
+    if isinstance(obj, Refusal):
+        return obj
+    refusal = _settle_namespace(obj["metadata"], version, place)
+    if refusal:
+        return refusal
+    if version.status:
+        obj.pop("status", None)
+    for member in _SERVER_OWNED:
+        obj["metadata"].pop(member, None)
+    obj["metadata"]["generation"] = 1
+    problems = list(metadata_rules.validate_create(obj["metadata"], namespaced=version.namespaced))
+    return _verdict(obj, version, [*problems, *_check(obj, version)])
+
+
+def update(
+    document: Object, old: Object, version: CustomVersion, place: Place, subresource: str = ""
+) -> Accepted | Refusal:
+    """`old` is the stored object, in any version; `subresource` is empty or `status`."""
+    obj = decode(document, version)
+    if isinstance(obj, Refusal):
+        return obj
+    refusal = _settle_namespace(obj["metadata"], version, place) or _settle_name(obj["metadata"], place)
+    if refusal:
+        return refusal
+    obj = _prepared_status(obj, old, version) if subresource == "status" else _prepared(obj, old, version)
+    before, after = old["metadata"], obj["metadata"]
+    problems = list(metadata_rules.validate_update(after, before, namespaced=version.namespaced))
+    if not after.get("resourceVersion"):
+        problems.append(errors.invalid("metadata.resourceVersion", 0, "must be specified for an update"))
+    return _verdict(obj, version, [*problems, *_check(obj, version, old)])
+
+
+def decode(document: Object, version: CustomVersion) -> Object | Refusal:
+    """The document defaulted, or why it is no object of the kind."""
+    for member, expected in (("apiVersion", version.api_version), ("kind", version.kind)):
+        given = document.get(member)
+        if given not in (None, "", expected):
+            return bad_request(
+                f"the {member} in the data ({given}) does not match the expected {member} ({expected})",
+                [FieldError(ErrorType.WRONG_TYPE, member, f"expected {expected}")],
+            )
+    metadata, problems = schema.read(document.get("metadata") or {}, _META)
+    found = [FieldError(problem.type, f"metadata.{problem.field}", problem.detail) for problem in problems]
+    pruned, dropped = pruning.prune(document, version.schema)
+    found += [FieldError(ErrorType.UNKNOWN_FIELD, path, f'unknown field "{path}"') for path in dropped]
+    if found:
+        shown = ", ".join(f"{problem.field}: {problem.detail}" for problem in found)
+        return bad_request(f"strict decoding error: {shown}", found)
+    obj = deepcopy({name: value for name, value in pruned.items() if name != "metadata"})
+    obj.update(apiVersion=version.api_version, kind=version.kind)
+    defaults.fill(obj, version.schema)
+    # The schema may speak of metadata, but has no say in what it is filled with.
+    obj["metadata"] = schema.write(metadata, _META)
+    return obj
+
+
+def prune(document: Object, version: CustomVersion) -> Object:
+    """The document without members the kind does not have."""
+    kept: Object = pruning.prune(document, version.schema)[0]
+    return {**kept, "metadata": schema.read(document.get("metadata") or {}, _META)[0]}
+
+
+def _check(obj: Object, version: CustomVersion, old: Object | None = None) -> list[FieldError]:
+    before = NEW if old is None else old
+    found = [*schema_check.check(obj, version.schema, old=before), *uniqueness.check(obj, version.schema)]
+    if not _has_rules(version):
+        return found
+    if any(error.reason in _BLOCKING for error in found):
+        detail = "some validation rules were not checked because the object was invalid; correct the existing errors"
+        return [*found, errors.invalid(NO_FIELD, "", f"{detail} to complete validation")]
+    past = NEW if old is None else _visible(old)
+    return [*found, *rules.Asked().check(_visible(obj), version.schema, old=past)]
+
+
+@lru_cache(maxsize=256)
+def _has_rules(version: CustomVersion) -> bool:
+    return rules.are_in(version.schema)
+
+
+def _visible(obj: Object) -> Object:
+    """The object as rules see it: of its metadata, only what it is called."""
+    metadata = {name: obj["metadata"][name] for name in ("name", "generateName") if name in obj["metadata"]}
+    return {**obj, "metadata": metadata}
+
+
+def _prepared(obj: Object, old: Object, version: CustomVersion) -> Object:
+    """For an update of everything but the status; what is more than metadata counts as a new generation."""
+    if version.status:
+        obj.pop("status", None)
+        if "status" in old:
+            obj["status"] = old["status"]
+    _keep(obj["metadata"], old["metadata"])
+    if not equal(_content(obj), _content(old)):
+        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    return obj
+
+
+def _prepared_status(obj: Object, old: Object, version: CustomVersion) -> Object:
+    kept = {name: value for name, value in old.items() if name != "status"}
+    metadata = {**old["metadata"], "resourceVersion": obj["metadata"].get("resourceVersion", "")}
+    metadata.pop("managedFields", None)
+    if "managedFields" in obj["metadata"]:
+        metadata["managedFields"] = obj["metadata"]["managedFields"]
+    status = {"status": obj["status"]} if "status" in obj else {}
+    return {**kept, "apiVersion": version.api_version, "metadata": metadata, **status}
+
+
+def _content(obj: Object) -> Object:
+    return {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
+
+
+def _keep(metadata: Object, old: Object) -> None:
+    for member in _SERVER_OWNED:
+        if member in old:
+            metadata[member] = old[member]
+        else:
+            metadata.pop(member, None)
+
+
+def _settle_namespace(metadata: Object, version: CustomVersion, place: Place) -> Refusal | None:
+    given = metadata.get("namespace", "")
+    if not version.namespaced:
+        metadata.pop("namespace", None)
+    elif given and given != place.namespace:
+        return bad_request(
+            f"the namespace of the object ({given}) does not match the namespace of the request ({place.namespace})"
+        )
+    else:
+        metadata["namespace"] = place.namespace
+    return None
+
+
+def _settle_name(metadata: Object, place: Place) -> Refusal | None:
+    given = metadata.get("name", "")
+    if given and given != place.name:
+        return bad_request(f"the name of the object ({given}) does not match the name on the URL ({place.name})")
+    metadata["name"] = place.name
+    return None
+
+
+def _verdict(obj: Object, version: CustomVersion, problems: list[FieldError]) -> Accepted | Refusal:
+    if not problems:
+        return Accepted(obj)
+    name = obj["metadata"].get("name") or obj["metadata"].get("generateName", "")
+    shown = str(problems[0]) if len(problems) == 1 else f"[{', '.join(map(str, problems))}]"
+    return Refusal(422, "Invalid", f'{version.kind}.{version.group} "{name}" is invalid: {shown}', tuple(problems))

@@ -1,0 +1,196 @@
+"""Does a value have the shape its schema asks for? OpenAPI v3 as custom kinds use it.
+
+Errors carry the field's path below the root, and the reasons that Kubernetes gives. On update a part that did not
+change is not looked at again, so that a stricter schema does not lock out what was stored before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import isclose, isfinite
+from typing import Any, Final
+
+from dray.api import errors
+from dray.api.errors import FieldError
+from dray.server.custom import formats
+from dray.server.custom.definitions import Schema
+from dray.server.custom.problems import NO_FIELD, type_of, wrong_type
+from dray.server.patches.json_patch import equal
+
+Errors = Iterator[FieldError]
+
+# Stands for what was there before, where nothing was.
+NEW: Final = object()
+
+
+def check(value: Any, schema: Schema, path: str = "", old: Any = NEW) -> Errors:
+    """What is wrong with a value; `old` is what stood there before."""
+    if old is not NEW and equal(old, value):
+        return
+    yield from _check_type(value, schema, path)
+    yield from _check_enum(value, schema, path)
+    if isinstance(value, str):
+        yield from _check_text(value, schema, path)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield from _check_number(value, schema, path)
+    elif isinstance(value, list):
+        yield from _check_list(value, schema, path, old)
+    elif isinstance(value, dict):
+        yield from _check_object(value, schema, path, old)
+    yield from _check_combinations(value, schema, path)
+
+
+def _check_type(value: Any, schema: Schema, path: str) -> Errors:
+    if value is None:
+        if not schema.get("nullable") and (schema.get("type") or schema.get("x-kubernetes-int-or-string")):
+            yield wrong_type(path, value, schema.get("type") or "integer,string")
+        return
+    found = type_of(value)
+    if schema.get("x-kubernetes-int-or-string"):
+        if found not in ("integer", "string"):
+            yield wrong_type(path, value, "integer,string")
+        return
+    expected = schema.get("type")
+    whole = found == "integer" or (isinstance(value, float) and value.is_integer())
+    fits = found == expected or (expected == "number" and found == "integer") or (expected == "integer" and whole)
+    if expected and not fits:
+        yield wrong_type(path, value, expected)
+
+
+def _check_enum(value: Any, schema: Schema, path: str) -> Errors:
+    choices = schema.get("enum")
+    if choices is None or (value is None and schema.get("nullable")):
+        return
+    if not any(equal(value, choice) for choice in choices):
+        shown = [choice if isinstance(choice, str) else errors.render(choice) for choice in choices]
+        yield errors.not_supported(path or NO_FIELD, value, shown)
+
+
+def _check_text(value: str, schema: Schema, path: str) -> Errors:
+    longest = schema.get("maxLength")
+    if longest is not None and len(value) > longest:
+        yield errors.too_long(path, longest)
+    shortest = schema.get("minLength")
+    if shortest is not None and len(value) < shortest:
+        yield errors.invalid(path, value, f"{path} in body should be at least {shortest} chars long")
+    expression = schema.get("pattern")
+    if expression:
+        compiled = formats.pattern(expression)
+        if compiled is None or not compiled.search(value):
+            yield errors.invalid(path, value, f"{path} in body should match '{expression}'")
+    name = schema.get("format")
+    if name and not formats.is_valid(value, name):
+        yield errors.invalid(path, value, f'{path} in body must be of type {name}: "{value}"')
+
+
+def _check_number(value: float, schema: Schema, path: str) -> Errors:
+    highest, lowest = schema.get("maximum"), schema.get("minimum")
+    if highest is not None and (value > highest or (schema.get("exclusiveMaximum") and value == highest)):
+        than = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
+        yield errors.invalid(path, value, f"{path} in body should be {than} {highest}")
+    if lowest is not None and (value < lowest or (schema.get("exclusiveMinimum") and value == lowest)):
+        than = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
+        yield errors.invalid(path, value, f"{path} in body should be {than} {lowest}")
+    factor = schema.get("multipleOf")
+    if factor and not _is_multiple(value, factor):
+        yield errors.invalid(path, value, f"{path} in body should be a multiple of {factor}")
+
+
+def _is_multiple(value: float, factor: float) -> bool:
+    if isinstance(value, int) and isinstance(factor, int):
+        return value % factor == 0
+    try:
+        ratio = value / factor
+    except OverflowError:
+        return False
+    return isfinite(ratio) and isclose(ratio, round(ratio), rel_tol=1e-12, abs_tol=1e-12)
+
+
+def _check_list(value: list[Any], schema: Schema, path: str, old: Any) -> Errors:
+    most, least = schema.get("maxItems"), schema.get("minItems")
+    if most is not None and len(value) > most:
+        yield errors.too_many(path, len(value), most)
+    if least is not None and len(value) < least:
+        yield errors.invalid(path, value, f"{path} in body should have at least {least} items")
+    items = schema.get("items")
+    if not isinstance(items, dict):
+        return
+    before = previous_items(schema, old)
+    for index, item in enumerate(value):
+        yield from check(item, items, f"{path}[{index}]", before.get(item_key(schema, item), NEW))
+
+
+def item_key(schema: Schema, item: Any) -> str | None:
+    """What tells items of a list by keys apart; in other lists, items have no past."""
+    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(item, dict):
+        return None
+    return errors.render([item.get(key) for key in schema.get("x-kubernetes-list-map-keys") or ()])
+
+
+def previous_items(schema: Schema, old: Any) -> dict[str | None, Any]:
+    """The items that a list by keys held before."""
+    if not isinstance(old, list):
+        return {}
+    keyed = {item_key(schema, item): item for item in old}
+    keyed.pop(None, None)
+    return keyed
+
+
+def _check_object(value: dict[str, Any], schema: Schema, path: str, old: Any) -> Errors:
+    most, least = schema.get("maxProperties"), schema.get("minProperties")
+    if most is not None and len(value) > most:
+        yield errors.too_many(path or NO_FIELD, len(value), most)
+    if least is not None and len(value) < least:
+        detail = f"{path or '.'} in body should have at least {least} properties"
+        yield errors.invalid(path or NO_FIELD, value, detail)
+    for name in schema.get("required") or ():
+        if name not in value:
+            yield errors.required(join(path, name))
+    properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+    for name, item in value.items():
+        member = properties.get(name)
+        if member is None and isinstance(others, dict):
+            member = others
+        if member is not None:
+            past = old.get(name, NEW) if isinstance(old, dict) else NEW
+            yield from check(item, member, join(path, name), past)
+
+
+def join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _check_combinations(value: Any, schema: Schema, path: str) -> Errors:
+    every = schema.get("allOf") or ()
+    failures = [list(check(value, part, path)) for part in every]
+    if any(failures):
+        yield from (error for found in failures for error in found)
+        none = "" if not all(failures) else ". None validated"
+        yield _combined(path, f"must validate all the schemas (allOf){none}")
+    yield from _check_alternatives(value, schema.get("anyOf") or (), path)
+    yield from _check_exactly_one(value, schema.get("oneOf") or (), path)
+    unwanted = schema.get("not")
+    if unwanted is not None and not any(True for _ in check(value, unwanted, path)):
+        yield _combined(path, "must not validate the schema (not)")
+
+
+def _check_alternatives(value: Any, parts: Iterable[Schema], path: str) -> Errors:
+    failures = [list(check(value, part, path)) for part in parts]
+    if failures and all(failures):
+        yield _combined(path, "must validate at least one schema (anyOf)")
+        yield from min(failures, key=len)
+
+
+def _check_exactly_one(value: Any, parts: Iterable[Schema], path: str) -> Errors:
+    failures = [list(check(value, part, path)) for part in parts]
+    valid = sum(not found for found in failures)
+    if not failures or valid == 1:
+        return
+    found = "Found none valid" if not valid else f"Found {valid} valid alternatives"
+    yield _combined(path, f"must validate one and only one schema (oneOf). {found}")
+    if not valid:
+        yield from min(failures, key=len)
+
+
+def _combined(path: str, what: str) -> FieldError:
+    return errors.invalid(NO_FIELD, "", f'"{path}" {what}')

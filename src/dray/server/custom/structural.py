@@ -1,0 +1,207 @@
+"""Is a schema structural? Then every value in an object has exactly one place where its type is said.
+
+Paths name the schema's own members: `properties[spec].type`. The rules are those Kubernetes holds definitions to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+from dray.api import errors
+from dray.api.errors import FieldError
+from dray.server.custom import defaults, formats, pruning, rules, schema_check
+from dray.server.custom.definitions import Schema
+from dray.server.custom.problems import NO_FIELD
+
+Errors = Iterator[FieldError]
+
+_TYPES = ["array", "boolean", "integer", "number", "object", "string"]
+_FORBIDDEN = ("$ref", "definitions", "dependencies", "id", "patternProperties", "additionalItems")
+_JUNCTORS = ("allOf", "anyOf", "oneOf")
+_NOT_IN_JUNCTORS = (
+    "additionalProperties",
+    "default",
+    "description",
+    "nullable",
+    "title",
+    "type",
+    "x-kubernetes-embedded-resource",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type",
+    "x-kubernetes-map-type",
+    "x-kubernetes-preserve-unknown-fields",
+)
+
+
+def check(schema: Schema, path: str) -> Errors:
+    """What is wrong with the schema of a kind."""
+    kind = schema.get("type")
+    if not kind:
+        yield errors.required(f"{path}.type", "must not be empty at the root")
+    elif kind != "object":
+        yield errors.invalid(f"{path}.type", kind, "must be object at the root")
+    metadata = (schema.get("properties") or {}).get("metadata") or {}
+    if set(metadata.get("properties") or {}) - {"name", "generateName"}:
+        detail = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        yield errors.forbidden(f"{path}.properties[metadata]", detail)
+    yield from _check_level(schema, path)
+    yield from _check_members(schema, path)
+
+
+def _check_members(schema: Schema, path: str) -> Errors:
+    for name, member in (schema.get("properties") or {}).items():
+        yield from _check_inner(member, f"{path}.properties[{name}]", "must not be empty for specified object fields")
+    others, items = schema.get("additionalProperties"), schema.get("items")
+    if isinstance(others, dict):
+        detail = "must not be empty for specified object fields"
+        yield from _check_inner(others, f"{path}.additionalProperties", detail)
+    if isinstance(items, dict):
+        yield from _check_inner(items, f"{path}.items", "must not be empty for specified array items")
+
+
+def _check_inner(schema: Schema, path: str, untyped: str) -> Errors:
+    free = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
+    if not schema.get("type") and not free:
+        yield errors.required(f"{path}.type", untyped)
+    yield from _check_level(schema, path)
+    yield from _check_default(schema, path)
+    yield from _check_members(schema, path)
+
+
+def _check_level(schema: Schema, path: str) -> Errors:
+    kind = schema.get("type")
+    if kind and kind not in _TYPES:
+        yield errors.not_supported(f"{path}.type", kind, _TYPES)
+    for member in _FORBIDDEN:
+        if schema.get(member):
+            yield errors.forbidden(f"{path}.{member}", f"{member} is not supported")
+    if schema.get("uniqueItems"):
+        yield errors.forbidden(f"{path}.uniqueItems", "uniqueItems cannot be set to true")
+    if schema.get("pattern") and formats.pattern(schema["pattern"]) is None:
+        yield errors.invalid(f"{path}.pattern", schema["pattern"], "must be a valid regular expression")
+    others = schema.get("additionalProperties")
+    if others is False:
+        yield errors.forbidden(f"{path}.additionalProperties", "additionalProperties cannot be set to false")
+    elif others is not None and schema.get("properties"):
+        detail = "additionalProperties and properties are mutual exclusive"
+        yield errors.forbidden(f"{path}.additionalProperties", detail)
+    yield from _check_items_given(schema, path)
+    yield from _check_extensions(schema, path)
+    yield from _check_lists(schema, path)
+    yield from rules.check_declared(schema, path)
+    for junctor in _JUNCTORS:
+        for index, part in enumerate(schema.get(junctor) or ()):
+            yield from _check_junctor(part, f"{path}.{junctor}[{index}]", schema)
+    if schema.get("not"):
+        yield from _check_junctor(schema["not"], f"{path}.not", schema)
+
+
+def _check_items_given(schema: Schema, path: str) -> Errors:
+    items = schema.get("items")
+    if isinstance(items, list):
+        yield errors.forbidden(f"{path}.items", "items must be a schema object and not an array")
+    elif schema.get("type") == "array" and items is None:
+        yield errors.required(f"{path}.items", "must be specified")
+
+
+def _check_extensions(schema: Schema, path: str) -> Errors:
+    kind = schema.get("type")
+    preserves = schema.get("x-kubernetes-preserve-unknown-fields")
+    if preserves is False:
+        yield errors.invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
+    if schema.get("x-kubernetes-embedded-resource"):
+        if kind != "object":
+            detail = "must be object if x-kubernetes-embedded-resource is true"
+            yield errors.invalid(f"{path}.type", kind or "", detail)
+        if not preserves and not schema.get("properties"):
+            detail = "must not be empty if x-kubernetes-embedded-resource is true without preserved unknown fields"
+            yield errors.required(f"{path}.properties", detail)
+    if schema.get("x-kubernetes-int-or-string") and kind:
+        detail = "must be empty if x-kubernetes-int-or-string is true"
+        yield errors.invalid(f"{path}.type", kind, detail)
+    map_type = schema.get("x-kubernetes-map-type")
+    if map_type is not None and map_type not in ("granular", "atomic"):
+        yield errors.not_supported(f"{path}.x-kubernetes-map-type", map_type, ["atomic", "granular"])
+    elif map_type is not None and kind != "object":
+        yield errors.invalid(f"{path}.type", kind or "", "must be object if x-kubernetes-map-type is specified")
+
+
+def _check_lists(schema: Schema, path: str) -> Errors:
+    list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
+    if list_type is not None and list_type not in ("atomic", "set", "map"):
+        yield errors.not_supported(f"{path}.x-kubernetes-list-type", list_type, ["atomic", "map", "set"])
+    elif list_type is not None and schema.get("type") != "array":
+        detail = "must be array if x-kubernetes-list-type is specified"
+        yield errors.invalid(f"{path}.type", schema.get("type") or "", detail)
+    if list_type != "map":
+        if keys:
+            detail = "must be map if x-kubernetes-list-map-keys is non-empty"
+            yield errors.invalid(f"{path}.x-kubernetes-list-type", list_type, detail)
+        return
+    if not keys:
+        detail = "must not be empty if x-kubernetes-list-type is map"
+        yield errors.required(f"{path}.x-kubernetes-list-map-keys", detail)
+        return
+    items = schema.get("items")
+    yield from _check_keys(items if isinstance(items, dict) else {}, keys, path)
+
+
+def _check_keys(items: Schema, keys: list[str], path: str) -> Errors:
+    if items.get("type") != "object":
+        yield errors.invalid(
+            f"{path}.items.type", items.get("type") or "", "must be object if x-kubernetes-list-type is map"
+        )
+        return
+    properties = items.get("properties") or {}
+    for index, key in enumerate(keys):
+        at = f"{path}.x-kubernetes-list-map-keys[{index}]"
+        if key in keys[:index]:
+            yield errors.duplicate(at, key)
+        elif key not in properties:
+            yield errors.invalid(at, key, "entries must all be names of item properties")
+        elif properties[key].get("type") in ("array", "object"):
+            detail = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+            yield errors.invalid(f"{path}.items.properties[{key}].type", properties[key]["type"], detail)
+        elif key not in (items.get("required") or ()) and "default" not in properties[key]:
+            detail = (
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            )
+            yield errors.required(f"{path}.items.properties[{key}].default", detail)
+
+
+def _check_junctor(part: Schema, path: str, whole: Schema) -> Errors:
+    """A part of a logical junctor may add rules, but no values and no types."""
+    int_or_string = whole.get("x-kubernetes-int-or-string") and part.get("type") in ("integer", "string")
+    for member in _NOT_IN_JUNCTORS:
+        if part.get(member) not in (None, "", False, []) and not (member == "type" and int_or_string):
+            yield errors.forbidden(f"{path}.{member}", "must be undefined to be structural")
+    properties = whole.get("properties") or {}
+    for name, member in (part.get("properties") or {}).items():
+        known = properties.get(name)
+        if known is None and not isinstance(whole.get("additionalProperties"), dict):
+            field = f"{path.rpartition('.')[0]}.properties[{name}]"
+            yield errors.required(field, f"because it is defined in {path}.properties[{name}]")
+        yield from _check_junctor(member, f"{path}.properties[{name}]", known or {})
+    items = part.get("items")
+    if isinstance(items, dict):
+        known_items = whole.get("items")
+        yield from _check_junctor(items, f"{path}.items", known_items if isinstance(known_items, dict) else {})
+
+
+def _check_default(schema: Schema, path: str) -> Errors:
+    if "default" not in schema or schema["default"] is None:
+        return
+    value: Any = deepcopy(schema["default"])
+    embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+    pruned, dropped = pruning.prune(value, schema, root=embedded)
+    if dropped:
+        yield errors.invalid(f"{path}.default", value, "must not have unknown fields")
+        return
+    defaults.fill(pruned, schema)
+    for error in schema_check.check(pruned, schema):
+        where = f"{path}.default.{error.field}" if error.field != NO_FIELD else f"{path}.default"
+        yield replace(error, field=where)

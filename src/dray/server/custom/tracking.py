@@ -1,0 +1,92 @@
+"""What server-side apply must know of a custom kind, taken from its schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dray.server.apply import field_set
+from dray.server.apply.field_set import FieldSet
+from dray.server.apply.field_types import (
+    ATOMIC_LIST,
+    ATOMIC_OBJECT,
+    DEDUCED,
+    PLAIN,
+    FieldType,
+    Form,
+    field_type,
+)
+from dray.server.apply.tracked import MANAGED_FIELDS
+from dray.server.custom.definitions import CustomVersion, Schema
+
+Object = dict[str, Any]
+
+_BOOKKEEPING = field_set.of_paths(MANAGED_FIELDS)
+_STATUS = field_set.of_paths(MANAGED_FIELDS, "status")
+_ALL_BUT_STATUS = field_set.of_paths("metadata", "spec")
+
+
+class TrackedCustomKind:
+    """A custom kind in the version of the request; `versions` are all it has."""
+
+    def __init__(self, current: CustomVersion, versions: Iterable[CustomVersion]) -> None:
+        self.api_version = current.api_version
+        self.kind = current.kind
+        self._has_status = current.status
+        self._types = {version.api_version: of_schema(version.schema, whole_object=True) for version in versions}
+
+    def field_type(self, api_version: str) -> FieldType | None:
+        return self._types.get(api_version)
+
+    def convert(self, obj: Object, api_version: str) -> Object:
+        return {**obj, "apiVersion": api_version}
+
+    def written(self, obj: Object) -> Object:
+        return {**obj, "apiVersion": self.api_version}
+
+    def reset(self, subresource: str) -> FieldSet:
+        if subresource == "status":
+            return _ALL_BUT_STATUS
+        return _STATUS if self._has_status else _BOOKKEEPING
+
+    def blank(self) -> Object:
+        return {"apiVersion": self.api_version, "kind": self.kind}
+
+
+def of_schema(schema: Schema, *, whole_object: bool = False) -> FieldType:
+    """The type that a structural schema describes."""
+    kind = schema.get("type")
+    if kind == "array":
+        return _list_type(schema)
+    if kind in ("string", "integer", "number", "boolean") or schema.get("x-kubernetes-int-or-string"):
+        return PLAIN
+    if kind != "object":
+        return DEDUCED
+    if schema.get("x-kubernetes-map-type") == "atomic":
+        return ATOMIC_OBJECT
+    made = FieldType(Form.OBJECT, others=_others(schema))
+    for name, member in (schema.get("properties") or {}).items():
+        made.fields[name] = of_schema(member)
+    if whole_object or schema.get("x-kubernetes-embedded-resource"):
+        made.fields.update(apiVersion=PLAIN, kind=PLAIN, metadata=field_type("meta_v1.ObjectMeta"))
+    return made
+
+
+def _others(schema: Schema) -> FieldType | None:
+    others = schema.get("additionalProperties")
+    if isinstance(others, dict):
+        return of_schema(others)
+    return DEDUCED if others is True or schema.get("x-kubernetes-preserve-unknown-fields") else None
+
+
+def _list_type(schema: Schema) -> FieldType:
+    items = schema.get("items")
+    list_type = schema.get("x-kubernetes-list-type")
+    if list_type not in ("set", "map") or not isinstance(items, dict):
+        return ATOMIC_LIST
+    if list_type == "set":
+        return FieldType(Form.SET, items=of_schema(items))
+    keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+    properties = items.get("properties") or {}
+    found = {key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})}
+    return FieldType(Form.KEYED, items=of_schema(items), keys=keys, key_defaults=found)

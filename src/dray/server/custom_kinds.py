@@ -1,0 +1,61 @@
+"""Custom kinds come and go with their definitions: each is served from the write that defines it on."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from dray.server import documents
+from dray.server.context import Context
+from dray.server.custom import definitions
+from dray.server.custom_resource import CustomResource
+from dray.server.resources import Resource, key_prefix
+from dray.store.interface import StoreError
+
+Object = dict[str, Any]
+
+_DEFINITIONS = key_prefix("apiextensions.k8s.io", "customresourcedefinitions")
+
+
+class CustomKinds:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._purges: set[asyncio.Task[None]] = set()
+        context.observers.append(self._observe)
+        for record in context.store.list(_DEFINITIONS).records:
+            self._serve(documents.decode(record.value))
+
+    async def close(self) -> None:
+        await asyncio.gather(*self._purges, return_exceptions=True)
+
+    def _observe(self, resource: Resource, key: str, obj: Object | None) -> None:
+        if not key.startswith(_DEFINITIONS):
+            return
+        if obj is not None:
+            self._serve(obj)
+            return
+        plural, _, group = key.removeprefix(_DEFINITIONS).partition(".")
+        self._context.served.replace_custom(group, plural, [])
+        self._purge(key_prefix(group, plural))
+
+    def _serve(self, definition: Object) -> None:
+        versions = definitions.versions(definition)
+        resources: list[Resource] = [CustomResource(version, versions) for version in versions if version.served]
+        spec = definition["spec"]
+        self._context.served.replace_custom(spec["group"], spec["names"]["plural"], resources)
+
+    def _purge(self, prefix: str) -> None:
+        """Deletes the objects of a kind that is no more; those of a kind that takes its name later are others."""
+        records = self._context.store.list(prefix).records
+
+        async def purge() -> None:
+            for record in records:
+                try:
+                    await self._context.store.delete(record.key, expect=record.revision)
+                except StoreError:
+                    continue
+
+        if records:
+            task = asyncio.get_running_loop().create_task(purge())
+            self._purges.add(task)
+            task.add_done_callback(self._purges.discard)

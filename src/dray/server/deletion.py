@@ -1,0 +1,188 @@
+"""Deleting objects: preconditions, grace periods, finalizers and what becomes of dependents.
+
+An object that something still holds (a finalizer, a grace period) is marked and stays; otherwise it goes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from dray.api import errors
+from dray.api.intake import Place
+from dray.api.shapes import mapping
+from dray.server import admission, parameters, status, updates
+from dray.server.authorization import User
+from dray.server.context import Context
+from dray.server.resources import Resource
+from dray.store.interface import Conflict, Record
+
+Object = dict[str, Any]
+
+_ORPHAN = "orphan"
+_FOREGROUND = "foregroundDeletion"
+_POLICIES = ("Background", "Foreground", "Orphan")
+_TRIES = 20
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    grace: int | None = None
+    policy: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    dry_run: bool = False
+
+
+def delete_options(body: Object, query: Mapping[str, str]) -> DeleteOptions:
+    """From the body if there is one; parameters of the query fill in what it leaves out."""
+    grace = body.get("gracePeriodSeconds", parameters.whole_number(query, "gracePeriodSeconds"))
+    policy = body.get("propagationPolicy", query.get("propagationPolicy")) or ""
+    orphan = body.get("orphanDependents", parameters.boolean(query, "orphanDependents"))
+    dry_run = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
+    preconditions = mapping(body.get("preconditions"))
+    problems = []
+    if grace is not None and (type(grace) is not int or not -(2**63) <= grace < 2**63):
+        raise status.bad_request("gracePeriodSeconds must be a whole number")
+    if policy and orphan is not None:
+        problems.append(
+            errors.invalid("propagationPolicy", policy, "orphanDependents and deletionPropagation cannot be both set")
+        )
+    if policy and policy not in _POLICIES:
+        problems.append(errors.not_supported("propagationPolicy", policy, [*_POLICIES, "nil"]))
+    if dry_run and dry_run != ["All"]:
+        problems.append(errors.not_supported("dryRun", dry_run, ["All"]))
+    if problems:
+        raise status.invalid("DeleteOptions", "", "", problems)
+    if orphan is not None:
+        policy = "Orphan" if orphan else "Background"
+    uid, version = preconditions.get("uid"), preconditions.get("resourceVersion")
+    if not all(value is None or isinstance(value, str) for value in (uid, version)):
+        raise status.bad_request("preconditions must be text")
+    return DeleteOptions(grace, policy, uid or "", version or "", bool(dry_run))
+
+
+async def delete(
+    context: Context, resource: Resource, place: Place, options: DeleteOptions, user: User
+) -> tuple[bytes, bool]:
+    """The document as it is or was, and whether it is gone."""
+    for _ in range(_TRIES):
+        record = context.store.get(resource.key(place.namespace, place.name))
+        if record is None:
+            raise status.not_found(resource.group, resource.plural, place.name)
+        obj = resource.read(record.value)
+        _check_preconditions(resource, place.name, obj, options)
+        admission.on_delete(admission.Attributes(context, resource, user, obj, obj, dry_run=options.dry_run))
+        try:
+            return await _delete(context, resource, record, obj, options)
+        except Conflict:
+            continue
+    raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
+
+
+def _check_preconditions(resource: Resource, name: str, obj: Object, options: DeleteOptions) -> None:
+    for what, wanted, given in (
+        ("UID", options.uid, obj["metadata"]["uid"]),
+        ("ResourceVersion", options.resource_version, obj["metadata"]["resourceVersion"]),
+    ):
+        if wanted and wanted != given:
+            why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {given}"
+            raise status.conflict(resource.group, resource.plural, name, why)
+
+
+async def _delete(
+    context: Context, resource: Resource, record: Record, obj: Object, options: DeleteOptions
+) -> tuple[bytes, bool]:
+    before = resource.read(record.value)
+    if (resource.group, resource.kind) == ("", "Namespace"):
+        mark: Callable[[Context, Object, DeleteOptions], None] = _mark_namespace
+    elif (resource.group, resource.kind) == ("", "Pod"):
+        mark = _mark_pod
+    else:
+        mark = _mark
+    _settle_dependents(obj, options)
+    mark(context, obj, options)
+    if not updates.is_finished(obj):
+        value = await updates.write(context, resource, record, before, obj, dry_run=options.dry_run)
+        return value, False
+    if options.dry_run:
+        return record.value, True
+    # Watchers see the object as it was, with the revision of its end.
+    gone = await context.store.delete(record.key, expect=record.revision, encode=resource.encoder(before))
+    context.changed(resource, record.key, None)
+    return record.value if not gone.value else gone.value, True
+
+
+def _settle_dependents(obj: Object, options: DeleteOptions) -> None:
+    """A policy is kept as a finalizer, for the garbage collector to carry out."""
+    finalizers = [f for f in obj["metadata"].get("finalizers") or [] if not options.policy or f not in _HOLDING]
+    if options.policy in _FINALIZER:
+        finalizers.append(_FINALIZER[options.policy])
+    if finalizers:
+        obj["metadata"]["finalizers"] = finalizers
+    else:
+        obj["metadata"].pop("finalizers", None)
+
+
+_FINALIZER = {"Orphan": _ORPHAN, "Foreground": _FOREGROUND}
+_HOLDING = (_ORPHAN, _FOREGROUND)
+
+
+def _mark(context: Context, obj: Object, options: DeleteOptions, grace: int = 0) -> None:
+    metadata = obj["metadata"]
+    if metadata.get("deletionTimestamp"):
+        _shorten(obj, options, grace)
+        return
+    metadata["deletionTimestamp"] = (context.clock() + timedelta(seconds=grace)).strftime(_TIME)
+    metadata["deletionGracePeriodSeconds"] = grace
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+
+
+def _shorten(obj: Object, options: DeleteOptions, grace: int) -> None:
+    """An object that is on its way out can only be asked to leave earlier."""
+    metadata = obj["metadata"]
+    left = metadata.get("deletionGracePeriodSeconds")
+    if left is None:
+        metadata["deletionGracePeriodSeconds"] = 0
+    elif options.grace is not None and grace < left:
+        moment = datetime.strptime(metadata["deletionTimestamp"], _TIME) + timedelta(seconds=grace - left)
+        metadata["deletionTimestamp"] = moment.strftime(_TIME)
+        metadata["deletionGracePeriodSeconds"] = grace
+
+
+def _mark_pod(context: Context, pod: Object, options: DeleteOptions) -> None:
+    grace = options.grace
+    if grace is None:
+        grace = pod["spec"].get("terminationGracePeriodSeconds") or 0
+    if grace < 0:
+        grace = 1
+    never_ran = not pod["spec"].get("nodeName")
+    if never_ran or pod["status"].get("phase") in ("Succeeded", "Failed"):
+        grace = 0
+    _mark(context, pod, options, min(grace, 2**31))
+
+
+def _mark_namespace(context: Context, namespace: Object, options: DeleteOptions) -> None:
+    """A namespace goes once it is empty; until then it only says that it will."""
+    namespace["metadata"].setdefault("deletionTimestamp", context.now())
+    namespace["status"]["phase"] = "Terminating"
+
+
+def deleted_status(resource: Resource, value: bytes) -> Object:
+    metadata = resource.read(value)["metadata"]
+    details: Object = {"name": metadata["name"]}
+    if resource.group:
+        details["group"] = resource.group
+    return status.success({**details, "kind": resource.plural, "uid": metadata["uid"]})
+
+
+def read_options_body(document: Object) -> Object:
+    """The members of a DeleteOptions body; a body of another kind is refused."""
+    kind = document.get("kind")
+    if kind not in (None, "", "DeleteOptions"):
+        raise status.bad_request(f"the body of a deletion is DeleteOptions, not {kind}")
+    return document

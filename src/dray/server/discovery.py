@@ -1,0 +1,188 @@
+"""Discovery: what is served, in the plain form (a document a group version) and the aggregated one (all at once)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+from dray.api.catalogue import split_api_version
+from dray.server import status
+from dray.server.resources import Resource
+from dray.server.served import Served
+from dray.server.subresources import part_verbs
+from dray.server.virtual import VIRTUAL, Virtual
+
+Object = dict[str, Any]
+
+_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+# (kind, api version) that a client posts to a subresource, where it is not the kind itself.
+_PART_KINDS = {
+    "binding": ("Binding", ""),
+    "eviction": ("Eviction", "policy/v1"),
+    "token": ("TokenRequest", "authentication.k8s.io/v1"),
+    "scale": ("Scale", "autoscaling/v1"),
+    "exec": ("PodExecOptions", ""),
+    "attach": ("PodAttachOptions", ""),
+    "portforward": ("PodPortForwardOptions", ""),
+    "proxy": ("PodProxyOptions", ""),
+}
+
+
+def _group_version(group: str, version: str) -> str:
+    return f"{group}/{version}" if group else version
+
+
+def api_versions() -> Object:
+    return {
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": ""}],
+    }
+
+
+def group_list(served: Served) -> Object:
+    groups = [_group(served, group) for group in group_names(served) if group]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def group_names(served: Served) -> list[str]:
+    return list(dict.fromkeys([*served.groups(), *(item.group for item in VIRTUAL)]))
+
+
+def versions(served: Served, group: str) -> list[str]:
+    found = served.versions(group)
+    return found or sorted({item.version for item in VIRTUAL if item.group == group})
+
+
+def one_group(served: Served, group: str) -> Object:
+    if not group or not versions(served, group):
+        raise status.no_such_path()
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(served, group)}
+
+
+def _group(served: Served, group: str) -> Object:
+    listed = [{"groupVersion": _group_version(group, v), "version": v} for v in versions(served, group)]
+    return {"name": group, "versions": listed, "preferredVersion": listed[0]}
+
+
+def resource_list(served: Served, group: str, version: str) -> Object:
+    resources: list[Object] = []
+    for resource in served.resources(group, version):
+        resources.append(_resource(resource))
+        resources += [_part(resource, part) for part in sorted(resource.subresources)]
+    resources += [_virtual(item) for item in VIRTUAL if (item.group, item.version) == (group, version)]
+    if not resources:
+        raise status.no_such_path()
+    return {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": _group_version(group, version),
+        "resources": sorted(resources, key=lambda item: str(item["name"])),
+    }
+
+
+def _resource(resource: Resource) -> Object:
+    return {
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": _VERBS,
+        **({"shortNames": list(resource.short_names)} if resource.short_names else {}),
+        **({"categories": list(resource.categories)} if resource.categories else {}),
+        "storageVersionHash": _hash(resource),
+    }
+
+
+def _hash(resource: Resource) -> str:
+    text = f"{resource.storage_group}/{resource.storage_version}/{resource.kind}"
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def _part(resource: Resource, part: str) -> Object:
+    kind, api_version = _PART_KINDS.get(part, (resource.kind, ""))
+    group, version = split_api_version(api_version) if api_version else ("", "")
+    return {
+        "name": f"{resource.plural}/{part}",
+        "singularName": "",
+        "namespaced": resource.namespaced,
+        **({"group": group, "version": version} if version else {}),
+        "kind": kind,
+        "verbs": part_verbs(resource, part),
+    }
+
+
+def _virtual(item: Virtual) -> Object:
+    return {
+        "name": item.plural,
+        "singularName": item.kind.lower(),
+        "namespaced": item.namespaced,
+        "kind": item.kind,
+        "verbs": ["create"],
+    }
+
+
+def aggregated(served: Served, *, core: bool, form: str) -> Object:
+    """Every group with its versions and their resources; `core` for the group without a name, as asked at /api."""
+    groups = [""] if core else [group for group in group_names(served) if group]
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": f"apidiscovery.k8s.io/{form}",
+        "metadata": {},
+        "items": [
+            {
+                "metadata": {**({"name": group} if group else {}), "creationTimestamp": None},
+                "versions": [_aggregated_version(served, group, version) for version in versions(served, group)],
+            }
+            for group in groups
+        ],
+    }
+
+
+def _aggregated_version(served: Served, group: str, version: str) -> Object:
+    resources = [_aggregated_resource(resource) for resource in served.resources(group, version)]
+    resources += [_aggregated_virtual(item) for item in VIRTUAL if (item.group, item.version) == (group, version)]
+    return {"version": version, "resources": resources, "freshness": "Current"}
+
+
+def _kind(group: str, version: str, kind: str) -> Object:
+    return {"group": group, "version": version, "kind": kind}
+
+
+def _scope(namespaced: bool) -> str:
+    return "Namespaced" if namespaced else "Cluster"
+
+
+def _aggregated_resource(resource: Resource) -> Object:
+    parts = []
+    for part in sorted(resource.subresources):
+        kind, api_version = _PART_KINDS.get(part, (resource.kind, ""))
+        group, version = split_api_version(api_version) if api_version else (resource.group, resource.version)
+        parts.append(
+            {
+                "subresource": part,
+                "responseKind": _kind(group, version, kind),
+                "verbs": part_verbs(resource, part),
+            }
+        )
+    return {
+        "resource": resource.plural,
+        "responseKind": _kind(resource.group, resource.version, resource.kind),
+        "scope": _scope(resource.namespaced),
+        "singularResource": resource.singular,
+        "verbs": _VERBS,
+        **({"shortNames": list(resource.short_names)} if resource.short_names else {}),
+        **({"categories": list(resource.categories)} if resource.categories else {}),
+        **({"subresources": parts} if parts else {}),
+    }
+
+
+def _aggregated_virtual(item: Virtual) -> Object:
+    return {
+        "resource": item.plural,
+        "responseKind": _kind(item.group, item.version, item.kind),
+        "scope": _scope(item.namespaced),
+        "singularResource": item.kind.lower(),
+        "verbs": ["create"],
+    }

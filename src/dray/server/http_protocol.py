@@ -1,0 +1,61 @@
+"""The HTTP protocol of a connection: uvicorn's, with limits on what a client may send before it is known.
+
+A request's head may have only so many bytes and take only so long. The application gets, next to the peer's
+certificate, a way to cut the connection: a watcher that does not read cannot be told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dray.server.security.peer import PeerProtocol
+
+MAX_HEAD_BYTES = 64 * 1024
+HEAD_SECONDS = 30.0
+ABORT_KEY = "dray.abort"
+
+
+class LimitedProtocol(PeerProtocol):
+    _head_bytes = 0
+    _in_head = True
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, ABORT_KEY: transport.abort}
+        self._timer = self.loop.call_later(HEAD_SECONDS, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            self._head_bytes += len(data)
+            # The last piece may be the beginning of the body: it does not count.
+            if self._head_bytes - len(data) > MAX_HEAD_BYTES:
+                self.transport.abort()
+                return
+        super().data_received(data)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._in_head, self._head_bytes = True, 0
+        super().on_message_complete()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def abort_of(scope: Mapping[str, Any]) -> Callable[[], None]:
+    """How the connection of an ASGI scope is cut; nothing for one that has none."""
+    abort = (scope.get("state") or {}).get(ABORT_KEY)
+    return abort if callable(abort) else lambda: None

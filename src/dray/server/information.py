@@ -1,0 +1,90 @@
+"""Paths that name no resource: discovery, OpenAPI, version, health, metrics."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import Any
+
+from dray.api.catalogue import RELEASE
+from dray.server import discovery, negotiation, paths, status
+from dray.server.context import Context
+from dray.server.metrics import CONTENT_TYPE, Metrics
+from dray.server.openapi.documents import OpenApi
+from dray.server.requests import JSON, Request, Response, document
+
+Object = dict[str, Any]
+
+_PLACES = ("api", "apis", "healthz", "livez", "metrics", "openapi/v3", "readyz", "version")
+
+
+class Information:
+    def __init__(self, context: Context, metrics: Metrics) -> None:
+        self._context = context
+        self._metrics = metrics
+        self._open_api = OpenApi(context.served)
+
+    def answer(self, request: Request) -> Response:
+        if request.method not in ("GET", "HEAD"):
+            raise status.method_not_allowed(request.method)
+        parts = paths.segments(request.path)
+        self._context.security.authorize(request.user, "get", "", "", path=request.path)
+        match parts:
+            case ["api" | "apis", *rest]:
+                return self._discovery(request, parts[0], rest)
+            case ["openapi", "v3"]:
+                return document(self._open_api.index())
+            case ["openapi", "v3", *rest]:
+                return Response(200, self._open_api.document("/".join(rest)))
+            case ["version"]:
+                return document(version())
+            case [("healthz" | "livez" | "readyz") as check, *_]:
+                return self._health(request, check)
+            case ["metrics"]:
+                return Response(200, self._metrics.expose(), CONTENT_TYPE)
+            case [""]:
+                return document({"paths": [f"/{place}" for place in _PLACES]})
+        return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
+
+    def _discovery(self, request: Request, root: str, rest: list[str]) -> Response:
+        served = self._context.served
+        form = negotiation.wants_aggregated_discovery(request.headers.get("accept", ""))
+        if not rest and form:
+            answer = document(discovery.aggregated(served, core=root == "api", form=form))
+            answer.content_type = f"{JSON};g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList"
+            return answer
+        match root, rest:
+            case "api", []:
+                return document(discovery.api_versions())
+            case "apis", []:
+                return document(discovery.group_list(served))
+            case "api", [name]:
+                return document(discovery.resource_list(served, "", name))
+            case "apis", [group]:
+                return document(discovery.one_group(served, group))
+            case "apis", [group, name]:
+                return document(discovery.resource_list(served, group, name))
+        raise status.no_such_path()
+
+    def _health(self, request: Request, check: str) -> Response:
+        body = f"[+]ping ok\n[+]store ok\n{check} check passed\n" if "verbose" in request.query else "ok"
+        return Response(200, body.encode(), "text/plain; charset=utf-8")
+
+
+def version() -> Object:
+    major, minor = RELEASE
+    return {
+        "major": str(major),
+        "minor": str(minor),
+        "gitVersion": f"v{major}.{minor}.0+dray",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": f"python{platform.python_version()}",
+        "compiler": sys.implementation.name,
+        "platform": f"{sys.platform}/{_machine()}",
+    }
+
+
+def _machine() -> str:
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

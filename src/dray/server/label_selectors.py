@@ -1,0 +1,147 @@
+"""Label selectors as they stand in a query: `app=web,tier in (a, b),!canary`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from dray.api import names
+from dray.server import status
+
+Labels = Mapping[str, str]
+Matcher = Callable[[Labels], bool]
+
+_TOKEN = re.compile(r"\s*(?:(?P<symbol>==|!=|=|!|,|\(|\)|<|>)|(?P<word>[^\s=!,()<>]+))")
+
+
+def _tokens(text: str) -> list[str]:
+    found, position = [], 0
+    text = text.rstrip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise _unreadable(text, f"unexpected {text[position]!r}")
+        found.append(match["symbol"] or match["word"])
+        position = match.end()
+    return found
+
+
+def _unreadable(text: str, why: str) -> status.ApiError:
+    return status.bad_request(f'unable to parse requirement of selector "{text}": {why}')
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _tokens(text)
+        self.position = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.position] if self.position < len(self.tokens) else ""
+
+    def take(self, expected: str = "") -> str:
+        token = self.peek()
+        if (expected and token != expected) or not token:
+            raise _unreadable(self.text, f"found {token!r}, expected {expected or 'a word'!r}")
+        self.position += 1
+        return token
+
+    def parse(self) -> list[Matcher]:
+        matchers = []
+        while self.peek():
+            matchers.append(self.requirement())
+            if not self.peek():
+                break
+            self.take(",")
+            if not self.peek():
+                raise _unreadable(self.text, "found '', expected: identifier after ','")
+        return matchers
+
+    def requirement(self) -> Matcher:
+        if self.peek() == "!":
+            self.take()
+            key = self.key()
+            return lambda labels: key not in labels
+        key = self.key()
+        operator = self.peek()
+        if operator in ("", ","):
+            return lambda labels: key in labels
+        self.take()
+        if operator in ("=", "=="):
+            value = self.value()
+            return lambda labels: labels.get(key) == value
+        if operator == "!=":
+            value = self.value()
+            return lambda labels: labels.get(key) != value
+        if operator in ("in", "notin"):
+            return self.membership(key, operator == "in")
+        if operator in (">", "<"):
+            return self.comparison(key, operator)
+        raise _unreadable(self.text, f"found {operator!r}, expected: in, notin, =, ==, !=, >, <")
+
+    def membership(self, key: str, inside: bool) -> Matcher:
+        self.take("(")
+        values = {self.value()}
+        while self.peek() == ",":
+            self.take()
+            values.add(self.value())
+        self.take(")")
+        if inside:
+            return lambda labels: labels.get(key) in values
+        return lambda labels: labels.get(key) not in values
+
+    def comparison(self, key: str, operator: str) -> Matcher:
+        text = self.value()
+        if not re.fullmatch(r"[+-]?\d+", text):
+            raise _unreadable(self.text, f"values[0]: Invalid value: {text!r}: must be an integer")
+        bound = int(text)
+
+        def compare(labels: Labels) -> bool:
+            given = labels.get(key, "")
+            if not re.fullmatch(r"[+-]?\d+", given):
+                return False
+            return int(given) > bound if operator == ">" else int(given) < bound
+
+        return compare
+
+    def key(self) -> str:
+        key = self.take()
+        if not names.is_label_key(key):
+            raise _unreadable(self.text, f"key: Invalid value: {key!r}: {names.LABEL_KEY_DETAIL}")
+        return key
+
+    def value(self) -> str:
+        if self.peek() in ("", ",", ")"):
+            return ""
+        value = self.take()
+        if not names.is_label_value(value):
+            raise _unreadable(self.text, f"values[0]: Invalid value: {value!r}: {names.LABEL_VALUE_DETAIL}")
+        return value
+
+
+@lru_cache(maxsize=512)
+def parse(text: str) -> tuple[Matcher, ...]:
+    return tuple(_Parser(text).parse())
+
+
+def from_object(selector: Mapping[str, object]) -> Matcher:
+    """The matcher of a LabelSelector object: an empty one matches everything."""
+    wanted = dict(selector.get("matchLabels") or {})  # type: ignore[call-overload]
+    expressions = [_expression(item) for item in selector.get("matchExpressions") or ()]  # type: ignore[attr-defined]
+
+    def matches(labels: Labels) -> bool:
+        return all(labels.get(key) == value for key, value in wanted.items()) and all(e(labels) for e in expressions)
+
+    return matches
+
+
+def _expression(item: Mapping[str, object]) -> Matcher:
+    key, operator, values = str(item.get("key")), item.get("operator"), item.get("values") or ()
+    if operator == "In":
+        return lambda labels: labels.get(key) in values  # type: ignore[operator]
+    if operator == "NotIn":
+        return lambda labels: labels.get(key) not in values  # type: ignore[operator]
+    if operator == "Exists":
+        return lambda labels: key in labels
+    return lambda labels: key not in labels

@@ -1,0 +1,46 @@
+"""Metrics: requests by verb, resource and code, their time, open watches and the store's revision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """Counting is a dictionary entry; the families are made when somebody looks."""
+
+    def __init__(self, revision: Callable[[], int]) -> None:
+        self._revision = revision
+        # (verb, group, resource, subresource, code) → [requests, seconds]
+        self._requests: dict[tuple[str, str, str, str, int], list[float]] = {}
+        self._open_watches: Callable[[], int] = lambda: 0
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def count(self, verb: str, group: str, resource: str, subresource: str, code: int, seconds: float) -> None:
+        entry = self._requests.setdefault((verb, group, resource, subresource, code), [0, 0.0])
+        entry[0] += 1
+        entry[1] += seconds
+
+    def count_watches(self, how_many: Callable[[], int]) -> None:
+        self._open_watches = how_many
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ["verb", "group", "resource", "subresource", "code"]
+        total = CounterMetricFamily("apiserver_request", "Requests that were answered.", labels=labels)
+        seconds = CounterMetricFamily("apiserver_request_seconds", "Time spent on answering them.", labels=labels)
+        for (*names, code), (count, spent) in self._requests.items():
+            values = [*names, str(code)]
+            total.add_metric(values, count)
+            seconds.add_metric(values, spent)
+        yield total
+        yield seconds
+        yield GaugeMetricFamily("apiserver_longrunning_requests", "Open watches.", value=self._open_watches())
+        yield GaugeMetricFamily("dray_store_revision", "The newest revision of the store.", value=self._revision())
+
+    def expose(self) -> bytes:
+        return generate_latest(self._registry)

@@ -1,0 +1,80 @@
+"""PATCH: JSON patch, merge patch and strategic merge patch as updates of what is there; apply has a way of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from dray.server import applying, leniency, negotiation, status, updates
+from dray.server.calls import Call
+from dray.server.options import write_options
+from dray.server.patches.errors import STRATEGIC_MERGE, does_not_apply, invalid_outcome
+from dray.server.patches.json_patch import json_patch
+from dray.server.patches.merge_patch import merge_patch
+from dray.server.patches.strategic import strategic_merge
+from dray.server.resources import Resource
+
+Object = dict[str, Any]
+# From the document, as the client sees it, to the patched one.
+Change = Callable[[Object], Object]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+async def patch(call: Call) -> tuple[bytes, bool]:
+    """The document as it is stored, and whether the patch created it."""
+    media = negotiation.media_type(call.request.headers.get("content-type", ""))
+    if media == APPLY_PATCH:
+        return await applying.apply(call)
+    change = change_of(call)
+    options = write_options(call.request, call.query, "PatchOptions")
+    if options.force is not None:
+        raise status.bad_request("force may only be set for apply patches")
+    try:
+        value = await updates.update(
+            call.context,
+            call.resource,
+            call.place,
+            lambda old: change(call.resource.answer(old)),
+            options,
+            call.request.user,
+            call.request.warnings,
+            subresource=call.path.subresource,
+            verb="patch",
+        )
+    except leniency.Undecodable as error:
+        raise invalid_outcome(error.message) from None
+    return value, False
+
+
+def change_of(call: Call) -> Change:
+    """What the patch of a call does to a document."""
+    media = negotiation.media_type(call.request.headers.get("content-type", ""))
+    change = _change(call.resource, media, call.request.body)
+    return lambda document: _patched(change, document)
+
+
+def _change(resource: Resource, media: str, body: bytes) -> Callable[[Object], Any]:
+    supported = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_MERGE] if resource.strategic else []), APPLY_PATCH]
+    if media not in supported:
+        raise status.unsupported_media_type(supported)
+    try:
+        given = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise status.bad_request(f"error decoding patch: {error}") from error
+    if media == JSON_PATCH:
+        return lambda document: json_patch(document, given)
+    if media == MERGE_PATCH:
+        return lambda document: merge_patch(document, given)
+    return lambda document: strategic_merge(document, given, resource.schema)
+
+
+def _patched(change: Callable[[Object], Any], document: Object) -> Object:
+    patched = change(document)
+    if not isinstance(patched, dict):
+        raise does_not_apply("the patch leaves no object")
+    return patched

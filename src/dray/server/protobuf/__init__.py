@@ -1,0 +1,1 @@
+"""Bodies in Kubernetes' protobuf envelope, for the kinds that typed clients post that way."""

@@ -1,0 +1,167 @@
+"""Getting and listing: straight from the store's bytes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from dray.api import errors
+from dray.api.intake import Place
+from dray.server import answers, parameters, status
+from dray.server.context import Context
+from dray.server.negotiation import Form
+from dray.server.resources import Resource
+from dray.server.selection import Selection, select
+from dray.store.interface import Compacted, Record
+
+Object = dict[str, Any]
+
+_CHUNK = 500
+_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. Start a new list without it."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    selection: Selection
+    limit: int = 0
+    # Where the page before ended, and at which revision.
+    after: str = ""
+    revision: int = 0
+
+
+def get(context: Context, resource: Resource, place: Place, form: Form, include: str) -> bytes:
+    record = context.store.get(resource.key(place.namespace, place.name))
+    if record is None:
+        raise status.not_found(resource.group, resource.plural, place.name)
+    if form is Form.OBJECT:
+        return resource.present(record.value)
+    return answers.one(resource, record.value, form, context.now(), include)
+
+
+def list_objects(context: Context, resource: Resource, namespace: str, query: Mapping[str, str], form: Form) -> bytes:
+    options = list_options(context, resource, namespace, query)
+    prefix = list_prefix(resource, namespace)
+    try:
+        records, revision, remaining = _page(context, prefix, options)
+    except Compacted:
+        raise status.expired(_EXPIRED) from None
+    head: Object = {"resourceVersion": str(revision)}
+    if remaining:
+        head["continue"] = _token(revision, records[-1].key.removeprefix(prefix) if records else options.after)
+        if remaining > 0:
+            head["remainingItemCount"] = remaining
+    values = (record.value for record in records)
+    return answers.several(resource, values, head, form, context.now(), query.get("includeObject", ""))
+
+
+def list_prefix(resource: Resource, namespace: str) -> str:
+    return f"{resource.key_prefix}{namespace}/" if namespace else resource.key_prefix
+
+
+def _page(context: Context, prefix: str, options: ListOptions) -> tuple[list[Record], int, int]:
+    """Records, the revision of the list, and how many are left (-1: some)."""
+    after = prefix + options.after if options.after else ""
+    if options.selection.everything:
+        page = context.store.list(prefix, limit=options.limit, after=after, revision=options.revision)
+        return page.records, page.revision, page.remaining
+    found: list[Record] = []
+    revision = options.revision
+    while True:
+        page = context.store.list(prefix, limit=_CHUNK if options.limit else 0, after=after, revision=revision)
+        revision = page.revision
+        for index, record in enumerate(page.records):
+            if options.selection.matches(record.value):
+                found.append(record)
+            if options.limit and len(found) == options.limit:
+                more = index + 1 < len(page.records) or page.remaining > 0
+                return found, revision, -1 if more else 0
+        if not page.remaining or not page.records:
+            return found, revision, 0
+        after = page.records[-1].key
+
+
+def selected(context: Context, resource: Resource, namespace: str, selection: Selection) -> Iterator[Record]:
+    """All there is now, without pages."""
+    for record in context.store.list(list_prefix(resource, namespace)).records:
+        if selection.matches(record.value):
+            yield record
+
+
+def list_options(context: Context, resource: Resource, namespace: str, query: Mapping[str, str]) -> ListOptions:
+    selection = select(query, resource.fields, resource.read)
+    limit = parameters.whole_number(query, "limit") or 0
+    if limit < 0:
+        raise status.bad_request("limit must not be negative")
+    token = query.get("continue", "")
+    version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+    _check_match(version, match, token, query)
+    if token:
+        revision, after = _read_token(token)
+        return ListOptions(selection, limit, after, revision)
+    revision = read_version(version)
+    if revision > context.store.revision:
+        raise _too_large(revision, context.store.revision)
+    exact = match == "Exact" or (not match and limit and revision)
+    return ListOptions(selection, limit, revision=revision if exact else 0)
+
+
+def _check_match(version: str, match: str, token: str, query: Mapping[str, str]) -> None:
+    problems = []
+    if match:
+        if not version:
+            problems.append(errors.forbidden("resourceVersionMatch", "is forbidden unless resourceVersion is provided"))
+        if token:
+            problems.append(errors.forbidden("resourceVersionMatch", "is forbidden when continue is provided"))
+        if match not in ("Exact", "NotOlderThan"):
+            problems.append(errors.not_supported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""]))
+        elif match == "Exact" and version == "0":
+            problems.append(errors.forbidden("resourceVersionMatch", 'Exact is forbidden for resourceVersion "0"'))
+    if parameters.boolean(query, "sendInitialEvents") is not None:
+        problems.append(errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    if problems:
+        raise status.invalid("ListOptions", "meta.k8s.io", "", problems)
+    if token and version not in ("", "0"):
+        raise status.bad_request("specifying resource version is not allowed when using continue")
+
+
+def read_version(text: str) -> int:
+    if text in ("", "0"):
+        return 0
+    if not (text.isascii() and text.isdigit()) or len(text) > 19:
+        raise status.bad_request(f'invalid resource version "{text}": strconv.ParseUint: parsing "{text}"')
+    return int(text)
+
+
+def _too_large(wanted: int, current: int) -> status.ApiError:
+    message = f"Too large resource version: {wanted}, current: {current}"
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    return status.ApiError(504, "Timeout", message, details={"causes": causes, "retryAfterSeconds": 1}, retry_after=1)
+
+
+class _Token(msgspec.Struct):
+    v: str
+    rv: int
+    start: str
+
+
+def _token(revision: int, last: str) -> str:
+    encoded = msgspec.json.encode(_Token("meta.k8s.io/v1", revision, last + "\0"))
+    return base64.urlsafe_b64encode(encoded).decode().rstrip("=")
+
+
+def _read_token(text: str) -> tuple[int, str]:
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        token = msgspec.json.decode(raw, type=_Token)
+    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+        raise status.bad_request(f"continue key is not valid: {error}") from None
+    if token.v != "meta.k8s.io/v1" or not 0 < token.rv < 2**63 or not token.start.endswith("\0"):
+        raise status.bad_request("continue key is not valid: incorrect encoded start")
+    return token.rv, token.start[:-1]

@@ -1,0 +1,55 @@
+"""A request and its answer, whether they come over HTTP or from within the process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from dray.server.authorization import ADMIN, User
+
+JSON = "application/json"
+
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass(slots=True)
+class Request:
+    """`headers` are in lower case; `query` is what stands after the question mark, as it was sent."""
+
+    method: str
+    path: str
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    user: User = ADMIN
+    # What a client is told beside the answer, as `Warning:` headers.
+    warnings: list[str] = field(default_factory=list)
+    # The verb it came to, and why it is allowed: for the audit log.
+    verb: str = ""
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Response:
+    code: int
+    body: bytes
+    content_type: str = JSON
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Stream:
+    """An answer without end: chunks as they come; closed by whoever sends it."""
+
+    chunks: AsyncIterator[bytes]
+    content_type: str = JSON
+
+
+Answer = Response | Stream
+
+
+def document(body: Any, code: int = 200) -> Response:
+    return Response(code, _encode(body))

@@ -1,0 +1,227 @@
+"""A resource: one version of a kind, as it is served.
+
+Inside the server an object has hub form (api.intake); in the store it is a document of the storage version. A resource
+knows the ways between the two and what its clients see. `BuiltIn` serves the kinds of the catalogue; custom kinds and
+the second face of events have classes of their own with the same surface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from dray.api import intake, schema, tables
+from dray.api.catalogue import RESOURCE_GROUP, KindVersion
+from dray.api.intake import Accepted, Place, Refusal
+from dray.api.rules import Rules
+from dray.api.tables.column import Column
+from dray.server import documents, field_selectors
+from dray.server.apply import tracked
+from dray.server.apply.tracked import TrackedKind
+from dray.server.field_selectors import Field
+from dray.store.interface import Encode
+
+Object = dict[str, Any]
+
+
+class Resource(Protocol):
+    group: str
+    version: str
+    plural: str
+    singular: str
+    kind: str
+    list_kind: str
+    namespaced: bool
+    short_names: Sequence[str]
+    categories: Sequence[str]
+    subresources: Sequence[str]
+    storage_group: str
+    storage_version: str
+    # Deleting one is answered with the object as it was, not with a Status.
+    returns_deleted: bool
+    # Whether clients may send strategic merge patches; those need a type that is known: `schema`.
+    strategic: bool
+    schema: str
+    # The OpenAPI schema of a custom kind.
+    custom_schema: Object | None
+    # Whether an update may leave out metadata.resourceVersion.
+    unconditional_update: bool
+    # What clients of this version are told, if anything.
+    deprecation: str | None
+    # Clients of the built-in kinds know what the items of a list are; others are told in each item.
+    bare_items: bool
+    key_prefix: str
+    fields: Mapping[str, Field]
+    columns: Sequence[Column]
+
+    @property
+    def api_version(self) -> str: ...
+
+    def key(self, namespace: str, name: str) -> str: ...
+
+    def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
+        """The object in hub form."""
+        ...
+
+    def update(
+        self, document: Object, old: Object, place: Place, rules: Rules, now: str, subresource: str
+    ) -> Accepted | Refusal: ...
+
+    def prune(self, document: Object) -> Object:
+        """The document without members the kind does not have."""
+        ...
+
+    def read(self, value: bytes) -> Object:
+        """A stored document in hub form."""
+        ...
+
+    def encoder(self, obj: Object) -> Encode:
+        """How an object in hub form is stored; revision 0 leaves its resourceVersion as it is."""
+        ...
+
+    def answer(self, obj: Object) -> Object:
+        """An object in hub form as a client of this version gets it."""
+        ...
+
+    def present(self, value: bytes) -> bytes:
+        """A stored document as a client of this version gets it."""
+        ...
+
+    def item(self, value: bytes) -> bytes:
+        """The same, as an item of a list."""
+        ...
+
+    def row(self, obj: Object, now: str) -> list[Any]: ...
+
+    @property
+    def tracked(self) -> TrackedKind:
+        """How the owners of its fields are tracked."""
+        ...
+
+    def tracked_form(self, obj: Object) -> Object:
+        """An object in hub form, in a form that `tracked` reads."""
+        ...
+
+    def sent(self, document: Object, obj: Object, rules: Rules, now: str) -> Object:
+        """What a client meant to create: the document defaulted; `obj` is what intake made of it."""
+        ...
+
+
+# Kinds to which intake adds what no client sent.
+_FILLED_IN = frozenset({("", "Pod"), ("scheduling.k8s.io", "PodGroup")})
+_OLD_SHAPES = frozenset({"ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"})
+# (group, kind) of which a deletion is answered with a Status.
+_DELETED_WITH_STATUS = frozenset(
+    {
+        ("", "ConfigMap"),
+        ("", "Event"),
+        ("", "Node"),
+        ("", "Secret"),
+        ("apiextensions.k8s.io", "CustomResourceDefinition"),
+        ("batch", "Job"),
+        ("coordination.k8s.io", "Lease"),
+        ("events.k8s.io", "Event"),
+        ("policy", "PodDisruptionBudget"),
+        ("rbac.authorization.k8s.io", "ClusterRole"),
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+        ("rbac.authorization.k8s.io", "Role"),
+        ("rbac.authorization.k8s.io", "RoleBinding"),
+        ("scheduling.k8s.io", "CompositePodGroup"),
+        ("scheduling.k8s.io", "PodGroup"),
+        ("scheduling.k8s.io", "PriorityClass"),
+        ("scheduling.k8s.io", "Workload"),
+    }
+)
+
+
+def key_prefix(group: str, plural: str) -> str:
+    return f"/{group}/{plural}/"
+
+
+class BuiltIn:
+    strategic = True
+    bare_items = True
+    custom_schema: Object | None = None
+
+    def __init__(self, target: KindVersion) -> None:
+        entry = target.entry
+        self.target = target
+        self.group, self.version, self.plural, self.kind = target.group, target.version, target.plural, target.kind
+        self.singular, self.list_kind, self.namespaced = entry.singular, entry.list_name, entry.namespaced
+        self.short_names: Sequence[str] = entry.short_names
+        self.categories: Sequence[str] = entry.categories
+        self.subresources: Sequence[str] = entry.subresources
+        self.storage_group, self.storage_version = entry.group, entry.storage
+        self.schema = target.schema
+        self.api_version = target.api_version
+        self.returns_deleted = self._returns_deleted()
+        self.unconditional_update = target.served.unconditional_update
+        self.deprecation = target.deprecated
+        self.key_prefix = key_prefix(self.group, self.plural)
+        self.fields: Mapping[str, Field] = field_selectors.fields(self.group, self.kind, namespaced=self.namespaced)
+        self.columns: Sequence[Column] = tables.columns(entry)
+        self.home = intake.hub(entry)
+        self._storage_api_version = f"{self.group}/{entry.storage}" if self.group else entry.storage
+        self._stored_opening = documents.opening(self.kind, self._storage_api_version)
+        self._opening = documents.opening(self.kind, self.api_version)
+        self._tracked = tracked.built_in(target)
+        self._reshaped = self.group == RESOURCE_GROUP and self.version == "v1beta1" and self.kind in _OLD_SHAPES
+
+    def _returns_deleted(self) -> bool:
+        if (self.group, self.kind, self.version) == (RESOURCE_GROUP, "DeviceTaintRule", "v1"):
+            return False
+        return (self.group, self.kind) not in _DELETED_WITH_STATUS
+
+    def key(self, namespace: str, name: str) -> str:
+        return f"{self.key_prefix}{namespace}/{name}" if self.namespaced else f"{self.key_prefix}{name}"
+
+    def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
+        verdict = intake.create(document, self.target, place, rules, now=now)
+        return verdict if isinstance(verdict, Refusal) else Accepted(schema.write(verdict.object, self.home.schema))
+
+    def update(
+        self, document: Object, old: Object, place: Place, rules: Rules, now: str, subresource: str
+    ) -> Accepted | Refusal:
+        return intake.update(document, old, self.target, place, rules, now=now, subresource=subresource, written=True)
+
+    def prune(self, document: Object) -> Object:
+        return schema.read(document, self.target.schema)[0]
+
+    def read(self, value: bytes) -> Object:
+        obj: Object = documents.decode(value)
+        obj["apiVersion"] = self.home.api_version
+        return obj
+
+    def encoder(self, obj: Object) -> Encode:
+        return documents.encoder(obj, self.kind, self._storage_api_version)
+
+    def answer(self, obj: Object) -> Object:
+        return documents.ordered(intake.answer(obj, self.target), self.kind, self.api_version)
+
+    def present(self, value: bytes) -> bytes:
+        if self._reshaped:
+            return documents.encode(self.answer(self.read(value)))
+        if self.version == self.storage_version:
+            return value
+        return self._opening + value[len(self._stored_opening) :]
+
+    def item(self, value: bytes) -> bytes:
+        if self._reshaped:
+            return b"{" + self.present(value)[len(self._opening) :]
+        return b"{" + value[len(self._stored_opening) :]
+
+    def row(self, obj: Object, now: str) -> list[Any]:
+        return tables.row(self.target.entry, obj, now)
+
+    @property
+    def tracked(self) -> TrackedKind:
+        return self._tracked
+
+    def tracked_form(self, obj: Object) -> Object:
+        return obj
+
+    def sent(self, document: Object, obj: Object, rules: Rules, now: str) -> Object:
+        if (self.group, self.kind) not in _FILLED_IN:
+            return obj
+        decoded = intake.decode(document, self.target, now=now, gates=rules.gates)
+        return obj if isinstance(decoded, Refusal) else decoded

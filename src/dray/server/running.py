@@ -1,0 +1,172 @@
+"""A server that listens: the application on uvicorn, with TLS unless plain HTTP on loopback was chosen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from dray.api.gates import ALL_GATES, FeatureGates
+from dray.server.api_server import ApiServer
+from dray.server.application import Application, Limits
+from dray.server.context import Context
+from dray.server.http_protocol import LimitedProtocol
+from dray.server.security import kubeconfig
+from dray.server.security.audit_log import AuditLog
+from dray.server.security.composition import Security
+from dray.server.security.loopback import check_listen
+from dray.server.security.stored_view import StoredView
+from dray.server.security.tls import renew
+from dray.store.interface import Store
+from dray.store.memory import MemoryStore
+from dray.store.sqlite import SqliteStore
+
+_log = logging.getLogger("dray.server")
+_DAY = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`data` is where everything is kept; without it, in memory. `names` are further names of this machine."""
+
+    data: Path | None = None
+    bind: str = "127.0.0.1"
+    port: int = 6443
+    plain: bool = False
+    gates: FeatureGates = ALL_GATES
+    kubeconfig: Path | None = None
+    audit_log: Path | None = None
+    names: tuple[str, ...] = ()
+    fsync: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+def open_store(options: Options) -> Store:
+    if options.data is None:
+        return MemoryStore()
+    options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return SqliteStore(options.data / "store", fsync=options.fsync)
+
+
+def open_security(options: Options, view: StoredView) -> Security:
+    if options.data is None:
+        return Security.ephemeral(view, plain=options.plain)
+    return Security.open(options.data / "pki", view, plain=options.plain)
+
+
+class _Uvicorn(uvicorn.Server):
+    """Ends the streams before it waits for connections to close; signals are left to whoever runs it."""
+
+    def __init__(self, config: uvicorn.Config, application: Application) -> None:
+        super().__init__(config)
+        self._application = application
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._application.end_streams()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Any:
+        yield
+
+
+class RunningServer:
+    """`url` is where it is; `application` can also be called from within the process."""
+
+    def __init__(self, options: Options) -> None:
+        if options.plain:
+            check_listen(options.bind)
+        self.options = options
+        self.store = open_store(options)
+        security = open_security(options, StoredView(self.store))
+        self.context = Context(self.store, options.gates, security)
+        self.audit = AuditLog(options.audit_log) if options.audit_log else None
+        self.application = Application(ApiServer(self.context), limits=options.limits, audit=self.audit)
+        self._tls = None if options.plain else security.server_context((options.bind, *options.names))
+        self._socket = _listen(options.bind, options.port)
+        self.url = self._url()
+
+    def _url(self) -> str:
+        host = "127.0.0.1" if self.options.bind in ("0.0.0.0", "::", "") else self.options.bind
+        host = f"[{host}]" if ":" in host else host
+        return f"{'http' if self.options.plain else 'https'}://{host}:{self._socket.getsockname()[1]}"
+
+    def kubeconfig(self) -> dict[str, Any]:
+        """How the administrator's clients find and enter the server."""
+        security = self.context.security
+        if security.authority is None:
+            return kubeconfig.plain(self.url)
+        return kubeconfig.secure(self.url, security.authority.certificate, credential=security.authority.admin())
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[RunningServer]:
+        """Serves for as long as the block lasts."""
+        server = _Uvicorn(self._config(), self.application)
+        serving = asyncio.create_task(server.serve(sockets=[self._socket]))
+        keeping = asyncio.create_task(self._keep_certificate())
+        try:
+            while not server.started:
+                if serving.done():
+                    await serving
+                    raise RuntimeError("the server did not start")
+                await asyncio.sleep(0.01)
+            if self.options.kubeconfig is not None:
+                kubeconfig.write_kubeconfig(self.options.kubeconfig, self.kubeconfig())
+            yield self
+        finally:
+            server.should_exit = True
+            keeping.cancel()
+            await asyncio.gather(serving, keeping, return_exceptions=True)
+            await self.store.close()
+            if self.audit is not None:
+                self.audit.close()
+
+    def _config(self) -> uvicorn.Config:
+        factory: Callable[..., ssl.SSLContext] | None = None
+        if self._tls is not None:
+            context = self._tls
+            factory = lambda config, default: context  # noqa: E731 - a closure is all uvicorn wants
+        return uvicorn.Config(
+            self.application,
+            http=LimitedProtocol,
+            ws="none",
+            loop="uvloop",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=90,
+            timeout_graceful_shutdown=5,
+            ssl_context_factory=factory,
+        )
+
+    async def _keep_certificate(self) -> None:
+        """A server that runs for long shows a fresh certificate."""
+        while True:
+            await asyncio.sleep(_DAY)
+            authority = self.context.security.authority
+            if authority is not None and self._tls is not None:
+                renew(self._tls, authority, (self.options.bind, *self.options.names))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((host, port))
+    except OSError:
+        made.close()
+        raise
+    made.set_inheritable(False)
+    return made

@@ -1,0 +1,123 @@
+"""Authentication: from a certificate or a token to a user.
+
+A certificate is verified in the handshake and read once a connection. A bearer token is one of the server's static
+tokens, kept as digests and compared in constant time, or a service account's. Who shows nothing is anonymous, which is
+good for the health checks and nothing else unless configured so. Who shows something that is wrong is refused
+everywhere: falling back to less, or to whatever a trusted connection stands for, would hide the mistake.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from dray.server import status
+from dray.server.authorization import ADMIN, ANONYMOUS, AUTHENTICATED, User
+from dray.server.security import jwt
+from dray.server.security.authority import Clock, utc_now
+from dray.server.security.credentials import Credentials, bearer_token
+from dray.server.security.jwt import TokenError
+from dray.server.security.peer import Peer
+from dray.server.security.private_files import private_directory, read_private, write_private
+
+HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+
+
+class TokenAuthenticator(Protocol):
+    """Raises TokenError for a token it does not accept."""
+
+    def authenticate(self, token: str, audiences: Iterable[str] = ()) -> tuple[User, tuple[str, ...]]: ...
+
+
+def new_token() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def load_token(directory: Path, name: str = "admin.token") -> str:
+    """The static token kept in a directory; made if there is none."""
+    with private_directory(directory):
+        content = read_private(directory / name)
+        token = content.decode().strip() if content is not None else ""
+        if not token:
+            token = new_token()
+            write_private(directory / name, token.encode())
+        return token
+
+
+class Tokens:
+    """Static tokens and those of service accounts behind one door."""
+
+    def __init__(
+        self, static: Mapping[str, User] | None = None, service_accounts: TokenAuthenticator | None = None
+    ) -> None:
+        self._static = [(_digest(token), user) for token, user in (static or {}).items()]
+        self._service_accounts = service_accounts
+
+    @classmethod
+    def for_admin(cls, token: str, service_accounts: TokenAuthenticator | None = None) -> Tokens:
+        return cls({token: ADMIN}, service_accounts)
+
+    def authenticate(self, token: str, audiences: Iterable[str] = ()) -> tuple[User, tuple[str, ...]]:
+        digest = _digest(token)
+        found: User | None = None
+        for known, user in self._static:
+            if hmac.compare_digest(known, digest):
+                found = user
+        if found is not None:
+            return found, tuple(audiences)
+        if self._service_accounts is None or not jwt.looks_like_one(token):
+            raise TokenError("unknown token")
+        return self._service_accounts.authenticate(token, audiences)
+
+
+class Authenticator:
+    """`trusted` is who everybody is that shows no credentials: for plain HTTP on loopback only."""
+
+    def __init__(
+        self,
+        tokens: TokenAuthenticator,
+        *,
+        anonymous_paths: frozenset[str] = HEALTH_PATHS,
+        trusted: User | None = None,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._tokens = tokens
+        self._anonymous_paths = anonymous_paths
+        self._trusted = trusted
+        self._clock = clock
+
+    def authenticate(self, credentials: Credentials, peer: Peer | None, path: str) -> User:
+        """Raises a 401. As in Kubernetes, a certificate goes before a token."""
+        if peer is not None:
+            if self._clock().timestamp() >= peer.expires:
+                raise status.unauthorized()
+            return peer.user
+        if credentials.authorization is not None:
+            return self._by_token(credentials.authorization)
+        if self._trusted is not None:
+            return self._trusted
+        if path in self._anonymous_paths:
+            return ANONYMOUS
+        raise status.unauthorized()
+
+    def _by_token(self, authorization: str) -> User:
+        token = bearer_token(authorization)
+        if token is None:
+            raise status.unauthorized()
+        try:
+            user, _ = self._tokens.authenticate(token)
+        except TokenError as error:
+            raise status.unauthorized() from error
+        return (
+            user
+            if AUTHENTICATED in user.groups
+            else User(user.name, (*user.groups, AUTHENTICATED), user.uid, user.extra)
+        )
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="surrogatepass")).digest()

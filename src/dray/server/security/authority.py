@@ -1,0 +1,165 @@
+"""The certificate authority of one server, and what it issues.
+
+With a directory, the authority is made at the first start and read at every later one; without, it lives in memory and
+dies with the process. Its certificate is renewed with the same key while it still has a year to live, so certificates
+issued before stay good. The server's certificate is kept too, and made anew when it comes to its last third, when the
+names it must answer to have changed, or when the authority has.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+
+from dray.server.authorization import MASTERS
+from dray.server.security import certificates
+from dray.server.security.certificates import CLIENT, SERVER, Credential, Key
+from dray.server.security.private_files import private_directory, read_private, write_private
+
+AUTHORITY_LIFETIME = timedelta(days=3650)
+SERVER_LIFETIME = timedelta(days=365)
+CLIENT_LIFETIME = timedelta(days=365)
+_RENEW_AUTHORITY = timedelta(days=366)
+
+Clock = Callable[[], datetime]
+
+
+class AuthorityError(Exception):
+    """What is in the directory cannot be used."""
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+def local_names() -> tuple[str, ...]:
+    """What this machine is called from within: the names every server certificate carries."""
+    return ("localhost", "127.0.0.1", "::1", socket.gethostname(), "kubernetes", "kubernetes.default.svc")
+
+
+class Authority:
+    """Issues certificates; `certificate` is what clients must trust, as PEM."""
+
+    def __init__(
+        self, key: Key, authority: x509.Certificate, *, directory: Path | None = None, clock: Clock = utc_now
+    ) -> None:
+        self._key = key
+        self._authority = authority
+        self._directory = directory
+        self._clock = clock
+        self._server: Credential | None = None
+
+    @classmethod
+    def ephemeral(cls, *, clock: Clock = utc_now) -> Authority:
+        """An authority that leaves nothing behind."""
+        key = certificates.new_key()
+        return cls(key, _make(key, clock), clock=clock)
+
+    @classmethod
+    def open(cls, directory: Path, *, clock: Clock = utc_now) -> Authority:
+        """The authority kept in a directory; made if there is none."""
+        with private_directory(directory):
+            key = load_key(directory / "ca.key")
+            authority = _load_certificate(directory / "ca.crt")
+            if authority is not None and authority.public_key() != key.public_key():
+                raise AuthorityError(f"{directory}/ca.crt does not belong to ca.key: restore both or delete both")
+            if authority is None or authority.not_valid_after_utc - clock() < _RENEW_AUTHORITY:
+                authority = _make(key, clock)
+                write_private(directory / "ca.crt", certificates.encode_certificate(authority))
+        return cls(key, authority, directory=directory, clock=clock)
+
+    @property
+    def certificate(self) -> bytes:
+        return certificates.encode_certificate(self._authority)
+
+    def server(self, names: Iterable[str] = ()) -> Credential:
+        """The server's certificate for the names of this machine and the given ones; renewed where it has to be."""
+        wanted = certificates.alternative_names((*local_names(), *names))
+        if self._directory is None:
+            self._server = self._kept_or_new(self._server, wanted)
+            return self._server
+        with private_directory(self._directory):
+            kept = _load_credential(self._directory)
+            credential = self._kept_or_new(kept, wanted)
+            if credential is not kept:
+                # The key goes first: a certificate without its key would look whole and not be.
+                write_private(self._directory / "server.key", credential.key)
+                write_private(self._directory / "server.crt", credential.certificate)
+        return credential
+
+    def client(self, user: str, groups: Iterable[str] = (), *, lifetime: timedelta = CLIENT_LIFETIME) -> Credential:
+        if not user:
+            raise ValueError("a client certificate needs a user")
+        name = certificates.subject(user, groups)
+        return certificates.issue(self._authority, self._key, name, CLIENT, now=self._clock(), lifetime=lifetime)
+
+    def admin(self) -> Credential:
+        return self.client("kubernetes-admin", (MASTERS,))
+
+    def node(self, name: str) -> Credential:
+        return self.client(f"system:node:{name}", ("system:nodes",))
+
+    def scheduler(self) -> Credential:
+        return self.client("system:kube-scheduler")
+
+    def controllers(self) -> Credential:
+        return self.client("system:kube-controller-manager")
+
+    def _kept_or_new(self, kept: Credential | None, wanted: x509.SubjectAlternativeName) -> Credential:
+        if kept is not None and self._still_good(kept, wanted):
+            return kept
+        name = certificates.subject("dray-apiserver")
+        now = self._clock()
+        return certificates.issue(
+            self._authority, self._key, name, SERVER, now=now, lifetime=SERVER_LIFETIME, hosts=wanted
+        )
+
+    def _still_good(self, credential: Credential, wanted: x509.SubjectAlternativeName) -> bool:
+        try:
+            certificate = x509.load_pem_x509_certificate(credential.certificate)
+            key = certificates.decode_key(credential.key)
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except (ValueError, x509.ExtensionNotFound):
+            return False
+        return (
+            certificate.public_key() == key.public_key()
+            and certificates.is_issued_by(certificate, self._authority)
+            and names == wanted
+            and certificate.not_valid_after_utc - self._clock() > SERVER_LIFETIME / 3
+        )
+
+
+def load_key(path: Path) -> Key:
+    """The key in a file; made if there is none. The caller holds the directory."""
+    pem = read_private(path)
+    if pem is None:
+        key = certificates.new_key()
+        write_private(path, certificates.encode_key(key))
+        return key
+    try:
+        return certificates.decode_key(pem)
+    except ValueError as error:
+        raise AuthorityError(f"{path} is not a key: restore it, or delete it and a new one is made") from error
+
+
+def _make(key: Key, clock: Clock) -> x509.Certificate:
+    return certificates.make_authority(key, "dray", now=clock(), lifetime=AUTHORITY_LIFETIME)
+
+
+def _load_certificate(path: Path) -> x509.Certificate | None:
+    pem = read_private(path)
+    if pem is None:
+        return None
+    try:
+        return x509.load_pem_x509_certificate(pem)
+    except ValueError as error:
+        raise AuthorityError(f"{path} is not a certificate: restore it, or delete it and a new one is made") from error
+
+
+def _load_credential(directory: Path) -> Credential | None:
+    certificate, key = read_private(directory / "server.crt"), read_private(directory / "server.key")
+    return Credential(certificate, key) if certificate is not None and key is not None else None

@@ -1,0 +1,243 @@
+"""The roles every server starts with, as data.
+
+They are Kubernetes' roles, cut to the kinds there are here, under Kubernetes' names, so that manifests that refer to
+them work. `view`, `edit` and `admin` are aggregated from what carries their labels, which is how an installation adds
+its own kinds to them. A line of a role is `verbs | groups | resources [| names]`; `core` is the group without a name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.server.security.policy import CLUSTER_ROLE, GROUP
+
+Object = dict[str, Any]
+
+BOOTSTRAPPING = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+_AUTOUPDATE = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
+_AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
+
+_WORDS = {
+    "READ": "get list watch",
+    "CHANGE": "create delete deletecollection patch update",
+    "ALL": "create delete deletecollection get list patch update watch",
+    "DRA": "resource.k8s.io",
+    "GANGS": "scheduling.k8s.io",
+    "LEASES": "coordination.k8s.io",
+    "RBAC": "rbac.authorization.k8s.io",
+    "AUTHN": "authentication.k8s.io",
+    "AUTHZ": "authorization.k8s.io",
+}
+
+_EVENTS = "create patch update | core events.k8s.io | events"
+
+# Aggregated roles: what they collect, and what collects them.
+_COLLECTED_BY = {"view": ("edit",), "edit": ("admin",), "admin": ()}
+
+_PARTS = {
+    "view": """
+        READ | core | configmaps events namespaces namespaces/status pods pods/log pods/status serviceaccounts
+        READ | core | limitranges resourcequotas resourcequotas/status
+        READ | batch | jobs jobs/status
+        READ | DRA | resourceclaims resourceclaims/status resourceclaimtemplates
+        READ | GANGS | podgroups podgroups/status workloads
+    """,
+    "edit": """
+        READ | core | pods/attach pods/exec pods/portforward pods/proxy secrets
+        CHANGE | core | configmaps events pods pods/attach pods/exec pods/portforward pods/proxy
+        CHANGE | core | secrets serviceaccounts
+        create | core | pods/eviction serviceaccounts/token
+        patch update | core | pods/resize
+        impersonate | core | serviceaccounts
+        CHANGE | batch | jobs
+        ALL | LEASES | leases
+        CHANGE | DRA | resourceclaims resourceclaimtemplates
+        CHANGE | GANGS | podgroups workloads
+    """,
+    "admin": """
+        create | AUTHZ | localsubjectaccessreviews
+        ALL | RBAC | roles rolebindings
+    """,
+}
+
+NODE_RULES = f"""
+    create | AUTHN | tokenreviews
+    create | AUTHZ | localsubjectaccessreviews subjectaccessreviews
+    create get list watch patch update | core | nodes
+    patch update | core | nodes/status pods/status
+    READ | core | configmaps pods secrets
+    create delete | core | pods
+    create | core | pods/eviction serviceaccounts/token
+    {_EVENTS}
+    create delete get patch update | LEASES | leases
+    get | DRA | resourceclaims
+    ALL | DRA | resourceslices
+    READ | core | services
+"""
+
+_SCHEDULER = f"""
+    {_EVENTS}
+    create | LEASES | leases
+    get list watch update patch | LEASES | leases | kube-scheduler
+    READ | core | namespaces nodes pods
+    delete | core | pods
+    create | core | bindings pods/binding
+    patch update | core | pods/status
+    create | AUTHN | tokenreviews
+    create | AUTHZ | subjectaccessreviews
+    READ | GANGS | priorityclasses podgroups workloads compositepodgroups
+    patch update | GANGS | podgroups/status compositepodgroups/status
+    READ | DRA | deviceclasses resourceslices devicetaintrules
+    get list watch create delete patch update | DRA | resourceclaims
+    get list watch patch update | DRA | resourceclaims/status
+    patch update | DRA | resourceclaims/binding
+"""
+
+_CONTROLLER_MANAGER = f"""
+    {_EVENTS}
+    create | LEASES | leases
+    get update patch | LEASES | leases | kube-controller-manager
+    get | core | configmaps namespaces secrets serviceaccounts
+    create update | core | secrets serviceaccounts
+    delete | core | secrets
+    create | core | serviceaccounts/token
+    create | AUTHN | tokenreviews
+    create | AUTHZ | subjectaccessreviews
+    list watch | * | *
+"""
+
+# Each controller acts as the service account of its name in kube-system.
+CONTROLLERS = {
+    "resource-claim-controller": f"""
+        READ | core | pods
+        READ | DRA | resourceclaims resourceclaimtemplates
+        create delete patch update | DRA | resourceclaims
+        patch update | DRA | resourceclaims/status resourceclaims/binding
+        patch update | core | pods/status pods/finalizers
+        READ | GANGS | podgroups workloads
+        patch update | GANGS | podgroups/status podgroups/finalizers
+        {_EVENTS}
+    """,
+    "device-taint-eviction-controller": f"""
+        READ | core | pods nodes
+        delete | core | pods
+        patch update | core | pods/status
+        READ | DRA | deviceclasses devicetaintrules resourceclaims resourceslices
+        patch update | DRA | devicetaintrules/status
+        {_EVENTS}
+    """,
+    "resource-pool-status-request-controller": f"""
+        READ | DRA | resourceclaims resourceslices resourcepoolstatusrequests
+        delete | DRA | resourcepoolstatusrequests
+        patch update | DRA | resourcepoolstatusrequests/status
+        {_EVENTS}
+    """,
+    "namespace-controller": """
+        delete deletecollection get list | * | *
+        READ | core | namespaces
+        update | core | namespaces/finalize namespaces/status
+    """,
+    "generic-garbage-collector": f"""
+        delete get list patch update watch | * | *
+        {_EVENTS}
+    """,
+    "pod-garbage-collector": """
+        READ | core | nodes
+        delete list watch | core | pods
+        patch | core | pods/status
+    """,
+    "node-controller": f"""
+        delete get list patch update watch | core | nodes
+        patch update | core | nodes/status
+        READ | core | pods
+        delete | core | pods
+        patch update | core | pods/status
+        READ | LEASES | leases
+        {_EVENTS}
+    """,
+    "job-controller": f"""
+        get list patch update watch | batch | jobs
+        update | batch | jobs/status jobs/finalizers
+        create delete list patch watch | core | pods
+        READ | GANGS | podgroups workloads
+        create delete | GANGS | podgroups workloads
+        {_EVENTS}
+    """,
+    "resourcequota-controller": f"""
+        list watch | * | *
+        update | core | resourcequotas/status
+        {_EVENTS}
+    """,
+    "service-account-controller": f"""
+        create | core | serviceaccounts
+        READ | core | namespaces serviceaccounts
+        {_EVENTS}
+    """,
+    "clusterrole-aggregation-controller": """
+        escalate get list patch update watch | RBAC | clusterroles
+    """,
+}
+
+_PATHS = {
+    "system:discovery": "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/",
+    "system:public-info-viewer": "/healthz /livez /readyz /version /version/",
+    "system:monitoring": "/healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/*",
+    "system:service-account-issuer-discovery": "/.well-known/openid-configuration /openid/v1/jwks",
+}
+
+_OTHERS = {
+    "system:basic-user": """
+        create | AUTHZ | selfsubjectaccessreviews selfsubjectrulesreviews
+        create | AUTHN | selfsubjectreviews
+    """,
+    "system:auth-delegator": """
+        create | AUTHN | tokenreviews
+        create | AUTHZ | subjectaccessreviews
+    """,
+    "system:node": NODE_RULES,
+    "system:kube-scheduler": _SCHEDULER,
+    "system:kube-controller-manager": _CONTROLLER_MANAGER,
+    **{f"system:controller:{name}": rules for name, rules in CONTROLLERS.items()},
+}
+
+
+def read_rules(text: str) -> list[Object]:
+    rules = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        verbs, groups, resources, *names = (_words(column) for column in line.split("|"))
+        rule = {"verbs": verbs, "apiGroups": ["" if group == "core" else group for group in groups]}
+        rules.append({**rule, "resources": resources, **({"resourceNames": names[0]} if names else {})})
+    return rules
+
+
+def cluster_roles() -> list[Object]:
+    everything = [
+        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+        {"verbs": ["*"], "nonResourceURLs": ["*"]},
+    ]
+    return [
+        _role("cluster-admin", everything),
+        *(_aggregated(name) for name in _PARTS),
+        *(_role(f"system:aggregate-to-{name}", read_rules(text), (name,)) for name, text in _PARTS.items()),
+        *(_role(name, [{"verbs": ["get"], "nonResourceURLs": text.split()}]) for name, text in _PATHS.items()),
+        *(_role(name, read_rules(text)) for name, text in _OTHERS.items()),
+    ]
+
+
+def _role(name: str, rules: list[Object], collected_by: tuple[str, ...] = ()) -> Object:
+    labels = {**BOOTSTRAPPING, **{_AGGREGATE + role: "true" for role in collected_by}}
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": CLUSTER_ROLE,
+        "metadata": {"name": name, "labels": labels, "annotations": dict(_AUTOUPDATE)},
+        "rules": rules,
+    }
+
+
+def _aggregated(name: str) -> Object:
+    selector = {"matchLabels": {_AGGREGATE + name: "true"}}
+    return {**_role(name, [], _COLLECTED_BY[name]), "aggregationRule": {"clusterRoleSelectors": [selector]}}
+
+
+def _words(column: str) -> list[str]:
+    return " ".join(_WORDS.get(word, word) for word in column.split()).split()

@@ -1,0 +1,148 @@
+"""X.509 certificates as Kubernetes uses them: a self-made authority, one for the server, one for each client.
+
+A client's certificate says who it is: common name = user, organizations = groups. All keys are ECDSA on P-256. The
+purpose is written into a certificate, so that a server's cannot be used as a client's or the other way round, and the
+authority's path length is zero, so that no certificate can issue another. Time is handed in.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeAlias
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+Key: TypeAlias = ec.EllipticCurvePrivateKey
+
+SERVER = ExtendedKeyUsageOID.SERVER_AUTH
+CLIENT = ExtendedKeyUsageOID.CLIENT_AUTH
+
+# Clocks of clients may be a little behind.
+_BACKDATED = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A certificate and its key, as PEM."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+
+
+def new_key() -> Key:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def encode_key(key: Key) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def decode_key(pem: bytes) -> Key:
+    key = serialization.load_pem_private_key(pem, password=None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise ValueError("not an ECDSA key on P-256")  # noqa: TRY004
+    return key
+
+
+def encode_certificate(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def subject(name: str, groups: Iterable[str] = ()) -> x509.Name:
+    with warnings.catch_warnings():
+        # X.520 stops at 64 characters, names of nodes at 253; nobody but us and OpenSSL reads these.
+        warnings.filterwarnings("ignore", "Attribute's length")
+        organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group, _validate=False) for group in groups]
+        return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name, _validate=False)])
+
+
+def alternative_names(names: Iterable[str]) -> x509.SubjectAlternativeName:
+    """Host names and addresses, each once and in a fixed order."""
+    return x509.SubjectAlternativeName([_general_name(name) for name in sorted(set(names))])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name.lower())
+
+
+def make_authority(key: Key, name: str, *, now: datetime, lifetime: timedelta) -> x509.Certificate:
+    builder = _builder(subject(name), subject(name), key, now, now + lifetime)
+    return (
+        builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def issue(
+    authority: x509.Certificate,
+    authority_key: Key,
+    name: x509.Name,
+    purpose: x509.ObjectIdentifier,
+    *,
+    now: datetime,
+    lifetime: timedelta,
+    hosts: x509.SubjectAlternativeName | None = None,
+) -> Credential:
+    """A certificate with a key of its own; it ends with its authority at the latest."""
+    key = new_key()
+    end = min(now + lifetime, authority.not_valid_after_utc)
+    builder = _builder(name, authority.subject, key, now, end)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
+    builder = (
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+        .add_extension(issuer, critical=False)
+    )
+    if hosts is not None:
+        builder = builder.add_extension(hosts, critical=False)
+    return Credential(encode_certificate(builder.sign(authority_key, hashes.SHA256())), encode_key(key))
+
+
+def is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _builder(name: x509.Name, issuer: x509.Name, key: Key, start: datetime, end: datetime) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start - _BACKDATED)
+        .not_valid_after(end)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )

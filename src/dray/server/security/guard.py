@@ -1,0 +1,56 @@
+"""The guard at the door: from an ASGI scope to the user a request is from.
+
+The server calls `Guard.admit` before it reads a body. It refuses credentials in the query string and headers that
+contradict each other, and on plain HTTP whatever a foreign web page makes a browser send; then it authenticates, then
+it lets those act as others who may. What is left for the server is to authorize the request itself, for `Caller.user`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dray.server.authorization import Authorizer, User
+from dray.server.security.authentication import Authenticator
+from dray.server.security.credentials import read_credentials, refuse_tokens_in_query
+from dray.server.security.impersonation import impersonate
+from dray.server.security.loopback import refuse_foreign_origin
+from dray.server.security.peer import peer_of
+
+Scope = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """`user` is who the request counts as; `sender` who sent it, the same unless it impersonates."""
+
+    user: User
+    sender: User
+
+    @property
+    def impersonates(self) -> bool:
+        return self.user is not self.sender
+
+
+class Guard:
+    """`plain` is set for a server that speaks HTTP on loopback."""
+
+    def __init__(self, authenticator: Authenticator, authorizer: Authorizer, *, plain: bool = False) -> None:
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._plain = plain
+
+    async def authenticate(self, scope: Scope, headers: Mapping[str, str]) -> User | None:
+        """`admit` as the application asks for it. The raw headers count: in a mapping, a second one is lost."""
+        return self.admit(scope).user
+
+    def admit(self, scope: Scope) -> Caller:
+        """Raises ApiError: 400, 401 or 403."""
+        headers = scope["headers"]
+        if self._plain:
+            refuse_foreign_origin(headers)
+        refuse_tokens_in_query(scope.get("query_string", b""))
+        credentials = read_credentials(headers)
+        sender = self._authenticator.authenticate(credentials, peer_of(scope), scope["path"])
+        return Caller(impersonate(sender, credentials.impersonation, self._authorizer), sender)

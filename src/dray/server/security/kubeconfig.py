@@ -1,0 +1,73 @@
+"""Kubeconfig files: how `kubectl` and every other client finds the server.
+
+Two forms, because kubectl has two ways to go wrong. Over https it asks for a user name on the terminal unless the file
+has credentials; over plain http it drops whatever credentials there are and says nothing. So the one form always has
+them and the other never does.
+"""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from dray.server.security.certificates import Credential
+from dray.server.security.loopback import is_loopback
+from dray.server.security.private_files import write_private
+
+Object = dict[str, Any]
+
+
+class KubeconfigError(ValueError):
+    """A combination that kubectl would not use as it was meant."""
+
+
+def secure(
+    server: str, authority: bytes, *, credential: Credential | None = None, token: str = "", name: str = "dray"
+) -> Object:
+    """For a server with TLS: the authority to trust, and a client certificate or a token."""
+    if urlsplit(server).scheme != "https":
+        raise KubeconfigError(f"{server} is not https: credentials would not be sent")
+    if (credential is None) == (not token):
+        raise KubeconfigError("give either a client certificate or a token")
+    if credential is not None:
+        user = {
+            "client-certificate-data": _encode(credential.certificate),
+            "client-key-data": _encode(credential.key),
+        }
+    else:
+        user = {"token": token}
+    return _document(name, {"server": server, "certificate-authority-data": _encode(authority)}, user)
+
+
+def plain(server: str, *, name: str = "dray") -> Object:
+    """For a server on loopback without TLS, which knows its user without credentials."""
+    parts = urlsplit(server)
+    if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
+        raise KubeconfigError(f"{server} is not plain http on loopback")
+    return _document(name, {"server": server}, {})
+
+
+def write_kubeconfig(path: Path, document: Object) -> None:
+    """Readable by its owner only, replaced as a whole."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
+
+
+def _document(name: str, cluster: Object, user: Object) -> Object:
+    context = {"cluster": name, "user": f"{name}-admin", "namespace": "default"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": f"{name}-admin", "user": user}],
+        "contexts": [{"name": name, "context": context}],
+        "current-context": name,
+    }
+
+
+def _encode(content: bytes) -> str:
+    return base64.b64encode(content).decode()

@@ -1,0 +1,69 @@
+"""Plain HTTP, which is for loopback only and by explicit choice.
+
+Without TLS, clients send no credentials, so everybody who reaches the port is trusted. That must not include web
+pages: a browser on the same machine sends requests to loopback for any page that asks it to, and a page can give
+its own host name a loopback address. So a request must name a loopback host, and one that a browser sent on behalf of
+another origin is refused.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from dray.server.status import ApiError
+
+
+class ListenError(ValueError):
+    """Plain HTTP on an address that others can reach."""
+
+
+@lru_cache(maxsize=256)
+def is_loopback(host: str) -> bool:
+    """Of a host as it stands in a URL or a Host header, without its port."""
+    name = host.lower().removeprefix("[").removesuffix("]")
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def check_listen(host: str) -> None:
+    """Raises ListenError unless plain HTTP may be served on the address."""
+    if not is_loopback(host):
+        raise ListenError(f"plain HTTP on {host} would let everybody in: use TLS, or listen on 127.0.0.1")
+
+
+def refuse_foreign_origin(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raises a 403 for what did not come from a program on this machine that meant to talk to this server."""
+    hosts, origins, sites = [], [], []
+    for name, value in headers:
+        lower = name.lower()
+        if lower == b"host":
+            hosts.append(value.decode("latin-1"))
+        elif lower == b"origin":
+            origins.append(value.decode("latin-1"))
+        elif lower == b"sec-fetch-site":
+            sites.append(value)
+    if len(hosts) != 1 or not is_loopback(_host_of(f"//{hosts[0]}")):
+        raise _forbidden("the Host header does not name this machine")
+    # A page served from here is of this very host and port; every other is foreign.
+    if any(origin.partition("://")[2] != hosts[0] for origin in origins):
+        raise _forbidden("a page of another origin sent this")
+    if any(site not in (b"same-origin", b"none") for site in sites):
+        raise _forbidden("a page of another origin sent this")
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _forbidden(why: str) -> ApiError:
+    return ApiError(403, "Forbidden", f"forbidden: {why}")

@@ -1,0 +1,166 @@
+"""What a node may do: touch what is its own.
+
+A node is a user `system:node:<name>` in the group `system:nodes`. It may read its own Node, the pods bound to it, and
+what these refer to: claims, secrets, config maps. It may write its Node, its lease, the status of its pods, and
+ResourceSlices that carry its name. Where the decision needs the content of a write, it is left to `node_restriction`,
+which the server must call too. `ClusterView` is what the authorizer wants to know; the server answers from memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from dray.api.catalogue import RESOURCE_GROUP
+from dray.server.authorization import Decision, User
+from dray.server.security import pod_references
+from dray.server.security.field_pins import pinned
+from dray.server.security.rules import PolicyRule
+from dray.server.security.users import node_of
+
+Object = Mapping[str, Any]
+
+LEASE_NAMESPACE = "kube-node-lease"
+
+
+class ClusterView(Protocol):
+    def get(self, group: str, resource: str, namespace: str, name: str) -> Object | None:
+        """One object as it is now."""
+        ...
+
+    def pods_on(self, node: str) -> Iterable[Object]:
+        """The pods whose `spec.nodeName` is the node."""
+        ...
+
+
+_ALLOWED = Decision(True)
+_NO_OPINION = Decision(False)
+_READ = frozenset({"get", "list", "watch"})
+_OWN = frozenset({"get", "create", "update", "patch", "delete"})
+
+References = Callable[[Object], set[str]]
+
+
+class NodeAuthorizer:
+    """`rules` are those of the role `system:node`, for what needs no telling apart."""
+
+    def __init__(self, view: ClusterView, rules: Iterable[PolicyRule]) -> None:
+        self._view = view
+        self._rules = tuple(rules)
+
+    def authorize(
+        self,
+        user: User,
+        verb: str,
+        group: str,
+        resource: str,
+        subresource: str = "",
+        namespace: str = "",
+        name: str = "",
+        *,
+        path: str = "",
+        field_selector: str = "",
+    ) -> Decision:
+        node = node_of(user)
+        if node is None:
+            return _NO_OPINION
+        if not node:
+            return Decision(False, f'unknown node for user "{user.name}"')
+        if path:
+            return _decide(any(rule.allows_path(verb, path) for rule in self._rules))
+        match (group, resource):
+            case ("", "nodes"):
+                return self._node(node, verb, subresource, name or pinned(field_selector, "metadata.name"))
+            case ("", "pods"):
+                return self._pod(node, verb, subresource, namespace, name, field_selector)
+            case ("", "secrets"):
+                return self._referred(node, verb, subresource, namespace, name, pod_references.secrets, _READ)
+            case ("", "configmaps"):
+                return self._referred(node, verb, subresource, namespace, name, pod_references.config_maps, _READ)
+            case (_, "resourceclaims") if group == RESOURCE_GROUP:
+                return self._referred(node, verb, subresource, namespace, name, pod_references.claims, {"get"})
+            case (_, "resourceslices") if group == RESOURCE_GROUP:
+                return self._slice(node, verb, subresource, name, field_selector)
+            case ("", "serviceaccounts"):
+                return self._token(node, verb, subresource, namespace, name)
+            case ("coordination.k8s.io", "leases"):
+                return _lease(node, verb, subresource, namespace, name)
+        return _decide(any(rule.allows(verb, group, resource, subresource, name) for rule in self._rules))
+
+    def _node(self, node: str, verb: str, subresource: str, name: str) -> Decision:
+        # A node may read its Node before there is one, so the name decides, not the object.
+        if verb in _READ and not subresource:
+            what = f"'{name}'" if name else "all nodes"
+            return _decide(name == node, f"node '{node}' cannot read {what}, only its own Node object")
+        if verb == "create" and not subresource:
+            return _ALLOWED
+        return _decide(verb in ("update", "patch") and subresource in ("", "status"))
+
+    def _pod(self, node: str, verb: str, subresource: str, namespace: str, name: str, field_selector: str) -> Decision:
+        if subresource:
+            verbs = {"status": ("update", "patch"), "eviction": ("create",)}.get(subresource, ())
+            return _decide(verb in verbs)
+        if verb in ("create", "delete"):
+            return _ALLOWED
+        if verb not in _READ:
+            return _NO_OPINION
+        # A selector counts only where it is all that narrows the request down: of a named object it says nothing.
+        if not name:
+            why = "can only list/watch pods with spec.nodeName field selector"
+            return _decide(pinned(field_selector, "spec.nodeName") == node, why)
+        pod = self._view.get("", "pods", namespace, name)
+        return self._related(node, pod is not None and pod["spec"].get("nodeName") == node)
+
+    def _referred(
+        self,
+        node: str,
+        verb: str,
+        subresource: str,
+        namespace: str,
+        name: str,
+        references: References,
+        verbs: Iterable[str],
+    ) -> Decision:
+        if verb not in verbs or subresource:
+            return Decision(False, "can only read individual resources of this type")
+        if not namespace or not name:
+            return Decision(False, "No Object name found")
+        return self._related(node, any(name in references(pod) for pod in self._pods(node, namespace)))
+
+    def _slice(self, node: str, verb: str, subresource: str, name: str, field_selector: str) -> Decision:
+        if subresource:
+            return Decision(False, "cannot authorize ResourceSlice subresources")
+        if verb == "create":
+            return _ALLOWED
+        if verb in ("list", "watch", "deletecollection") and not name:
+            why = "can only list/watch/deletecollection resourceslices with nodeName field selector"
+            return _decide(pinned(field_selector, "spec.nodeName") == node, why)
+        if verb not in _OWN | _READ:
+            return _NO_OPINION
+        found = self._view.get(RESOURCE_GROUP, "resourceslices", "", name)
+        return self._related(node, found is not None and found["spec"].get("nodeName") == node)
+
+    def _token(self, node: str, verb: str, subresource: str, namespace: str, name: str) -> Decision:
+        if verb != "create" or subresource != "token" or not name:
+            return Decision(False, "can only create tokens for individual service accounts")
+        pods = self._pods(node, namespace)
+        return self._related(node, any(pod_references.service_account(pod) == name for pod in pods))
+
+    def _pods(self, node: str, namespace: str) -> Iterable[Object]:
+        return (pod for pod in self._view.pods_on(node) if pod["metadata"].get("namespace") == namespace)
+
+    def _related(self, node: str, related: bool) -> Decision:
+        return _decide(related, f"no relationship found between node '{node}' and this object")
+
+
+def _lease(node: str, verb: str, subresource: str, namespace: str, name: str) -> Decision:
+    if verb not in _OWN or subresource:
+        return Decision(False, "can only get, create, update, patch, or delete a node lease")
+    if namespace != LEASE_NAMESPACE:
+        return Decision(False, f'can only access leases in the "{LEASE_NAMESPACE}" system namespace')
+    why = "can only access node lease with the same name as the requesting node"
+    return _decide(verb == "create" or name == node, why)
+
+
+def _decide(allowed: bool, why: str = "") -> Decision:
+    return _ALLOWED if allowed else Decision(False, why)

@@ -1,0 +1,192 @@
+"""What a node may write: the second half of the rules for nodes, which needs the content.
+
+`restrict` is called for every write by a node, with the object as it was and as it will be, and answers why not, or
+None. A node changes its own Node but not its taints or the labels that steer workloads; it reports the status of its
+pods but not which claims they have; it creates mirror pods that refer to nothing; it publishes slices for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dray.api.catalogue import RESOURCE_GROUP
+from dray.server.authorization import User
+from dray.server.security import node_labels, pod_references
+from dray.server.security.node_authorizer import LEASE_NAMESPACE, ClusterView
+from dray.server.security.users import node_of
+
+Object = Mapping[str, Any]
+
+CREATE = "CREATE"
+UPDATE = "UPDATE"
+DELETE = "DELETE"
+
+_MIRROR = "kubernetes.io/config.mirror"
+_CLAIM_STATUSES = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """`namespace` and `name` are those of the request; for an eviction or a token, of the pod or service account."""
+
+    operation: str
+    group: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    old: Object | None = None
+    new: Object | None = None
+
+
+def restrict(user: User, write: Write, view: ClusterView) -> str | None:
+    """Why a node may not do this; None where it may, and for everybody who is no node."""
+    node = node_of(user)
+    if node is None:
+        return None
+    if not node:
+        return f'could not determine node from user "{user.name}"'
+    match (write.group, write.resource):
+        case ("", "pods"):
+            return _pod(node, write, view)
+        case ("", "nodes"):
+            return _node(node, write)
+        case ("", "serviceaccounts") if write.subresource == "token":
+            return _token(node, write, view)
+        case ("coordination.k8s.io", "leases"):
+            return _lease(node, write)
+        case (_, "resourceslices") if write.group == RESOURCE_GROUP:
+            return _slice(node, write)
+    return None
+
+
+def _pod(node: str, write: Write, view: ClusterView) -> str | None:
+    match (write.subresource, write.operation):
+        case ("", "CREATE"):
+            return _mirror_pod(node, write.new or {}, view)
+        case ("", "DELETE"):
+            return (
+                None if _on(node, write.old) else f'node "{node}" can only delete pods with spec.nodeName set to itself'
+            )
+        case ("status", "UPDATE"):
+            return _pod_status(node, write.old or {}, write.new or {})
+        case ("eviction", "CREATE"):
+            pod = view.get("", "pods", write.namespace, write.name)
+            return None if _on(node, pod) else f"node {node} can only evict pods with spec.nodeName set to itself"
+        case ("", _):
+            return f'unexpected operation "{write.operation}", node "{node}" can only create and delete mirror pods'
+    return f"unexpected pod subresource \"{write.subresource}\", only 'status' and 'eviction' are allowed"
+
+
+def _mirror_pod(node: str, pod: Object, view: ClusterView) -> str | None:
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    if _MIRROR not in (metadata.get("annotations") or {}):
+        return f'pod does not have "{_MIRROR}" annotation, node "{node}" can only create mirror pods'
+    if not _on(node, pod):
+        return f'node "{node}" can only create pods with spec.nodeName set to itself'
+    if not _owned_by(node, metadata.get("ownerReferences") or [], view):
+        return f'node "{node}" can only create pods with a controller owner reference set to itself'
+    references = {
+        # Every pod is given the account `default`, which by itself carries nothing.
+        "a service account": spec.get("serviceAccountName") not in (None, "", "default"),
+        "secrets": pod_references.secrets(pod),
+        "configmaps": pod_references.config_maps(pod),
+        "resourceclaims": spec.get("resourceClaims") or pod_references.claims(pod),
+        "persistentvolumeclaims": _has_volume(spec, "persistentVolumeClaim"),
+        "clustertrustbundles": _has_projection(spec, "clusterTrustBundle"),
+        "service account tokens": _has_projection(spec, "serviceAccountToken"),
+    }
+    named = next((what for what, present in references.items() if present), None)
+    return None if named is None else f'node "{node}" can not create pods that reference {named}'
+
+
+def _owned_by(node: str, owners: list[Object], view: ClusterView) -> bool:
+    if len(owners) != 1:
+        return False
+    owner, existing = owners[0], view.get("", "nodes", "", node)
+    return (
+        (owner.get("apiVersion"), owner.get("kind"), owner.get("name")) == ("v1", "Node", node)
+        and owner.get("controller") is True
+        and not owner.get("blockOwnerDeletion")
+        and existing is not None
+        and existing["metadata"].get("uid") == owner.get("uid")
+    )
+
+
+def _has_volume(spec: Object, source: str) -> bool:
+    return any(volume.get(source) for volume in spec.get("volumes") or ())
+
+
+def _has_projection(spec: Object, source: str) -> bool:
+    volumes = spec.get("volumes") or ()
+    return any(item.get(source) for volume in volumes for item in (volume.get("projected") or {}).get("sources") or ())
+
+
+def _pod_status(node: str, old: Object, new: Object) -> str | None:
+    if not _on(node, old):
+        return f'node "{node}" can only update pod status for pods with spec.nodeName set to itself'
+    if (old["metadata"].get("labels") or {}) != (new["metadata"].get("labels") or {}):
+        return f'node "{node}" cannot update labels through pod status'
+    before, after = old.get("status") or {}, new.get("status") or {}
+    for member in _CLAIM_STATUSES:
+        if (before.get(member) or None) != (after.get(member) or None):
+            return f'node "{node}" cannot update {member}'
+    return None
+
+
+def _node(node: str, write: Write) -> str | None:
+    # The name of a request that creates may be no more than the beginning of one.
+    name = _name(write.new) if write.operation == CREATE else write.name
+    if name != node:
+        return f'node "{node}" is not allowed to modify node "{name}"'
+    if write.operation == DELETE or write.new is None:
+        return None
+    old, new = write.old or {}, write.new
+    before, after = old.get("spec") or {}, new.get("spec") or {}
+    if after.get("configSource") and after["configSource"] != before.get("configSource"):
+        return f'node "{node}" is not allowed to set configSource'
+    if write.operation == UPDATE and (before.get("taints") or []) != (after.get("taints") or []):
+        return f'node "{node}" is not allowed to modify taints'
+    labels = node_labels.forbidden(_labels(old), _labels(new))
+    return f'node "{node}" is not allowed to modify labels: {", ".join(labels)}' if labels else None
+
+
+def _token(node: str, write: Write, view: ClusterView) -> str | None:
+    reference = ((write.new or {}).get("spec") or {}).get("boundObjectRef") or {}
+    if (reference.get("apiVersion"), reference.get("kind")) != ("v1", "Pod") or not reference.get("name"):
+        return "node requested token not bound to a pod"
+    if not reference.get("uid"):
+        return "node requested token with a pod binding without a uid"
+    pod = view.get("", "pods", write.namespace, reference["name"])
+    if pod is None or pod["metadata"].get("uid") != reference["uid"]:
+        return "the pod in the bound object reference does not exist"
+    return None if _on(node, pod) else "node requested token bound to a pod scheduled on a different node"
+
+
+def _lease(node: str, write: Write) -> str | None:
+    if write.namespace != LEASE_NAMESPACE:
+        return f'can only access leases in the "{LEASE_NAMESPACE}" system namespace'
+    name = _name(write.new) if write.operation == CREATE else write.name
+    return None if name == node else "can only access node lease with the same name as the requesting node"
+
+
+def _slice(node: str, write: Write) -> str | None:
+    for obj in (write.old, write.new):
+        if obj is not None and (obj.get("spec") or {}).get("nodeName") != node:
+            operation = write.operation.lower()
+            return f'node "{node}" can only {operation} resourceslices with spec.nodeName set to itself'
+    return None
+
+
+def _on(node: str, pod: Object | None) -> bool:
+    return pod is not None and (pod.get("spec") or {}).get("nodeName") == node
+
+
+def _name(obj: Object | None) -> str:
+    return str(((obj or {}).get("metadata") or {}).get("name") or "")
+
+
+def _labels(obj: Object) -> Mapping[str, str]:
+    return (obj.get("metadata") or {}).get("labels") or {}

@@ -1,0 +1,68 @@
+"""Who stands at the other end of a TLS connection, by certificate.
+
+uvicorn does not tell its application about the peer's certificate. `PeerProtocol` is uvicorn's own HTTP protocol with
+one addition: it reads the certificate once a connection and puts a `Peer` into the state that every scope of the
+connection gets a copy of, also after an upgrade to WebSocket. Nothing that a client sends can end up under that key.
+
+    uvicorn.Config(app, http=PeerProtocol, ssl_context_factory=lambda config, default: context)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from dray.server.authorization import AUTHENTICATED, User
+from dray.server.security.users import CREDENTIAL_ID
+
+STATE_KEY = "dray.peer"
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """`expires` is in seconds since 1970: a connection may outlive the certificate it was opened with."""
+
+    user: User
+    expires: float
+
+
+class PeerProtocol(HttpToolsProtocol):
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, STATE_KEY: read_peer(transport)}
+
+
+def peer_of(scope: Mapping[str, Any]) -> Peer | None:
+    """The peer of the connection that an ASGI scope belongs to."""
+    peer = (scope.get("state") or {}).get(STATE_KEY)
+    return peer if isinstance(peer, Peer) else None
+
+
+def read_peer(transport: asyncio.BaseTransport) -> Peer | None:
+    """None where the peer showed no certificate; what it showed was verified in the handshake."""
+    connection = transport.get_extra_info("ssl_object")
+    if connection is None or connection.context.verify_mode == ssl.CERT_NONE:
+        return None
+    certificate = connection.getpeercert()
+    encoded = connection.getpeercert(binary_form=True)
+    if not certificate or not encoded:
+        return None
+    return _read(certificate, hashlib.sha256(encoded).hexdigest())
+
+
+def _read(certificate: Mapping[str, Any], fingerprint: str) -> Peer | None:
+    attributes = [attribute for names in certificate.get("subject", ()) for attribute in names]
+    users = [value for key, value in attributes if key == "commonName"]
+    groups = [value for key, value in attributes if key == "organizationName"]
+    # Two names would leave open which one counts.
+    if len(users) != 1 or not users[0]:
+        return None
+    extra = {CREDENTIAL_ID: (f"X509SHA256={fingerprint}",)}
+    user = User(users[0], (*groups, AUTHENTICATED), extra=extra)
+    return Peer(user, ssl.cert_time_to_seconds(certificate["notAfter"]))

@@ -1,0 +1,67 @@
+"""What a pod refers to: the secrets, config maps and claims that a node needs to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+Object = Mapping[str, Any]
+
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+# Volume sources whose secret stands in a member of its own.
+_SECRET_REFERENCES = ("cephfs", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
+
+
+def claims(pod: Object) -> set[str]:
+    """Names of ResourceClaims: those it names, those made for it, those for its extended and node resources."""
+    names = {claim.get("resourceClaimName") for claim in _list(pod, "spec", "resourceClaims")}
+    names |= {entry.get("resourceClaimName") for entry in _list(pod, "status", "resourceClaimStatuses")}
+    names |= {entry.get("resourceClaimName") for entry in _list(pod, "status", "nodeAllocatableResourceClaimStatuses")}
+    extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    return _present({*names, extended.get("resourceClaimName")})
+
+
+def secrets(pod: Object) -> set[str]:
+    names: set[Any] = {item.get("name") for item in _list(pod, "spec", "imagePullSecrets")}
+    for source in _environment(pod, "secretKeyRef", "secretRef"):
+        names.add(source.get("name"))
+    for volume in _list(pod, "spec", "volumes"):
+        names.add((volume.get("secret") or {}).get("secretName"))
+        names.add((volume.get("azureFile") or {}).get("secretName"))
+        names.add(((volume.get("csi") or {}).get("nodePublishSecretRef") or {}).get("name"))
+        names |= {((volume.get(kind) or {}).get("secretRef") or {}).get("name") for kind in _SECRET_REFERENCES}
+        names |= {(source.get("secret") or {}).get("name") for source in _projected(volume)}
+    return _present(names)
+
+
+def config_maps(pod: Object) -> set[str]:
+    names: set[Any] = {source.get("name") for source in _environment(pod, "configMapKeyRef", "configMapRef")}
+    for volume in _list(pod, "spec", "volumes"):
+        names.add((volume.get("configMap") or {}).get("name"))
+        names |= {(source.get("configMap") or {}).get("name") for source in _projected(volume)}
+    return _present(names)
+
+
+def service_account(pod: Object) -> str:
+    return str((pod.get("spec") or {}).get("serviceAccountName") or "default")
+
+
+def _environment(pod: Object, variable: str, whole: str) -> Iterator[Object]:
+    for members in _CONTAINERS:
+        for container in _list(pod, "spec", members):
+            for entry in container.get("env") or ():
+                yield (entry.get("valueFrom") or {}).get(variable) or {}
+            for entry in container.get("envFrom") or ():
+                yield entry.get(whole) or {}
+
+
+def _projected(volume: Object) -> Iterator[Object]:
+    yield from (volume.get("projected") or {}).get("sources") or ()
+
+
+def _list(pod: Object, part: str, member: str) -> list[Any]:
+    return list((pod.get(part) or {}).get(member) or ())
+
+
+def _present(names: set[Any]) -> set[str]:
+    return {name for name in names if name}

@@ -1,0 +1,169 @@
+"""The policy: roles and bindings as they stand now, and whom they grant what.
+
+The server hands in every change of the four kinds as it is written (`put`, `remove`), before it acknowledges it, so
+that what was taken away is gone at once. Bindings are looked up by subject; what a user holds in a namespace is worked
+out once and remembered until the next change.
+
+The rules of a ClusterRole with an aggregationRule are those of the roles its selectors match, whatever is written in
+it; the server shows them by `aggregated`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dray.server import label_selectors
+from dray.server.authorization import User
+from dray.server.security.rules import PolicyRule
+from dray.server.security.users import service_account_name
+
+GROUP = "rbac.authorization.k8s.io"
+ROLE = "Role"
+CLUSTER_ROLE = "ClusterRole"
+ROLE_BINDING = "RoleBinding"
+CLUSTER_ROLE_BINDING = "ClusterRoleBinding"
+KINDS = (ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_BINDING)
+
+_REMEMBERED = 4096
+
+Object = Mapping[str, Any]
+Rules = tuple[PolicyRule, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Rules, and through which binding somebody has them."""
+
+    rules: Rules
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    namespace: str
+    role_kind: str
+    role_name: str
+    source: str
+
+
+class Policy:
+    def __init__(self) -> None:
+        self._objects: dict[str, dict[tuple[str, str], Object]] = {kind: {} for kind in KINDS}
+        # namespace (empty for the whole cluster) → subject → bindings
+        self._bindings: dict[str, dict[tuple[str, str], list[_Binding]]] | None = None
+        self._rules: dict[tuple[str, str, str], Rules] = {}
+        self._grants: dict[tuple[str, tuple[str, ...], str], tuple[Grant, ...]] = {}
+
+    def put(self, kind: str, obj: Object) -> None:
+        self._objects[kind][_key(obj)] = obj
+        self._forget()
+
+    def remove(self, kind: str, namespace: str, name: str) -> None:
+        self._objects[kind].pop((namespace, name), None)
+        self._forget()
+
+    def replace(self, kind: str, objects: Iterable[Object]) -> None:
+        """All objects of a kind at once."""
+        self._objects[kind] = {_key(obj): obj for obj in objects}
+        self._forget()
+
+    def grants(self, user: User, namespace: str) -> tuple[Grant, ...]:
+        """What a user holds in a namespace; with an empty one, what holds in the whole cluster."""
+        key = (user.name, user.groups, namespace)
+        found = self._grants.get(key)
+        if found is None:
+            if len(self._grants) >= _REMEMBERED:
+                self._grants.clear()
+            found = self._grants[key] = tuple(self._find_grants(user, namespace))
+        return found
+
+    def rules(self, kind: str, namespace: str, name: str) -> Rules | None:
+        """What a role allows; None where there is no such role."""
+        key = (kind, namespace if kind == ROLE else "", name)
+        found = self._rules.get(key)
+        if found is None:
+            role = self._objects[kind].get(key[1:])
+            if role is None:
+                return None
+            found = self._rules[key] = tuple(dict.fromkeys(self._read_rules(role, kind)))
+        return found
+
+    def aggregated(self, cluster_role: Object) -> list[dict[str, list[str]]]:
+        """The rules to show in a ClusterRole that has an aggregationRule."""
+        return [rule.document() for rule in dict.fromkeys(self._read_rules(cluster_role, CLUSTER_ROLE))]
+
+    def collectors(self, labels: Mapping[str, str]) -> set[str]:
+        """The aggregated ClusterRoles that a role with these labels becomes part of."""
+        return {
+            name
+            for (_, name), role in self._objects[CLUSTER_ROLE].items()
+            if any(matches(labels) for matches in _selectors(role))
+        }
+
+    def _find_grants(self, user: User, namespace: str) -> Iterator[Grant]:
+        if self._bindings is None:
+            self._bindings = self._index()
+        subjects = [("User", user.name), *(("Group", group) for group in user.groups)]
+        for scope in ("", namespace) if namespace else ("",):
+            bound = self._bindings.get(scope, {})
+            for subject in subjects:
+                for binding in bound.get(subject, ()):
+                    rules = self.rules(binding.role_kind, binding.namespace, binding.role_name)
+                    if rules:
+                        yield Grant(rules, f'{binding.source} to {subject[0]} "{subject[1]}"')
+
+    def _index(self) -> dict[str, dict[tuple[str, str], list[_Binding]]]:
+        index: dict[str, dict[tuple[str, str], list[_Binding]]] = {}
+        for kind in (CLUSTER_ROLE_BINDING, ROLE_BINDING):
+            for (namespace, name), obj in self._objects[kind].items():
+                reference = obj.get("roleRef") or {}
+                role_kind = str(reference.get("kind"))
+                if role_kind not in ((CLUSTER_ROLE,) if kind == CLUSTER_ROLE_BINDING else (CLUSTER_ROLE, ROLE)):
+                    continue
+                title = f"{namespace}/{name}" if namespace else name
+                source = f'{kind} "{title}" of {role_kind} "{reference.get("name")}"'
+                binding = _Binding(namespace, role_kind, str(reference.get("name")), source)
+                for subject in _subjects(obj, namespace):
+                    index.setdefault(namespace, {}).setdefault(subject, []).append(binding)
+        return index
+
+    def _read_rules(self, role: Object, kind: str, above: frozenset[tuple[str, str]] = frozenset()) -> Rules:
+        if kind != CLUSTER_ROLE or not role.get("aggregationRule"):
+            return tuple(PolicyRule.read(rule) for rule in role.get("rules") or ())
+        here = above | {_key(role)}
+        matchers = _selectors(role)
+        found: list[PolicyRule] = []
+        for key, other in sorted(self._objects[CLUSTER_ROLE].items()):
+            labels = other["metadata"].get("labels") or {}
+            if key not in here and any(matches(labels) for matches in matchers):
+                found.extend(self._read_rules(other, kind, here))
+        return tuple(found)
+
+    def _forget(self) -> None:
+        self._bindings = None
+        self._rules.clear()
+        self._grants.clear()
+
+
+def _key(obj: Object) -> tuple[str, str]:
+    metadata = obj["metadata"]
+    return (metadata.get("namespace") or "", metadata["name"])
+
+
+def _selectors(cluster_role: Object) -> list[label_selectors.Matcher]:
+    aggregation = cluster_role.get("aggregationRule") or {}
+    return [label_selectors.from_object(item) for item in aggregation.get("clusterRoleSelectors") or ()]
+
+
+def _subjects(binding: Object, namespace: str) -> Iterator[tuple[str, str]]:
+    """Service accounts are the users that their tokens make them."""
+    for subject in binding.get("subjects") or ():
+        kind, name, group = subject.get("kind"), subject.get("name"), subject.get("apiGroup") or ""
+        if kind in ("User", "Group") and group in ("", GROUP):
+            yield (kind, name)
+        elif kind == "ServiceAccount" and not group:
+            home = subject.get("namespace") or namespace
+            if home:
+                yield ("User", service_account_name(home, name))

@@ -1,0 +1,61 @@
+"""Users as Kubernetes names them: nodes, service accounts, and the form in which a review shows one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.names import is_label, is_subdomain
+from dray.server.authorization import User
+
+UNAUTHENTICATED = "system:unauthenticated"
+NODES = "system:nodes"
+SERVICE_ACCOUNTS = "system:serviceaccounts"
+NODE_NAME = "authentication.kubernetes.io/node-name"
+NODE_UID = "authentication.kubernetes.io/node-uid"
+POD_NAME = "authentication.kubernetes.io/pod-name"
+POD_UID = "authentication.kubernetes.io/pod-uid"
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
+
+_NODE_PREFIX = "system:node:"
+_SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
+
+
+def node_of(user: User) -> str | None:
+    """The node a user is; empty for a member of the group whose name says no node; None for everybody else."""
+    if NODES not in user.groups:
+        return None
+    return user.name.removeprefix(_NODE_PREFIX) if user.name.startswith(_NODE_PREFIX) else ""
+
+
+def service_account_name(namespace: str, name: str) -> str:
+    return f"{_SERVICE_ACCOUNT_PREFIX}{namespace}:{name}"
+
+
+def service_account_groups(namespace: str) -> tuple[str, str]:
+    return (SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}")
+
+
+def service_account_of(user_name: str) -> tuple[str, str] | None:
+    """Namespace and name of the service account that a user name stands for."""
+    if not user_name.startswith(_SERVICE_ACCOUNT_PREFIX):
+        return None
+    namespace, colon, name = user_name.removeprefix(_SERVICE_ACCOUNT_PREFIX).partition(":")
+    return (namespace, name) if colon and is_label(namespace) and is_subdomain(name) else None
+
+
+def bound_node(user: User) -> str | None:
+    """The node a service account's token is bound to, if it is bound to exactly one that can exist."""
+    names = user.extra.get(NODE_NAME, ())
+    if service_account_of(user.name) is None or len(names) != 1 or not is_subdomain(names[0]):
+        return None
+    return names[0]
+
+
+def user_info(user: User) -> dict[str, Any]:
+    """A user as reviews and the audit log show it."""
+    return {
+        "username": user.name,
+        **({"uid": user.uid} if user.uid else {}),
+        "groups": list(user.groups),
+        **({"extra": {key: list(values) for key, values in user.extra.items()}} if user.extra else {}),
+    }

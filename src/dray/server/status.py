@@ -1,0 +1,154 @@
+"""Refusals, as Kubernetes words them.
+
+An `ApiError` is raised anywhere below the handler of a request and answered as a Status document. The constructors are
+the whole vocabulary: one for each reason that a client can tell apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from dray.api.errors import FieldError
+from dray.api.intake import Refusal
+
+Object = dict[str, Any]
+Cause = dict[str, str]
+
+
+class ApiError(Exception):
+    def __init__(
+        self, code: int, reason: str, message: str, *, details: Object | None = None, retry_after: int = 0
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details or {}
+        self.retry_after = retry_after
+
+    @property
+    def document(self) -> Object:
+        return {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+            **({"details": self.details} if self.details else {}),
+            "code": self.code,
+        }
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self.document)
+
+
+def success(details: Object | None = None, *, code: int = 0) -> Object:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        **({"details": details} if details else {}),
+        **({"code": code} if code else {}),
+    }
+
+
+def _details(group: str, resource: str, name: str, causes: Sequence[Cause] = ()) -> Object:
+    return {
+        **({"name": name} if name else {}),
+        **({"group": group} if group else {}),
+        "kind": resource,
+        **({"causes": list(causes)} if causes else {}),
+    }
+
+
+def qualified(group: str, resource: str) -> str:
+    return f"{resource}.{group}" if group else resource
+
+
+def not_found(group: str, resource: str, name: str) -> ApiError:
+    message = f'{qualified(group, resource)} "{name}" not found'
+    return ApiError(404, "NotFound", message, details=_details(group, resource, name))
+
+
+def no_such_path() -> ApiError:
+    return ApiError(404, "NotFound", "the server could not find the requested resource")
+
+
+def already_exists(group: str, resource: str, name: str) -> ApiError:
+    message = f'{qualified(group, resource)} "{name}" already exists'
+    return ApiError(409, "AlreadyExists", message, details=_details(group, resource, name))
+
+
+def conflict(group: str, resource: str, name: str, why: str) -> ApiError:
+    message = f'Operation cannot be fulfilled on {qualified(group, resource)} "{name}": {why}'
+    return ApiError(409, "Conflict", message, details=_details(group, resource, name))
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def forbidden(group: str, resource: str, name: str, why: str, causes: Sequence[Cause] = ()) -> ApiError:
+    subject = f'{qualified(group, resource)} "{name}"' if name else qualified(group, resource)
+    return ApiError(403, "Forbidden", f"{subject} is forbidden: {why}", details=_details(group, resource, name, causes))
+
+
+def bad_request(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", message)
+
+
+def method_not_allowed(method: str) -> ApiError:
+    message = f"the server does not allow this method on the requested resource: {method}"
+    return ApiError(405, "MethodNotAllowed", message)
+
+
+def not_acceptable(supported: str) -> ApiError:
+    message = f"only the following media types are accepted: {supported}"
+    return ApiError(406, "NotAcceptable", message)
+
+
+def unsupported_media_type(supported: Iterable[str]) -> ApiError:
+    message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(supported)}"
+    return ApiError(415, "UnsupportedMediaType", message)
+
+
+def too_large(limit: int) -> ApiError:
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+
+
+def expired(message: str) -> ApiError:
+    return ApiError(410, "Expired", message)
+
+
+def unauthorized() -> ApiError:
+    return ApiError(401, "Unauthorized", "Unauthorized")
+
+
+def too_many_requests(message: str, *, retry_after: int = 1, causes: Sequence[Cause] = ()) -> ApiError:
+    details: Object = {"retryAfterSeconds": retry_after, **({"causes": list(causes)} if causes else {})}
+    return ApiError(429, "TooManyRequests", message, details=details, retry_after=retry_after)
+
+
+def not_implemented(message: str) -> ApiError:
+    return ApiError(501, "NotImplemented", message)
+
+
+def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
+    text = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
+    return _invalid(kind, group, name, f'{qualified(group, kind)} "{name}" is invalid: {text}', errors)
+
+
+def _invalid(kind: str, group: str, name: str, message: str, errors: Iterable[FieldError]) -> ApiError:
+    causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
+    return ApiError(422, "Invalid", message, details=_details(group, kind, name, causes))
+
+
+def refused(refusal: Refusal, kind: str, group: str, name: str) -> ApiError:
+    """What intake refused, as an answer."""
+    if refusal.code == 422:
+        return _invalid(kind, group, name, refusal.message, refusal.causes)
+    return ApiError(refusal.code, refusal.reason, refusal.message)

@@ -1,0 +1,54 @@
+"""Subresources that are more than a part of the object."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from dray.server import verbs
+from dray.server.calls import Call
+from dray.server.requests import Answer
+from dray.server.resources import Resource
+from dray.server.subresources import binding, eviction, finalize, node_proxy, pod_parts, scale, token
+
+Handler = Callable[[Call], Awaitable[Answer]]
+Choices = Mapping[str, tuple[str, Handler]]
+
+_SPECIAL: dict[tuple[str, str, str], Choices] = {
+    ("", "pods", "binding"): {"POST": ("create", binding.create)},
+    ("", "pods", "eviction"): {"POST": ("create", eviction.create)},
+    ("", "pods", "exec"): {"GET": ("get", node_proxy.forward), "POST": ("create", node_proxy.forward)},
+    ("", "pods", "log"): {"GET": ("get", node_proxy.forward)},
+    ("", "namespaces", "finalize"): {"PUT": ("update", finalize.update)},
+    ("", "serviceaccounts", "token"): {"POST": ("create", token.create)},
+}
+
+
+_POD_PART: Choices = {
+    "GET": ("get", verbs.get),
+    "PUT": ("update", pod_parts.update),
+    "PATCH": ("patch", pod_parts.patch),
+}
+_SPECIAL |= {("", "pods", part): _POD_PART for part in ("ephemeralcontainers", "resize")}
+_SCALE: Choices = {
+    "GET": ("get", scale.get),
+    "PUT": ("update", scale.update),
+    "PATCH": ("patch", scale.patch),
+}
+
+
+def find(resource: Resource, subresource: str) -> Choices | None:
+    """How a subresource is answered by method; None for one that is a part of the object."""
+    if subresource == "scale":
+        return _SCALE
+    return _SPECIAL.get((resource.group, resource.plural, subresource))
+
+
+def part_verbs(resource: Resource, subresource: str) -> list[str]:
+    """What discovery says can be done with a subresource."""
+    special = find(resource, subresource)
+    return ["get", "patch", "update"] if special is None else sorted({verb for verb, _ in special.values()})
+
+
+def part_methods(resource: Resource, subresource: str) -> list[str]:
+    special = find(resource, subresource)
+    return ["GET", "PATCH", "PUT"] if special is None else sorted(special)

@@ -1,0 +1,72 @@
+"""`pods/binding`: puts a pod on a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api import names
+from dray.api.shapes import mapping, text
+from dray.server import bodies, status, updates
+from dray.server.calls import Call
+from dray.server.options import write_options
+from dray.server.requests import Answer, document
+
+Object = dict[str, Any]
+
+
+async def create(call: Call) -> Answer:
+    options = write_options(call.request, call.query, "CreateOptions")
+    binding = bodies.read(call.request, strict=options.strict)
+    metadata, target = mapping(binding.get("metadata")), mapping(binding.get("target"))
+    if binding.get("kind") not in (None, "", "Binding"):
+        raise status.bad_request(f"the body is a {binding.get('kind')}, not a Binding")
+    if text(metadata.get("name")) not in ("", call.path.name):
+        raise status.bad_request("name in URL does not match name in Binding object")
+    problem = _problem(target)
+    if problem:
+        # Kubernetes answers these as an unexpected error, not as an invalid object.
+        raise status.ApiError(500, "", problem)
+    await updates.modify(
+        call.context, call.resource, call.place, lambda pod: _bind(call, pod, binding), dry_run=options.dry_run
+    )
+    return document(status.success(code=201), 201)
+
+
+def _problem(target: Object) -> str:
+    kind, name = target.get("kind") or "", target.get("name") or ""
+    if kind not in ("", "Node"):
+        return f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"'
+    if not name:
+        return "target.name: Required value"
+    if not isinstance(name, str) or not names.is_subdomain(name):
+        return f'target.name: Invalid value: "{name}": {names.SUBDOMAIN_DETAIL}'
+    return ""
+
+
+def _bind(call: Call, pod: Object, binding: Object) -> None:
+    metadata = mapping(binding.get("metadata"))
+    _check(call, pod, metadata)
+    pod["spec"]["nodeName"] = mapping(binding.get("target"))["name"]
+    pod["status"].pop("nominatedNodeName", None)
+    for member in ("annotations", "labels"):
+        given = {key: value for key, value in mapping(metadata.get(member)).items() if isinstance(value, str)}
+        if given:
+            pod["metadata"][member] = {**(pod["metadata"].get(member) or {}), **given}
+    now = call.context.now()
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    others = [c for c in pod["status"].get("conditions") or [] if c["type"] != "PodScheduled"]
+    pod["status"]["conditions"] = [*others, scheduled]
+
+
+def _check(call: Call, pod: Object, metadata: Object) -> None:
+    name = call.path.name
+    for member, wanted in (("uid", metadata.get("uid")), ("resourceVersion", metadata.get("resourceVersion"))):
+        if wanted and wanted != pod["metadata"][member]:
+            raise status.conflict("", "pods/binding", name, f"Precondition failed: {member} differs")
+    if pod["metadata"].get("deletionTimestamp"):
+        raise status.conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if pod["spec"].get("nodeName"):
+        why = f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"'
+        raise status.conflict("", "pods/binding", name, why)
+    if pod["spec"].get("schedulingGates"):
+        raise status.conflict("", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")

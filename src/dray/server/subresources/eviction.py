@@ -1,0 +1,78 @@
+"""`pods/eviction`: a deletion that a PodDisruptionBudget may refuse for now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.intake import Place
+from dray.api.shapes import mapping, text
+from dray.server import bodies, deletion, documents, label_selectors, status, updates
+from dray.server.calls import Call
+from dray.server.options import write_options
+from dray.server.requests import Answer, document
+from dray.server.resources import key_prefix
+
+Object = dict[str, Any]
+
+_BUDGETS = key_prefix("policy", "poddisruptionbudgets")
+_DONE = ("Succeeded", "Failed")
+
+
+async def create(call: Call) -> Answer:
+    options = write_options(call.request, call.query, "CreateOptions")
+    body = bodies.read(call.request, strict=options.strict)
+    if text(mapping(body.get("metadata")).get("name")) not in ("", call.path.name):
+        raise status.bad_request("name in URL does not match name in Eviction object")
+    given = mapping(body.get("deleteOptions"))
+    wanted = deletion.delete_options(given, call.query)
+    record = call.context.store.get(call.resource.key(call.path.namespace, call.path.name))
+    if record is None:
+        raise status.not_found("", "pods", call.path.name)
+    pod = call.resource.read(record.value)
+    if not _may_go_freely(pod):
+        await _use_budget(call, pod, dry_run=wanted.dry_run or options.dry_run)
+    await deletion.delete(call.context, call.resource, call.place, wanted, call.request.user)
+    return document(status.success(code=201), 201)
+
+
+def _may_go_freely(pod: Object) -> bool:
+    return (
+        pod["status"].get("phase") in (*_DONE, "Pending")
+        or bool(pod["metadata"].get("deletionTimestamp"))
+        or not pod["spec"].get("nodeName")
+    )
+
+
+async def _use_budget(call: Call, pod: Object, *, dry_run: bool) -> None:
+    budgets = list(_budgets(call, pod))
+    if not budgets:
+        return
+    if len(budgets) > 1:
+        message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise status.ApiError(500, "InternalError", message)
+    (budget,) = budgets
+    resource = call.context.served.find("policy", "v1", "poddisruptionbudgets")
+    assert resource is not None
+    name = budget["metadata"]["name"]
+    place = Place(call.path.namespace, name)
+    await updates.modify(call.context, resource, place, lambda now: _take_one(now, pod, call), dry_run=dry_run)
+
+
+def _budgets(call: Call, pod: Object) -> list[Object]:
+    labels = pod["metadata"].get("labels") or {}
+    found = [documents.decode(r.value) for r in call.context.store.list(f"{_BUDGETS}{call.path.namespace}/").records]
+    return [b for b in found if (s := b["spec"].get("selector")) is not None and label_selectors.from_object(s)(labels)]
+
+
+def _take_one(budget: Object, pod: Object, call: Call) -> None:
+    state, name = budget["status"], budget["metadata"]["name"]
+    if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0) or not state["disruptionsAllowed"]:
+        cause = {
+            "reason": "DisruptionBudget",
+            "message": f"The disruption budget {name} needs {state['desiredHealthy']} healthy pods"
+            f" and has {state['currentHealthy']} currently",
+        }
+        message = "Cannot evict pod as it would violate the pod's disruption budget."
+        raise status.too_many_requests(message, retry_after=10, causes=[cause])
+    state["disruptionsAllowed"] -= 1
+    state["disruptedPods"] = {**(state.get("disruptedPods") or {}), pod["metadata"]["name"]: call.context.now()}

@@ -1,0 +1,33 @@
+"""`namespaces/finalize`: the one way to change the finalizers in a namespace's spec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.shapes import mapping, sequence
+from dray.server import answers, bodies, status, updates
+from dray.server.calls import Call
+from dray.server.options import write_options
+from dray.server.requests import Answer, Response
+
+Object = dict[str, Any]
+
+
+async def update(call: Call) -> Answer:
+    options = write_options(call.request, call.query, "UpdateOptions")
+    body = bodies.read(call.request, strict=options.strict)
+    finalizers = sequence(mapping(body.get("spec")).get("finalizers"))
+    if not all(isinstance(finalizer, str) for finalizer in finalizers):
+        raise status.bad_request("spec.finalizers must be a list of texts")
+    given = mapping(body.get("metadata")).get("resourceVersion")
+
+    def change(namespace: Object) -> None:
+        if given and given != namespace["metadata"]["resourceVersion"]:
+            raise status.conflict("", "namespaces", call.path.name, status.MODIFIED)
+        if finalizers:
+            namespace["spec"]["finalizers"] = finalizers
+        else:
+            namespace["spec"].pop("finalizers", None)
+
+    value = await updates.modify(call.context, call.resource, call.place, change, dry_run=options.dry_run)
+    return Response(200, answers.one(call.resource, value, call.form, call.context.now(), call.include))

@@ -1,0 +1,94 @@
+"""`pods/ephemeralcontainers` and `pods/resize`: the two changes to a running pod's containers that are allowed.
+
+Both take a whole pod and use one part of it: the ephemeral containers, to which some may be added, or the resources of
+the containers, which may be set anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from dray.api import errors, intake, schema
+from dray.api.errors import FieldError
+from dray.api.intake import Refusal
+from dray.server import answers, bodies, patching, status, updates
+from dray.server.calls import Call
+from dray.server.options import WriteOptions, write_options
+from dray.server.requests import Answer, Response
+from dray.server.resources import BuiltIn
+
+Object = dict[str, Any]
+Take = Callable[[Object, Object], list[FieldError]]
+
+
+async def update(call: Call) -> Answer:
+    options = write_options(call.request, call.query, "UpdateOptions")
+    body = bodies.read(call.request, strict=options.strict)
+    return await _write(call, lambda document: body, options)
+
+
+async def patch(call: Call) -> Answer:
+    options = write_options(call.request, call.query, "PatchOptions")
+    return await _write(call, patching.change_of(call), options)
+
+
+async def _write(call: Call, make: Callable[[Object], Any], options: WriteOptions) -> Answer:
+    take = _TAKE[call.path.subresource]
+
+    def change(pod: Object) -> None:
+        wanted = _decoded(call, make(call.resource.answer(pod)))
+        before = deepcopy(pod["spec"])
+        problems = take(pod["spec"], wanted["spec"])
+        if problems:
+            raise status.invalid("Pod", "", call.path.name, problems)
+        if pod["spec"] != before:
+            pod["metadata"]["generation"] = pod["metadata"].get("generation", 0) + 1
+
+    value = await updates.modify(call.context, call.resource, call.place, change, dry_run=options.dry_run)
+    return Response(200, answers.one(call.resource, value, call.form, call.context.now(), call.include))
+
+
+def _decoded(call: Call, document: Any) -> Object:
+    resource = call.resource
+    assert isinstance(resource, BuiltIn)
+    if not isinstance(document, dict):
+        raise status.bad_request("the body is not a pod")
+    decoded = intake.decode(document, resource.target, now=call.context.now(), gates=call.context.gates)
+    if isinstance(decoded, Refusal):
+        raise status.refused(decoded, "Pod", "", call.path.name)
+    return schema.write(decoded, resource.schema)
+
+
+def _take_ephemeral(spec: Object, wanted: Object) -> list[FieldError]:
+    present, given = spec.get("ephemeralContainers") or [], wanted.get("ephemeralContainers") or []
+    names = {container.get("name") for member in _CONTAINERS for container in spec.get(member) or []}
+    path = "spec.ephemeralContainers"
+    if given[: len(present)] != present:
+        return [errors.forbidden(path, "existing ephemeral containers may not be changed or removed")]
+    problems = []
+    for index, container in enumerate(given[len(present) :], len(present)):
+        if not container.get("name"):
+            problems.append(errors.required(f"{path}[{index}].name"))
+        elif container["name"] in names:
+            problems.append(errors.duplicate(f"{path}[{index}].name", container["name"]))
+        names.add(container.get("name"))
+    if given:
+        spec["ephemeralContainers"] = given
+    return problems
+
+
+def _take_resources(spec: Object, wanted: Object) -> list[FieldError]:
+    for member in ("initContainers", "containers"):
+        resources = {container.get("name"): container["resources"] for container in wanted.get(member) or []}
+        for index, container in enumerate(spec.get(member) or []):
+            given = resources.get(container["name"], container["resources"])
+            if given.get("claims") != container["resources"].get("claims"):
+                return [errors.forbidden(f"spec.{member}[{index}].resources.claims", "claims may not be changed")]
+            container["resources"] = given
+    return []
+
+
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_TAKE: dict[str, Take] = {"ephemeralcontainers": _take_ephemeral, "resize": _take_resources}

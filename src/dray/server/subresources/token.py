@@ -1,0 +1,27 @@
+"""`serviceaccounts/token`: a token for a service account."""
+
+from __future__ import annotations
+
+from dray.api.shapes import mapping
+from dray.server import bodies, status
+from dray.server.calls import Call
+from dray.server.requests import Answer, document
+from dray.server.security.node_restriction import CREATE, Write
+
+
+async def create(call: Call) -> Answer:
+    body = bodies.read(call.request)
+    if body.get("kind") not in (None, "", "TokenRequest"):
+        raise status.bad_request(f"the body is a {body.get('kind')}, not a TokenRequest")
+    body["spec"] = mapping(body.get("spec"))
+    record = call.context.store.get(call.resource.key(call.path.namespace, call.path.name))
+    if record is None:
+        raise status.not_found("", "serviceaccounts", call.path.name)
+    write = Write(CREATE, "", "serviceaccounts", "token", call.path.namespace, call.path.name, None, body)
+    security = call.context.security
+    security.check_write(call.request.user, write)
+    try:
+        answer = security.request_token(call.resource.read(record.value), body)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise status.bad_request(f"TokenRequest cannot be read: {error}") from error
+    return document(answer, 201)

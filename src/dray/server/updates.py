@@ -1,0 +1,135 @@
+"""Replacing an object, or changing it in place, under optimistic concurrency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from dray.api.intake import Accepted, Place, Refusal
+from dray.api.rules import Rules
+from dray.server import admission, leniency, ownership, status
+from dray.server.authorization import User
+from dray.server.context import Context
+from dray.server.options import WriteOptions
+from dray.server.resources import Resource
+from dray.store.interface import Conflict, Missing, Record
+
+Object = dict[str, Any]
+# From the object as it is, in hub form, to the document a client would send for it.
+Make = Callable[[Object], Object]
+# Sets metadata.managedFields: (the object as it was, the object as it will be).
+Track = Callable[[Object, Object], None]
+
+_TRIES = 20
+
+
+async def update(
+    context: Context,
+    resource: Resource,
+    place: Place,
+    make: Make,
+    options: WriteOptions,
+    user: User,
+    warnings: list[str],
+    *,
+    subresource: str = "",
+    verb: str = "update",
+    track: Track | None = None,
+) -> bytes:
+    """The document as it is stored. `make` may be called again when somebody else was faster."""
+    for _ in range(_TRIES):
+        record = _present(context, resource, place)
+        old = resource.read(record.value)
+        document = make(old)
+        pinned = _check_preconditions(resource, place, document, old)
+        now = context.now()
+        rules = context.rules(place.namespace)
+        attempt = partial(_attempt, resource, old, place, rules, now, subresource)
+        verdict = leniency.admit(resource, document, options, warnings, attempt)
+        obj = leniency.accepted(verdict, resource, {"metadata": {"name": place.name}})
+        (track or ownership.Tracker(resource, options, now, subresource))(old, obj)
+        admission.on_update(admission.Attributes(context, resource, user, obj, old, subresource, verb, options.dry_run))
+        obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        obj = ownership.settle_times(old, obj)
+        try:
+            return await write(context, resource, record, old, obj, dry_run=options.dry_run)
+        except Conflict:
+            if pinned:
+                raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED) from None
+    raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
+
+
+def _attempt(
+    resource: Resource, old: Object, place: Place, rules: Rules, now: str, subresource: str, document: Object
+) -> Accepted | Refusal:
+    return resource.update(document, old, place, rules, now, subresource)
+
+
+async def modify(
+    context: Context, resource: Resource, place: Place, change: Callable[[Object], None], *, dry_run: bool = False
+) -> bytes:
+    """Changes an object from within the server: what it does needs no validation, and belongs to nobody."""
+    for _ in range(_TRIES):
+        record = _present(context, resource, place)
+        old, obj = resource.read(record.value), resource.read(record.value)
+        change(obj)
+        try:
+            return await write(context, resource, record, old, obj, dry_run=dry_run)
+        except Conflict:
+            continue
+    raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
+
+
+def _present(context: Context, resource: Resource, place: Place) -> Record:
+    record = context.store.get(resource.key(place.namespace, place.name))
+    if record is None:
+        raise status.not_found(resource.group, resource.plural, place.name)
+    return record
+
+
+def _check_preconditions(resource: Resource, place: Place, document: Object, old: Object) -> bool:
+    """Whether the client said which version it wants to replace."""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict):
+        return False
+    uid, version = metadata.get("uid"), metadata.get("resourceVersion")
+    if isinstance(uid, str) and uid and uid != old["metadata"]["uid"]:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
+        raise status.conflict(resource.group, resource.plural, place.name, why)
+    if not isinstance(version, str) or version in ("", "0"):
+        return False
+    if version != old["metadata"]["resourceVersion"]:
+        raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
+    return True
+
+
+async def write(
+    context: Context, resource: Resource, record: Record, old: Object, obj: Object, *, dry_run: bool
+) -> bytes:
+    """Stores what became of an object: nothing if it did not change, its end if nothing holds it any more."""
+    if obj == old:
+        return record.value
+    encoder = resource.encoder(obj)
+    if dry_run:
+        return encoder(0)
+    try:
+        if is_finished(obj):
+            gone = await context.store.delete(record.key, expect=record.revision, encode=encoder)
+            context.changed(resource, record.key, None)
+            return gone.value
+        stored = await context.store.update(record.key, encoder, expect=record.revision)
+    except Missing:
+        raise status.not_found(resource.group, resource.plural, obj["metadata"]["name"]) from None
+    context.changed(resource, record.key, obj)
+    return stored.value
+
+
+def is_finished(obj: Object) -> bool:
+    """Whether an object that is being deleted may go: no finalizer holds it, and its grace is over."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if obj.get("kind") == "Namespace" and obj.get("apiVersion") == "v1":
+        return not obj["spec"].get("finalizers")
+    return not metadata.get("deletionGracePeriodSeconds")

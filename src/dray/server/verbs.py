@@ -1,0 +1,117 @@
+"""The verbs on a resource: get, list, watch, create, update, patch, delete, deletecollection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.api.intake import Place
+from dray.server import answers, bodies, creation, deletion, documents, patching, reads, status, updates, watches
+from dray.server.calls import Call
+from dray.server.deletion import DeleteOptions
+from dray.server.negotiation import Form
+from dray.server.options import write_options
+from dray.server.requests import Answer, Response, Stream, document
+from dray.server.selection import select
+
+Object = dict[str, Any]
+
+# Kinds that an update may create: those whose clients write without asking first.
+_CREATED_ON_UPDATE = frozenset({"ClusterRole", "ClusterRoleBinding", "Event", "Lease", "Role", "RoleBinding"})
+
+
+def shown(call: Call, value: bytes, form: Form) -> bytes:
+    """A stored document as the client wants to see it."""
+    if form is Form.OBJECT:
+        return call.resource.present(value)
+    return answers.one(call.resource, value, form, call.context.now(), call.include)
+
+
+async def get(call: Call) -> Answer:
+    return Response(200, reads.get(call.context, call.resource, call.place, call.form, call.include))
+
+
+async def list_all(call: Call) -> Answer:
+    return Response(200, reads.list_objects(call.context, call.resource, call.path.namespace, call.query, call.form))
+
+
+async def watch(call: Call) -> Answer:
+    query = call.query
+    if call.path.name:
+        query = {**query, "fieldSelector": f"metadata.name={call.path.name}"}
+    return Stream(watches.watch(call.context, call.resource, call.path.namespace, query, call.form))
+
+
+async def create(call: Call) -> Answer:
+    options = write_options(call.request, call.query, "CreateOptions")
+    form = call.form
+    body = bodies.read(call.request, strict=options.strict)
+    value = await creation.create(
+        call.context, call.resource, call.place, body, options, call.request.user, call.request.warnings
+    )
+    return Response(201, shown(call, value, form))
+
+
+async def update(call: Call) -> Answer:
+    options = write_options(call.request, call.query, "UpdateOptions")
+    form = call.form
+    body = bodies.read(call.request, strict=options.strict)
+    subresource = call.path.subresource
+    if not subresource and _is_absent(call) and call.resource.kind in _CREATED_ON_UPDATE:
+        return await create(call)
+    value = await updates.update(
+        call.context,
+        call.resource,
+        call.place,
+        lambda old: body,
+        options,
+        call.request.user,
+        call.request.warnings,
+        subresource=subresource,
+    )
+    return Response(200, shown(call, value, form))
+
+
+def _is_absent(call: Call) -> bool:
+    return call.context.store.get(call.resource.key(call.path.namespace, call.path.name)) is None
+
+
+async def patch(call: Call) -> Answer:
+    form = call.form
+    value, created = await patching.patch(call)
+    return Response(201 if created else 200, shown(call, value, form))
+
+
+async def delete(call: Call) -> Answer:
+    options = _delete_options(call)
+    form = call.form
+    value, gone = await deletion.delete(call.context, call.resource, call.place, options, call.request.user)
+    if gone and not call.resource.returns_deleted:
+        return document(deletion.deleted_status(call.resource, value))
+    return Response(200, shown(call, value, form))
+
+
+async def delete_collection(call: Call) -> Answer:
+    options = _delete_options(call)
+    form = call.form
+    selection = select(call.query, call.resource.fields, call.resource.read)
+    records = list(reads.selected(call.context, call.resource, call.path.namespace, selection))
+    deleted = []
+    for record in records:
+        metadata = documents.metadata(record.value)
+        place = Place(metadata.namespace, metadata.name)
+        try:
+            value, _ = await deletion.delete(call.context, call.resource, place, options, call.request.user)
+        except status.ApiError as error:
+            if error.code != 404:
+                raise
+        else:
+            deleted.append(value)
+    head = {"resourceVersion": str(call.context.store.revision)}
+    return Response(200, answers.several(call.resource, deleted, head, form, call.context.now(), call.include))
+
+
+def _delete_options(call: Call) -> DeleteOptions:
+    body: Object = {}
+    if call.request.body:
+        body = deletion.read_options_body(bodies.read(call.request))
+    return deletion.delete_options(body, call.query)

@@ -1,0 +1,54 @@
+"""Resources of which nothing is stored: reviews, which are answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dray.api.shapes import mapping
+from dray.server import bodies, status
+from dray.server.context import Context
+from dray.server.paths import ResourcePath
+from dray.server.requests import Answer, Request, document
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Virtual:
+    group: str
+    plural: str
+    kind: str
+    namespaced: bool = False
+    version: str = "v1"
+
+
+VIRTUAL = (
+    Virtual("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
+    Virtual("authentication.k8s.io", "tokenreviews", "TokenReview"),
+    Virtual("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview", namespaced=True),
+    Virtual("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+    Virtual("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+    Virtual("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+)
+_BY_PATH = {(item.group, item.version, item.plural): item for item in VIRTUAL}
+
+
+async def answer(context: Context, request: Request, path: ResourcePath, query: Mapping[str, str]) -> Answer:
+    item = _BY_PATH.get((path.group, path.version, path.plural))
+    if item is None or path.name or item.namespaced != bool(path.namespace):
+        raise status.no_such_path()
+    if request.method != "POST":
+        raise status.method_not_allowed(request.method)
+    user = request.user
+    context.security.authorize(user, "create", path.group, path.plural, "", path.namespace)
+    body = bodies.read(request)
+    if body.get("kind") not in (None, "", item.kind):
+        raise status.bad_request(f"the body is a {body.get('kind')}, not a {item.kind}")
+    body["spec"] = mapping(body.get("spec"))
+    try:
+        answered = context.security.review(item.kind, user, body, path.namespace)
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise status.bad_request(f"{item.kind} cannot be read: {error}") from error
+    return document(answered, 201)

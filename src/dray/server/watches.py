@@ -1,0 +1,198 @@
+"""Watching: events of a list of objects, from a revision on, as lines of JSON.
+
+An object that begins to match the selection is ADDED for this watcher, one that ceases to is DELETED, whatever it was
+for the store. A watcher that reads too slowly is told so (410) and has to list again; nothing is buffered without end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dray.api import errors
+from dray.server import answers, documents, parameters, status
+from dray.server.context import Context
+from dray.server.negotiation import Form
+from dray.server.reads import list_prefix, read_version
+from dray.server.resources import Resource
+from dray.server.selection import Selection, select
+from dray.store.interface import Compacted, Event, EventType, Record, Watch
+
+Object = dict[str, Any]
+
+BOOKMARK_SECONDS = 60.0
+_SHORTEST, _LONGEST = 1800, 3600
+_INITIAL_END = {"k8s.io/initial-events-end": "true"}
+_PREFIXES = {kind: b'{"type":"' + kind.value.encode() + b'","object":' for kind in EventType}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    selection: Selection
+    revision: int
+    # Whether what is there already comes first, as ADDED.
+    initial: bool
+    # Whether a bookmark says where that ends.
+    initial_end: bool
+    bookmarks: bool
+    timeout: float
+    include: str
+
+
+def watch_options(resource: Resource, query: Mapping[str, str]) -> WatchOptions:
+    version = read_version(query.get("resourceVersion", ""))
+    match = query.get("resourceVersionMatch", "")
+    bookmarks = parameters.boolean(query, "allowWatchBookmarks") or False
+    send_initial = parameters.boolean(query, "sendInitialEvents")
+    _check_initial(match, send_initial)
+    timeout = parameters.whole_number(query, "timeoutSeconds") or 0
+    return WatchOptions(
+        selection=select(query, resource.fields, resource.read),
+        revision=version,
+        initial=(not version and send_initial is None) or send_initial is True,
+        initial_end=send_initial is True and bookmarks,
+        bookmarks=bookmarks,
+        timeout=float(timeout) if timeout > 0 else random.uniform(_SHORTEST, _LONGEST),
+        include=query.get("includeObject", ""),
+    )
+
+
+def _check_initial(match: str, send_initial: bool | None) -> None:
+    problems = []
+    if send_initial is not None and match != "NotOlderThan":
+        problems.append(
+            errors.forbidden(
+                "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            )
+        )
+    elif send_initial is None and match:
+        problems.append(errors.forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch"))
+    if problems:
+        raise status.invalid("ListOptions", "meta.k8s.io", "", problems)
+
+
+def watch(
+    context: Context, resource: Resource, namespace: str, query: Mapping[str, str], form: Form
+) -> AsyncIterator[bytes]:
+    """Checks the query at once; the events come when the iterator is read."""
+    return _events(context, resource, namespace, watch_options(resource, query), form)
+
+
+async def _events(
+    context: Context, resource: Resource, namespace: str, options: WatchOptions, form: Form
+) -> AsyncIterator[bytes]:
+    render = _renderer(context, resource, form, options.include)
+    prefix = list_prefix(resource, namespace)
+    # The deadline counts from the first read on.
+    deadline = asyncio.get_running_loop().time() + options.timeout
+    try:
+        start = options.revision
+        if options.initial:
+            page = context.store.list(prefix)
+            start = page.revision
+        elif not start:
+            start = context.store.revision
+        events = context.store.watch(prefix, after=start)
+    except Compacted:
+        yield _gone(options.revision)
+        return
+    try:
+        if options.initial:
+            for record in page.records:
+                if options.selection.matches(record.value):
+                    yield render(EventType.ADDED, record)
+            if options.initial_end:
+                yield _bookmark(resource, start, _INITIAL_END)
+        async for line in _follow(resource, events, options, deadline, render):
+            yield line
+    except Compacted:
+        yield _gone(events.revision)
+    finally:
+        events.close()
+
+
+async def _follow(
+    resource: Resource,
+    events: Watch,
+    options: WatchOptions,
+    deadline: float,
+    render: Callable[[EventType, Record], bytes],
+) -> AsyncIterator[bytes]:
+    loop = asyncio.get_running_loop()
+    source = aiter(events)
+    everything = options.selection.everything
+    while True:
+        left = deadline - loop.time()
+        try:
+            async with asyncio.timeout(min(left, BOOKMARK_SECONDS) if options.bookmarks else left):
+                event = await anext(source)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            if options.bookmarks:
+                yield _bookmark(resource, events.revision)
+            if loop.time() >= deadline:
+                return
+            continue
+        if everything:
+            yield render(event.type, event.record)
+        elif (seen := _as_seen(event, options.selection)) is not None:
+            yield render(*seen)
+
+
+def _as_seen(event: Event, selection: Selection) -> tuple[EventType, Record] | None:
+    """What an event of the store is to somebody who sees only the selection."""
+    before = event.previous is not None and selection.matches(event.previous.value)
+    now = event.type is not EventType.DELETED and selection.matches(event.record.value)
+    if now:
+        return (EventType.MODIFIED if before else EventType.ADDED), event.record
+    if not before:
+        return None
+    if event.type is EventType.DELETED or event.previous is None:
+        return EventType.DELETED, event.record
+    # The last form that matched, with the revision at which it ceased to.
+    obj = documents.decode(event.previous.value)
+    obj["metadata"]["resourceVersion"] = str(event.record.revision)
+    return EventType.DELETED, Record(
+        event.record.key, documents.encode(obj), event.record.created, event.record.revision
+    )
+
+
+def _renderer(context: Context, resource: Resource, form: Form, include: str) -> Callable[[EventType, Record], bytes]:
+    if form is Form.OBJECT:
+        return lambda kind, record: b"%b%b}\n" % (_PREFIXES[kind], resource.present(record.value))
+    if form is Form.METADATA:
+        return lambda kind, record: (
+            b"%b%b}\n"
+            % (
+                _PREFIXES[kind],
+                answers.one(resource, record.value, form, "", include),
+            )
+        )
+    first = True
+
+    def render_table(kind: EventType, record: Record) -> bytes:
+        nonlocal first
+        obj = resource.read(record.value)
+        head = {"resourceVersion": str(record.revision)}
+        document = answers.table(resource, [obj], head, context.now(), include, headless=not first)
+        first = False
+        return b"%b%b}\n" % (_PREFIXES[kind], documents.encode(document))
+
+    return render_table
+
+
+def _bookmark(resource: Resource, revision: int, annotations: Object | None = None) -> bytes:
+    metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
+    if annotations:
+        metadata["annotations"] = annotations
+    document = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+    return documents.encode({"type": "BOOKMARK", "object": document}) + b"\n"
+
+
+def _gone(revision: int) -> bytes:
+    error = status.expired(f"too old resource version: {revision}")
+    return documents.encode({"type": "ERROR", "object": error.document}) + b"\n"

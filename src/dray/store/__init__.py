@@ -1,0 +1,1 @@
+"""Versioned objects with watch: an append-only log with revisions, in memory or in SQLite."""

@@ -1,0 +1,42 @@
+"""The directory a store lives in: only its owner may look into it, only one process at a time may use it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+
+from dray.store.interface import StoreError
+
+
+class InUse(StoreError):
+    """Another store has the directory open."""
+
+
+class Directory:
+    """Held from construction to `release`; the lock goes with the process, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(path / "store.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreError(f"cannot use {path} as a data directory: {error.strerror}") from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(self._lock, 20).decode(errors="replace").strip()
+            os.close(self._lock)
+            raise InUse(f"data directory {path} is in use by process {holder or 'unknown'}") from error
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, b"%d\n" % os.getpid(), 0)
+
+    def file(self, name: str) -> Path:
+        """A file in the directory, made if it is not there, readable by its owner only."""
+        path = self.path / name
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        return path
+
+    def release(self) -> None:
+        os.close(self._lock)

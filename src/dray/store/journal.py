@@ -1,0 +1,158 @@
+"""The log in an SQLite file: one row a version, in the order of revisions; the newest row of a key is what it is now.
+
+Compaction removes rows that newer ones have replaced, oldest first, so that wherever it is interrupted no deleted key
+comes back. What a stopped process left is read as it is; there is nothing else to repair.
+
+Revisions are reserved in blocks, and the reservation is on disk before the first of them is handed out. After a crash
+the log goes on above the reservation: whatever was read or promised below it is never used again, and what lies
+between the newest row and the reservation is a gap at which nobody can resume.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from dray.store.directory import Directory
+from dray.store.interface import Event, EventType, Record, StoreError
+from dray.store.log import Gaps, Log
+
+_SCHEMA_VERSION: Final = 1
+_BLOCK: Final = 10_000
+_SCHEMA: Final = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE gap (first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+CREATE TABLE log (
+    revision INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    deleted INTEGER NOT NULL,
+    value BLOB NOT NULL
+);
+INSERT INTO meta VALUES ('schema', 1), ('reserved', 0), ('clean', 1), ('compacted', 0);
+"""
+_SET: Final = "UPDATE meta SET value = ? WHERE name = ?"
+
+
+class Journal:
+    """`fsync` makes every commit wait for the disk: an acknowledged write then survives a loss of power too."""
+
+    def __init__(self, directory: Path, *, fsync: bool) -> None:
+        self._fsync = fsync
+        self._directory = Directory(directory)
+        self.reserved = 0
+        try:
+            self.path = self._directory.file("store.db")
+            self._connection = sqlite3.connect(self.path, isolation_level=None)
+            try:
+                self._prepare()
+            except BaseException:
+                self._connection.close()
+                raise
+        except (OSError, sqlite3.Error) as error:
+            self._directory.release()
+            raise StoreError(f"cannot open {directory / 'store.db'}: {error}") from error
+        except BaseException:
+            self._directory.release()
+            raise
+
+    def load(self) -> Log:
+        """The log as it was left, and the reservation for what comes next."""
+        meta: dict[str, int] = dict(self._connection.execute("SELECT name, value FROM meta"))
+        gaps: Gaps = self._connection.execute("SELECT first, last FROM gap ORDER BY first").fetchall()
+        reserved, compacted = meta["reserved"], meta["compacted"]
+        revision, lost = reserved, []
+        if not meta["clean"]:
+            # The state after a gap has the revision after it.
+            newest = max(self._newest(), compacted, *(last + 1 for _, last in gaps))
+            lost = [(newest + 1, reserved)] if newest < reserved else []
+            revision = reserved + 1
+        log = Log()
+        leftover = log.restore(self._versions(), compacted=compacted, revision=revision, gaps=gaps + lost)
+        with self._transaction(sync=True) as connection:
+            connection.executemany("DELETE FROM log WHERE revision = ?", ((each,) for each in leftover))
+            connection.executemany("INSERT INTO gap VALUES (?, ?)", lost)
+            connection.executemany(_SET, [(revision + _BLOCK, "reserved"), (0, "clean")])
+        self.reserved = revision + _BLOCK
+        return log
+
+    def append(self, events: Sequence[Event], gaps: Gaps, revision: int) -> None:
+        """All or nothing; `revision` is the newest that was handed out."""
+        reserve = revision + _BLOCK if revision + _BLOCK // 2 > self.reserved else 0
+        with self._transaction(sync=bool(reserve)) as connection:
+            connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", map(_row, events))
+            if gaps:
+                connection.executemany("INSERT INTO gap VALUES (?, ?)", gaps)
+            if reserve:
+                connection.execute(_SET, (reserve, "reserved"))
+        self.reserved = reserve or self.reserved
+
+    def forget(self, revisions: Sequence[int], compacted: int) -> None:
+        """Removes rows; they must come in order, over all calls."""
+        with self._transaction(sync=False) as connection:
+            connection.execute(_SET, (compacted, "compacted"))
+            connection.execute("DELETE FROM gap WHERE last < ?", (compacted,))
+            connection.executemany("DELETE FROM log WHERE revision = ?", ((each,) for each in revisions))
+
+    def close(self, revision: int) -> None:
+        """Gives back what is reserved above `revision`."""
+        try:
+            with suppress(sqlite3.Error), self._transaction(sync=True) as connection:
+                connection.executemany(_SET, [(revision, "reserved"), (1, "clean")])
+            self._connection.close()
+        finally:
+            self._directory.release()
+
+    def abandon(self) -> None:
+        """Lets go of the file without a word to it, as a crash would."""
+        self._connection.close()
+        self._directory.release()
+
+    def _prepare(self) -> None:
+        execute = self._connection.execute
+        execute("PRAGMA locking_mode = EXCLUSIVE")
+        execute("PRAGMA journal_mode = WAL")
+        execute("PRAGMA journal_size_limit = 67108864")
+        execute(f"PRAGMA synchronous = {'FULL' if self._fsync else 'NORMAL'}")
+        if not execute("SELECT 1 FROM sqlite_master").fetchone():
+            self._connection.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+        row = execute("SELECT value FROM meta WHERE name = 'schema'").fetchone()
+        if row != (_SCHEMA_VERSION,):
+            found = row[0] if row else "unknown"
+            raise StoreError(f"{self.path} has schema version {found}, this program reads {_SCHEMA_VERSION}")
+
+    def _newest(self) -> int:
+        row: tuple[int | None] = self._connection.execute("SELECT max(revision) FROM log").fetchone()
+        return row[0] or 0
+
+    def _versions(self) -> Iterator[tuple[Record, bool]]:
+        rows = self._connection.execute("SELECT key, value, created, revision, deleted FROM log ORDER BY revision")
+        for key, value, created, revision, deleted in rows:
+            yield Record(key, value, created, revision), bool(deleted)
+
+    @contextmanager
+    def _transaction(self, *, sync: bool) -> Iterator[sqlite3.Connection]:
+        connection = self._connection
+        raised = sync and not self._fsync
+        if raised:
+            connection.execute("PRAGMA synchronous = FULL")
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        finally:
+            if raised:
+                with suppress(sqlite3.Error):
+                    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def _row(event: Event) -> tuple[int, str, int, bool, bytes]:
+    record = event.record
+    return record.revision, record.key, record.created, event.type is EventType.DELETED, record.value

@@ -1,0 +1,34 @@
+"""How long the past is kept: long enough for readers to finish their pages and for watchers to come back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from dray.store.interface import Store, StoreError
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    seconds: float = 300.0
+    # Under heavy writing the past is cut shorter, so that memory has a bound.
+    revisions: int = 100_000
+    interval: float = 10.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def run(self, store: Store) -> None:
+        """Compacts the store from time to time, until cancelled; what fails is logged, and made up for later."""
+        marks = deque([store.revision], maxlen=max(1, round(self.seconds / self.interval)))
+        while True:
+            await self.sleep(self.interval)
+            oldest = marks[0] if len(marks) == marks.maxlen else 0
+            marks.append(store.revision)
+            try:
+                await store.compact(max(oldest, store.revision - self.revisions, 0))
+            except StoreError as error:
+                _logger.error("%s", error)

@@ -1,0 +1,124 @@
+"""Who watches what: events go to every watch of a prefix of their key.
+
+An event is one object, shared by all buffers. A buffer takes what was in the log when the watch began and a bounded
+number of events on top; when it is full, it is thrown away and the reader gets Compacted. Iteration can be cancelled
+and taken up again (`asyncio.wait_for` around `anext`) without losing an event.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future, get_running_loop
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from dray.store.interface import Compacted, Event
+from dray.store.log import Log
+
+BUFFER: Final = 1000
+
+
+class BufferedWatch:
+    def __init__(self, watches: Watches, log: Log, prefix: str, after: int, limit: int) -> None:
+        self.prefix = prefix
+        self.after = after
+        self._watches = watches
+        self._log = log
+        self._buffer = deque(log.since(prefix, after))
+        self._limit = limit + len(self._buffer)
+        self._given = after
+        self._end: type[Compacted] | type[StopAsyncIteration] | None = None
+        self._waiter: Future[None] | None = None
+
+    @property
+    def revision(self) -> int:
+        if self._end is not None:
+            return self._given
+        if self._buffer:
+            return max(self._given, self._buffer[0].record.revision - 1)
+        return max(self._given, self._log.published)
+
+    def __aiter__(self) -> BufferedWatch:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._buffer:
+            if self._end is Compacted:
+                raise Compacted(f"a reader of {self.prefix} fell behind revision {self._given}")
+            if self._end is not None:
+                raise StopAsyncIteration
+            self._waiter = get_running_loop().create_future()
+            await self._waiter
+        event = self._buffer.popleft()
+        self._given = event.record.revision
+        return event
+
+    def push(self, event: Event) -> None:
+        # A watch may begin at a revision that was still pending.
+        if event.record.revision <= self.after:
+            return
+        if len(self._buffer) >= self._limit:
+            self.fail()
+            return
+        self._buffer.append(event)
+        self._wake()
+
+    def fail(self) -> None:
+        """The reader cannot go on from where it is."""
+        self._stop(Compacted)
+
+    def close(self) -> None:
+        self._stop(StopAsyncIteration)
+
+    def _stop(self, end: type[Compacted] | type[StopAsyncIteration]) -> None:
+        if self._end is None:
+            self._given = self.revision
+            self._end = end
+            self._watches.remove(self)
+        self._buffer.clear()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Watches:
+    """The open watches by prefix: a write looks at each prefix once, however many watch it."""
+
+    def __init__(self) -> None:
+        self._by_prefix: dict[str, dict[BufferedWatch, None]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_prefix.values()))
+
+    def open(self, log: Log, prefix: str, after: int, limit: int) -> BufferedWatch:
+        watch = BufferedWatch(self, log, prefix, after, limit)
+        self._by_prefix.setdefault(prefix, {})[watch] = None
+        return watch
+
+    def remove(self, watch: BufferedWatch) -> None:
+        group = self._by_prefix[watch.prefix]
+        del group[watch]
+        if not group:
+            del self._by_prefix[watch.prefix]
+
+    def publish(self, events: Iterable[Event]) -> None:
+        for event in events:
+            for prefix, group in list(self._by_prefix.items()):
+                if event.record.key.startswith(prefix):
+                    for watch in list(group):
+                        watch.push(event)
+
+    def fail_above(self, revision: int) -> None:
+        """Ends the watches that began at a revision which came to nothing."""
+        for watch in self._all():
+            if watch.after > revision:
+                watch.fail()
+
+    def close(self) -> None:
+        for watch in self._all():
+            watch.close()
+
+    def _all(self) -> list[BufferedWatch]:
+        return [watch for group in self._by_prefix.values() for watch in group]

@@ -1,0 +1,61 @@
+"""Configurations, patches and managed fields of any shape are taken or refused, and nothing else."""
+
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dray.server.apply import server_side
+from dray.server.patches.strategic import strategic_merge
+from dray.server.status import ApiError
+
+from .telling import NOW, Told
+
+_leaves = st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2)
+_names = st.sampled_from(
+    "metadata name labels finalizers ownerReferences uid managedFields spec containers env ports containerPort "
+    "tolerations nodeSelector status conditions type $patch $retainKeys $setElementOrder/containers "
+    "$deleteFromPrimitiveList/finalizers $setElementOrder/finalizers".split()
+)
+_values = st.recursive(
+    _leaves | st.sampled_from(["replace", "delete", "merge"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=4),
+    max_leaves=12,
+)
+_documents = st.dictionaries(_names, _values, max_size=4)
+_containers = st.fixed_dictionaries(
+    {"spec": st.fixed_dictionaries({"containers": st.lists(st.dictionaries(_names, _values, max_size=3), max_size=3)})}
+)
+LIVE = {
+    "metadata": {"name": "p", "finalizers": ["a/b"], "labels": {"x": "y"}},
+    "spec": {"containers": [{"name": "a", "env": [{"name": "E", "value": "1"}], "ports": [{"containerPort": 1}]}]},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+
+
+@settings(deadline=None, max_examples=200)
+@given(_documents | _containers)
+def test_any_strategic_merge(patch: dict[str, Any]) -> None:
+    with suppress(ApiError):
+        strategic_merge(LIVE, patch, "core_v1.Pod")
+
+
+@settings(deadline=None, max_examples=200)
+@given(_documents | _containers)
+def test_any_configuration(document: dict[str, Any]) -> None:
+    told = Told("v1", "Pod")
+    told.update(LIVE, "creator")
+    identity = {"apiVersion": "v1", "kind": "Pod"}
+    with suppress(ApiError):
+        server_side.apply(told.live, {**document, **identity}, "one", kind=told.kind, now=NOW)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.dictionaries(st.sampled_from("manager operation apiVersion fieldsType fieldsV1 time".split()), _values))
+)
+def test_any_managed_fields(entries: list[Any]) -> None:
+    told = Told("v1", "Pod")
+    new = {**told.whole(LIVE), "metadata": {"name": "p", "managedFields": entries}}
+    server_side.track_update(None, new, "creator", kind=told.kind, now=NOW)

@@ -1,0 +1,126 @@
+"""What holds for every applied configuration, whoever applies it."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dray.server.apply import field_set
+from dray.server.apply.field_set import FieldSet
+from dray.server.status import ApiError
+
+from .telling import Told
+
+_maps = st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["1", "2"]), max_size=4)
+_steps = st.lists(st.tuples(st.sampled_from(["one", "two"]), _maps), min_size=1, max_size=6)
+
+
+@st.composite
+def _containers(draw: st.DrawFn, prefix: str) -> list[dict[str, Any]]:
+    names = draw(st.lists(st.sampled_from("abc"), unique=True, max_size=3))
+    return [{"name": prefix + name, "env": [{"name": k, "value": v} for k, v in draw(_maps).items()]} for name in names]
+
+
+def config(data: dict[str, str]) -> dict[str, Any]:
+    # An empty map cannot be stored, so a claim to one would never come to rest.
+    return {"data": data} if data else {}
+
+
+def pod(containers: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"spec": {"containers": containers}}
+
+
+def by_name(told: Told) -> dict[str, Any]:
+    assert told.live is not None
+    return {item["name"]: item for item in told.live["spec"].get("containers") or []}
+
+
+@settings(deadline=None)
+@given(_steps)
+def test_applied_is_what_is_there_and_twice_is_once(steps: list[tuple[str, dict[str, str]]]) -> None:
+    told = Told("v1", "ConfigMap")
+    applied: dict[str, dict[str, str]] = {}
+    for manager, data in steps:
+        first = told.apply(config(data), manager, force=True)
+        assert told.apply(config(data), manager) == first
+        applied[manager] = data
+        assert (first.get("data") or {}).items() >= data.items()
+    named = {key for data in applied.values() for key in data}
+    assert told.live is not None
+    assert set(told.live.get("data") or {}) <= named
+
+
+@settings(deadline=None)
+@given(_steps)
+def test_without_force_nobody_loses_a_value(steps: list[tuple[str, dict[str, str]]]) -> None:
+    told = Told("v1", "ConfigMap")
+    applied: dict[str, dict[str, str]] = {}
+    for manager, data in steps:
+        try:
+            told.apply(config(data), manager)
+        except ApiError:
+            continue
+        applied[manager] = data
+    held = (told.live or {}).get("data") or {}
+    for data in applied.values():
+        assert held.items() >= data.items()
+    assert set(held) == {key for data in applied.values() for key in data}
+
+
+@settings(deadline=None)
+@given(_containers("x"), _containers("y"))
+def test_two_managers_of_different_fields_commute(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> None:
+    one, other = Told("v1", "Pod"), Told("v1", "Pod")
+    one.apply(pod(first), "one")
+    one.apply(pod(second), "two")
+    other.apply(pod(second), "two")
+    other.apply(pod(first), "one")
+    assert by_name(one) == by_name(other)
+    assert one.fields == other.fields
+
+
+@settings(deadline=None)
+@given(_containers("x"), _containers("x"))
+def test_the_last_configuration_is_the_outcome(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> None:
+    told, fresh = Told("v1", "Pod"), Told("v1", "Pod")
+    told.apply(pod(first), "one")
+    told.apply(pod(second), "one")
+    fresh.apply(pod(second), "one")
+    assert told.fields == fresh.fields
+    assert by_name(told) == by_name(fresh)
+
+
+_elements = st.sampled_from(["f:a", "f:b", 'k:{"name":"x"}', 'v:"y"', "i:0"])
+_sets = st.recursive(
+    st.builds(FieldSet, st.sets(_elements, min_size=1)),
+    lambda inner: st.builds(FieldSet, st.sets(_elements), st.dictionaries(_elements, inner, min_size=1, max_size=3)),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None)
+@given(_sets)
+def test_fields_survive_being_written(fields: FieldSet) -> None:
+    assert field_set.decode(field_set.encode(fields)) == fields
+
+
+@settings(deadline=None)
+@given(_sets, _sets)
+def test_sets_are_sets(left: FieldSet, right: FieldSet) -> None:
+    ours, theirs = set(left.paths()), set(right.paths())
+    assert set((left | right).paths()) == ours | theirs
+    assert set((left & right).paths()) == ours & theirs
+    assert set((left - right).paths()) == ours - theirs
+    assert not left.outside(left)
+
+
+@settings(deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=3), lambda v: st.dictionaries(st.text(max_size=6) | _elements, v)
+    )
+)
+def test_anything_is_a_set_or_none(document: Any) -> None:
+    fields = field_set.decode(document)
+    if fields is not None:
+        assert field_set.decode(field_set.encode(fields)) == fields

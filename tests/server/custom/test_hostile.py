@@ -1,0 +1,57 @@
+"""Definitions and objects of any shape are accepted or refused, and nothing else."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dray.api import schema
+from dray.api.intake import Accepted, Place, Refusal
+from dray.server.custom import definition_rules, definitions, objects
+
+from .widgets import definition, version, widget
+
+_leaves = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text("a(x.", max_size=3)
+_NAMES = (
+    "type properties items additionalProperties required enum default pattern format nullable allOf anyOf oneOf not "
+    "minimum maxLength x-kubernetes-list-type x-kubernetes-list-map-keys x-kubernetes-int-or-string "
+    "x-kubernetes-preserve-unknown-fields x-kubernetes-embedded-resource x-kubernetes-validations rule name spec a"
+)
+_names = st.sampled_from(_NAMES.split())
+_values = st.recursive(
+    _leaves | st.sampled_from(["object", "array", "string", "integer", "map", "set", "self.a > 1"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names, inner, max_size=5),
+    max_leaves=14,
+)
+_schemas = st.dictionaries(_names, _values, max_size=6)
+_typed = st.builds(
+    lambda inner, spec: {
+        "type": "object",
+        "properties": {"spec": {"type": "object", **spec}, "a": {"type": "array", "items": inner}},
+    },
+    _schemas,
+    _schemas,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(_schemas | _typed, _values)
+def test_any_schema(given_schema: dict[str, Any], value: Any) -> None:
+    made = definition(given_schema)
+    read, problems = schema.read(made, "apiextensions_v1.CustomResourceDefinition")
+    if any(problem.type.value == "WrongType" for problem in problems):
+        return
+    if not definition_rules.check(read):
+        served = definitions.versions(read)[0]
+        document = objects.prune(widget(spec=value, a=[value]), served)
+        assert isinstance(objects.create(document, served, Place("default")), (Accepted, Refusal))
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from(["spec", "metadata", "status", "apiVersion", "kind", "x"]), _values), _values)
+def test_any_object(document: dict[str, Any], old_spec: Any) -> None:
+    served = version()
+    assert isinstance(objects.create(document, served, Place("default")), (Accepted, Refusal))
+    old = widget(spec=old_spec)
+    assert isinstance(objects.update(document, old, served, Place("default", "w")), (Accepted, Refusal))
+    assert isinstance(objects.update(document, old, served, Place("default", "w"), "status"), (Accepted, Refusal))

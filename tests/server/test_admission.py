@@ -1,0 +1,160 @@
+"""What the server checks and fills in besides the rules of an object."""
+
+import pytest
+
+from tests.server.api import CLAIMS, MAPS, NODES, PODS, claim, config_map, pod
+
+NAMESPACES = "/api/v1/namespaces"
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+SECRETS = "/api/v1/namespaces/default/secrets"
+
+
+class TestNamespaces:
+    def test_are_born_active_and_labelled(self, api):
+        made = api.create(NAMESPACES, {"metadata": {"name": "n"}})
+        assert made["status"] == {"phase": "Active"}
+        assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": "n"}
+
+    def test_end_with_what_is_in_them(self, api):
+        api.create(NAMESPACES, {"metadata": {"name": "n"}})
+        inside = MAPS.replace("default", "n")
+        api.create(inside, config_map())
+        marked = api.delete(f"{NAMESPACES}/n")
+        assert marked["status"]["phase"] == "Terminating"
+        assert api.refusal("POST", inside, config_map("late")) == (403, "Forbidden", ["metadata.namespace"])
+        api.wait(0.2)
+        assert api.ask("GET", f"{NAMESPACES}/n")[0] == 404
+        assert api.ask("GET", f"{inside}/m")[0] == 404
+
+    def test_wait_for_finalizers(self, api):
+        api.create(NAMESPACES, {"metadata": {"name": "n"}})
+        inside = CLAIMS.replace("default", "n")
+        api.create(inside, claim(finalizers=["example.com/hold"]))
+        api.delete(f"{NAMESPACES}/n")
+        api.wait(0.1)
+        assert api.get(f"{inside}/c")["metadata"]["deletionTimestamp"]
+        api.patch(f"{inside}/c", {"metadata": {"finalizers": None}})
+        api.wait(0.1)
+        assert api.ask("GET", f"{NAMESPACES}/n")[0] == 404
+
+    def test_finalizers_of_the_spec(self, api):
+        api.create(NAMESPACES, {"metadata": {"name": "n"}, "spec": {"finalizers": ["example.com/mine"]}})
+        api.delete(f"{NAMESPACES}/n")
+        api.wait(0.1)
+        left = api.get(f"{NAMESPACES}/n")
+        assert left["spec"]["finalizers"] == ["example.com/mine"]
+        api.put(f"{NAMESPACES}/n/finalize", {**left, "spec": {}})
+        assert api.ask("GET", f"{NAMESPACES}/n")[0] == 404
+
+    def test_some_last(self, api):
+        assert api.refusal("DELETE", f"{NAMESPACES}/default")[:2] == (403, "Forbidden")
+
+
+class TestAdminAccess:
+    def body(self):
+        request = {"name": "g", "exactly": {"deviceClassName": "gpu", "adminAccess": True}}
+        return {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
+
+    def test_needs_a_label_on_the_namespace(self, api):
+        assert api.refusal("POST", CLAIMS, self.body())[0] == 422
+        api.patch(f"{NAMESPACES}/default", {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}})
+        api.create(CLAIMS, self.body())
+
+
+class TestPriority:
+    def test_of_a_class(self, api):
+        api.create(PRIORITIES, {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"})
+        spec = api.create(PODS, pod(priorityClassName="high"))["spec"]
+        assert (spec["priority"], spec["preemptionPolicy"]) == (1000, "Never")
+
+    def test_of_the_default(self, api):
+        api.create(PRIORITIES, {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True})
+        spec = api.create(PODS, pod())["spec"]
+        assert (spec["priority"], spec["priorityClassName"]) == (7, "usual")
+
+    def test_of_a_class_that_is_not_there(self, api):
+        assert api.refusal("POST", PODS, pod(priorityClassName="none"))[:2] == (403, "Forbidden")
+
+    def test_of_a_group_of_pods(self, api):
+        api.create(PRIORITIES, {"metadata": {"name": "high"}, "value": 1000})
+        body = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"basic": {}}, "priorityClassName": "high"}}
+        made = api.create(GROUPS, body)
+        assert made["spec"]["priority"] == 1000
+        assert made["metadata"]["finalizers"] == ["scheduling.k8s.io/podgroup-protection"]
+        body["metadata"]["name"], body["spec"]["priority"] = "h", 5
+        assert api.refusal("POST", GROUPS, body)[0] == 403
+
+
+class TestQuota:
+    def quota(self, api, **hard):
+        api.create(QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+
+    def test_of_claims(self, api):
+        self.quota(api, **{"count/resourceclaims.resource.k8s.io": "1"})
+        api.create(CLAIMS, claim("a"))
+        code, answer = api.ask("POST", CLAIMS, claim("b"))
+        assert code == 403
+        assert "exceeded quota: q, requested: count/resourceclaims.resource.k8s.io=1, used: " in answer["message"]
+        api.delete(f"{CLAIMS}/a")
+        api.create(CLAIMS, claim("b"))
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "gpu.deviceclass.resource.k8s.io/devices",
+            "requests.deviceclass.resource.kubernetes.io/gpu",
+            "requests.example.com/gpu",
+        ],
+    )
+    def test_of_devices(self, api, name):
+        api.create(CLASSES, {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}})
+        self.quota(api, **{name: "4"})
+        api.create(CLAIMS, claim("a", count=3))
+        assert api.refusal("POST", CLAIMS, claim("b", count=2))[0] == 403
+        api.create(CLAIMS, claim("b", count=1))
+
+    def test_alternatives_count_by_the_most(self, api):
+        self.quota(api, **{"gpu.deviceclass.resource.k8s.io/devices": "3"})
+        alternatives = [
+            {"name": "a", "deviceClassName": "gpu", "count": 3},
+            {"name": "b", "deviceClassName": "gpu", "count": 1},
+        ]
+        request = {"name": "g", "firstAvailable": alternatives}
+        api.create(CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}})
+        assert api.refusal("POST", CLAIMS, claim("d", count=1))[0] == 403
+
+    def test_of_pods(self, api):
+        self.quota(api, pods="1")
+        api.create(PODS, pod("a"))
+        assert api.refusal("POST", PODS, pod("b"))[0] == 403
+
+
+class TestOthers:
+    def test_a_new_node_takes_no_pods(self, api):
+        made = api.create(NODES, {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4"}}})
+        assert made["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
+        assert made["status"]["capacity"] == {"cpu": "4"}
+
+    def test_a_service_account_must_be_there(self, api):
+        assert api.refusal("POST", PODS, pod(serviceAccountName="none"))[:2] == (403, "Forbidden")
+
+    def test_the_text_of_a_secret_becomes_data(self, api):
+        made = api.create(SECRETS, {"metadata": {"name": "s"}, "stringData": {"a": "b"}})
+        assert (made["data"], made["type"]) == ({"a": "Yg=="}, "Opaque")
+        assert "stringData" not in made
+
+    @pytest.mark.parametrize(("path", "member"), [(MAPS, "data"), (SECRETS, "data")])
+    def test_what_is_immutable_stays(self, api, path, member):
+        api.create(path, {"metadata": {"name": "m"}, "immutable": True, "data": {"a": "Yg=="}})
+        refusal = api.refusal(
+            "PATCH", f"{path}/m", {"data": {"a": "Yw=="}}, content_type="application/merge-patch+json"
+        )
+        assert refusal == (422, "Invalid", [member])
+
+    def test_leases_are_checked(self, api):
+        body = {"metadata": {"name": "l"}, "spec": {"leaseDurationSeconds": 0, "leaseTransitions": -1}}
+        refusal = api.refusal("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", body)
+        assert refusal[2] == ["spec.leaseDurationSeconds", "spec.leaseTransitions"]

@@ -1,0 +1,157 @@
+"""Custom kinds: served from the write that defines them on, and gone with it."""
+
+import pytest
+
+from tests.server.api import APPLY, MERGE, STRATEGIC, TABLE, named, serving
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+
+
+def definition(*, versions=("v1",), **version):
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "required": ["size"],
+                "properties": {
+                    "size": {"type": "integer", "minimum": 1, "maximum": 9},
+                    "mode": {"type": "string", "default": "a"},
+                    "replicas": {"type": "integer"},
+                },
+            },
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+    }
+    each = {
+        "served": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
+        },
+        "additionalPrinterColumns": [{"name": "Size", "type": "integer", "jsonPath": ".spec.size"}],
+        "selectableFields": [{"jsonPath": ".spec.mode"}],
+        **version,
+    }
+    return {
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "names": {"kind": "Widget", "plural": "widgets", "shortNames": ["wd"]},
+            "scope": "Namespaced",
+            "versions": [{"name": name, "storage": name == versions[0], **each} for name in versions],
+        },
+    }
+
+
+def widget(name="w", size=3, **spec):
+    return {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": name},
+        "spec": {"size": size, **spec},
+    }
+
+
+@pytest.fixture
+def custom(api):
+    made = api.create(DEFINITIONS, definition())
+    assert {c["type"]: c["status"] for c in made["status"]["conditions"]} == {
+        "NamesAccepted": "True",
+        "Established": "True",
+    }
+    return api
+
+
+def test_objects_are_defaulted_checked_and_pruned(custom):
+    made = custom.create(WIDGETS, widget(junk=1))
+    assert made["spec"] == {"size": 3, "mode": "a"}
+    assert made["metadata"]["generation"] == 1
+    assert custom.refusal("POST", WIDGETS, widget("x", 30)) == (422, "Invalid", ["spec.size"])
+    assert custom.refusal("POST", f"{WIDGETS}?fieldValidation=Strict", widget("x", junk=1))[0] == 400
+
+
+def test_spec_and_status_are_apart(custom):
+    custom.create(WIDGETS, widget())
+    main = custom.patch(f"{WIDGETS}/w", {"spec": {"size": 4}, "status": {"n": 1}})
+    assert (main["spec"]["size"], main.get("status"), main["metadata"]["generation"]) == (4, None, 2)
+    status = custom.patch(f"{WIDGETS}/w/status", {"spec": {"size": 5}, "status": {"n": 1}})
+    assert (status["spec"]["size"], status["status"], status["metadata"]["generation"]) == (4, {"n": 1}, 2)
+
+
+def test_they_can_be_listed_selected_and_watched(custom):
+    custom.create(WIDGETS, widget("a"))
+    custom.create(WIDGETS, widget("b", mode="z"))
+    listed = custom.get(WIDGETS)
+    assert (listed["kind"], listed["items"][0]["kind"]) == ("WidgetList", "Widget")
+    assert named(custom.get(f"{WIDGETS}?fieldSelector=spec.mode%3Dz")) == ["b"]
+    assert [event["object"]["metadata"]["name"] for event in custom.watch(f"{WIDGETS}?watch=1", events=2)] == ["a", "b"]
+    assert [row["cells"] for row in custom.get(WIDGETS, accept=TABLE)["rows"]] == [["a", 3], ["b", 3]]
+
+
+def test_patches(custom):
+    custom.create(WIDGETS, widget())
+    assert custom.refusal("PATCH", f"{WIDGETS}/w", {}, content_type=STRATEGIC)[0] == 415
+    applied = custom.patch(f"{WIDGETS}/w?fieldManager=me&force=true", widget(size=7), APPLY)
+    assert applied["spec"]["size"] == 7
+
+
+def test_scale(custom):
+    custom.create(WIDGETS, widget(replicas=2))
+    scale = custom.get(f"{WIDGETS}/w/scale")
+    assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 2})
+    assert custom.put(f"{WIDGETS}/w/scale", {**scale, "spec": {"replicas": 5}})["spec"] == {"replicas": 5}
+    assert custom.patch(f"{WIDGETS}/w/scale", {"spec": {"replicas": 6}})["spec"] == {"replicas": 6}
+    assert custom.get(f"{WIDGETS}/w")["spec"]["replicas"] == 6
+    bad = {"spec": {"replicas": -1}}
+    assert custom.refusal("PATCH", f"{WIDGETS}/w/scale", bad, content_type=MERGE)[0] == 400
+
+
+def test_discovery_and_the_schema_know_them(custom):
+    (resource,) = [r for r in custom.get("/apis/example.com/v1")["resources"] if "/" not in r["name"]]
+    assert (resource["kind"], resource["shortNames"]) == ("Widget", ["wd"])
+    document = custom.get("/openapi/v3/apis/example.com/v1")
+    assert "com.example.v1.Widget" in document["components"]["schemas"]
+
+
+def test_another_version_of_the_same_object(api):
+    api.create(DEFINITIONS, definition(versions=("v1", "v2")))
+    api.create(WIDGETS, widget())
+    shown = api.get(f"{WIDGETS.replace('/v1/', '/v2/')}/w")
+    assert shown["apiVersion"] == "example.com/v2"
+
+
+def test_a_definition_that_is_wrong(api):
+    bad = definition()
+    bad["metadata"]["name"] = "other.example.com"
+    assert api.refusal("POST", DEFINITIONS, bad) == (422, "Invalid", ["metadata.name"])
+
+
+def test_nothing_is_left_of_them(custom):
+    custom.create(WIDGETS, widget())
+    custom.delete(f"{DEFINITIONS}/widgets.example.com")
+    assert custom.ask("GET", WIDGETS)[0] == 404
+    custom.wait()
+    custom.create(DEFINITIONS, definition())
+    assert named(custom.get(WIDGETS)) == []
+
+
+def test_they_are_served_again_after_a_restart(custom):
+    custom.create(WIDGETS, widget())
+    from dray.server.api_server import ApiServer
+    from dray.server.context import Context
+
+    again = ApiServer(Context(custom.context.store))
+    assert again.context.served.find("example.com", "v1", "widgets") is not None
+
+
+def test_while_their_namespace_ends_so_do_they():
+    with serving() as api:
+        api.create(DEFINITIONS, definition())
+        api.create("/api/v1/namespaces", {"metadata": {"name": "n"}})
+        api.create(WIDGETS.replace("default", "n"), widget())
+        api.delete("/api/v1/namespaces/n")
+        api.wait(0.2)
+        assert named(api.get("/apis/example.com/v1/widgets")) == []

@@ -1,0 +1,159 @@
+"""Discovery, OpenAPI, version, health and metrics."""
+
+import msgspec
+import pytest
+
+from dray.api.gates import ALL_GATES
+from dray.server.requests import Response
+from tests.server.api import CLAIMS, PODS, claim, pod, serving
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+
+class TestDiscovery:
+    def test_groups(self, api):
+        groups = {group["name"]: group for group in api.get("/apis")["groups"]}
+        assert groups["resource.k8s.io"]["preferredVersion"]["version"] == "v1"
+        assert [v["version"] for v in groups["resource.k8s.io"]["versions"]] == ["v1", "v1beta2", "v1beta1", "v1alpha3"]
+        assert "authorization.k8s.io" in groups
+        assert api.get("/api")["versions"] == ["v1"]
+
+    def test_resources_of_a_version(self, api):
+        resources = {item["name"]: item for item in api.get("/api/v1")["resources"]}
+        assert resources["pods"]["shortNames"] == ["po"]
+        assert resources["pods"]["categories"] == ["all"]
+        assert resources["pods/binding"]["kind"] == "Binding"
+        assert resources["pods/eviction"]["group"] == "policy"
+        assert resources["pods/log"]["verbs"] == ["get"]
+
+    @pytest.mark.parametrize(("path", "core"), [("/api", True), ("/apis", False)])
+    def test_all_at_once(self, api, path, core):
+        answer = api.raw("GET", path, accept=AGGREGATED)
+        assert "as=APIGroupDiscoveryList" in answer.content_type
+        items = msgspec.json.decode(answer.body)["items"]
+        assert ("name" not in items[0]["metadata"]) is core
+        assert all(version["resources"] for item in items for version in item["versions"])
+
+    @pytest.mark.parametrize("path", ["/apis/none", "/apis/none/v1", "/apis/resource.k8s.io/v9", "/api/v9"])
+    def test_what_is_not_served(self, api, path):
+        assert api.refusal("GET", path)[0] == 404
+
+    def test_gates_decide_on_kinds(self):
+        with serving(gates=ALL_GATES.switched(GenericWorkload=False)) as api:
+            plurals = {item["name"] for item in api.get("/apis/scheduling.k8s.io/v1alpha3")["resources"]}
+            assert "podgroups" not in plurals
+            assert api.ask("GET", "/apis/scheduling.k8s.io/v1beta1/podgroups")[0] == 404
+
+
+class TestOpenApi:
+    def test_an_index_of_documents(self, api):
+        paths = api.get("/openapi/v3")["paths"]
+        for place, entry in paths.items():
+            assert entry["serverRelativeURL"].startswith(f"/openapi/v3/{place}?hash=")
+
+    def test_every_reference_leads_somewhere(self, api):
+        for place in api.get("/openapi/v3")["paths"]:
+            document = api.get(f"/openapi/v3/{place}")
+            text = msgspec.json.encode(document).decode()
+            known = document["components"]["schemas"]
+            for part in text.split('"#/components/schemas/')[1:]:
+                assert part.partition('"')[0] in known
+
+    def test_what_kubectl_looks_for(self, api):
+        document = api.get("/openapi/v3/apis/resource.k8s.io/v1")
+        schema = document["components"]["schemas"]["io.k8s.api.resource.v1.ResourceClaim"]
+        assert schema["x-kubernetes-group-version-kind"][0]["kind"] == "ResourceClaim"
+        assert "describes a request" in schema["description"].lower() or schema["description"]
+        path = "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
+        names = [parameter["name"] for parameter in document["paths"][path]["patch"]["parameters"]]
+        assert {"dryRun", "fieldValidation"} <= set(names)
+
+    def test_lists_say_how_they_merge(self, api):
+        schemas = api.get("/openapi/v3/api/v1")["components"]["schemas"]
+        containers = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
+        assert containers["x-kubernetes-patch-merge-key"] == "name"
+        assert containers["x-kubernetes-list-map-keys"] == ["name"]
+
+    def test_the_older_form_is_not_there(self, api):
+        assert api.raw("GET", "/openapi/v2").code == 404
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/ping"])
+def test_health(api, path):
+    assert api.raw("GET", path).body == b"ok"
+    assert b"check passed" in api.raw("GET", f"{path}?verbose=1").body
+
+
+def test_version(api):
+    assert (api.get("/version")["minor"], api.get("/version/")["major"]) == ("37", "1")
+
+
+def test_metrics(api):
+    api.create(CLAIMS, claim())
+    text = api.raw("GET", "/metrics").body.decode()
+    assert 'apiserver_request_total{code="201",group="resource.k8s.io",resource="resourceclaims"' in text
+    assert "dray_store_revision" in text
+
+
+def test_nowhere(api):
+    answer = api.raw("GET", "/nowhere")
+    assert (answer.code, answer.content_type) == (404, "text/plain; charset=utf-8")
+    assert api.raw("POST", "/version").code == 405
+
+
+class TestReviews:
+    access = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+    def test_who_may_do_what(self, api):
+        spec = {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}
+        assert api.create(self.access, {"spec": spec})["status"]["allowed"] is True
+
+    def test_who_am_i(self, api):
+        review = api.create("/apis/authentication.k8s.io/v1/selfsubjectreviews", {})
+        assert review["status"]["userInfo"]["username"] == "system:admin"
+
+    @pytest.mark.parametrize("body", [{"spec": 5}, {"spec": {"resourceAttributes": 5}}, {"kind": "Pod"}])
+    def test_what_cannot_be_read(self, api, body):
+        assert api.ask("POST", self.access, body)[0] in (400, 422)
+
+    def test_only_asked(self, api):
+        assert api.ask("GET", self.access)[0] == 405
+
+
+def test_somebody_without_rights_is_refused(api):
+    from dray.server.authorization import AUTHENTICATED, User
+
+    api.create(PODS, pod())
+    api.user = User("joe", (AUTHENTICATED,))
+    code, answer = api.ask("GET", f"{PODS}/p")
+    assert code == 403
+    assert answer["message"] == (
+        'pods "p" is forbidden: User "joe" cannot get resource "pods" in API group "" in the namespace "default"'
+    )
+    assert api.ask("GET", "/metrics")[0] == 403
+    assert isinstance(api.raw("GET", "/version"), Response)
+
+
+def test_rights_can_be_given(api):
+    from dray.server.authorization import ADMIN, AUTHENTICATED, User
+
+    joe = User("joe", (AUTHENTICATED,))
+    roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]
+    api.create(f"{roles}/roles", {"metadata": {"name": "reader"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "joe-reads"},
+        "roleRef": {"kind": "Role", "name": "reader"},
+        "subjects": [{"kind": "User", "name": "joe"}],
+    }
+    assert api.create(f"{roles}/rolebindings", binding)["roleRef"]["apiGroup"] == "rbac.authorization.k8s.io"
+    api.user = joe
+    assert api.get(PODS)["kind"] == "PodList"
+    assert api.ask("POST", PODS, pod())[0] == 403
+    # Nobody can give more than they have.
+    more = {"metadata": {"name": "more"}, "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["*"]}]}
+    assert api.ask("POST", f"{roles}/roles", more)[0] == 403
+    api.user = ADMIN
+    api.delete(f"{roles}/rolebindings/joe-reads")
+    api.user = joe
+    assert api.ask("GET", PODS)[0] == 403

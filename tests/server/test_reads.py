@@ -1,0 +1,161 @@
+"""Lists: pages, selectors, forms."""
+
+import pytest
+
+from tests.server.api import CLAIMS, MAPS, METADATA, PODS, TABLE, claim, config_map, named, pod
+
+
+@pytest.fixture
+def maps(api):
+    for index in range(5):
+        api.create(MAPS, config_map(f"m{index}", labels={"parity": "odd" if index % 2 else "even"}))
+    return api
+
+
+class TestPages:
+    def test_go_through_everything(self, maps):
+        first = maps.get(f"{MAPS}?limit=2")
+        assert named(first) == ["m0", "m1"]
+        assert first["metadata"]["remainingItemCount"] == 3
+        second = maps.get(f"{MAPS}?limit=2&continue={first['metadata']['continue']}")
+        last = maps.get(f"{MAPS}?limit=2&continue={second['metadata']['continue']}")
+        assert named(second) + named(last) == ["m2", "m3", "m4"]
+        assert "continue" not in last["metadata"]
+
+    def test_are_all_of_one_moment(self, maps):
+        first = maps.get(f"{MAPS}?limit=2")
+        maps.create(MAPS, config_map("m15"))
+        maps.delete(f"{MAPS}/m4")
+        rest = maps.get(f"{MAPS}?continue={first['metadata']['continue']}")
+        assert named(rest) == ["m2", "m3", "m4"]
+        assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+    def test_with_a_selector(self, maps):
+        first = maps.get(f"{MAPS}?limit=2&labelSelector=parity%3Deven")
+        assert named(first) == ["m0", "m2"]
+        rest = maps.get(f"{MAPS}?limit=2&labelSelector=parity%3Deven&continue={first['metadata']['continue']}")
+        assert named(rest) == ["m4"]
+        assert "continue" not in rest["metadata"]
+
+    def test_end_when_their_moment_is_forgotten(self, maps):
+        first = maps.get(f"{MAPS}?limit=2")
+        maps.create(MAPS, config_map("new"))
+        maps.runner.run(maps.context.store.compact(maps.context.store.revision))
+        assert maps.refusal("GET", f"{MAPS}?continue={first['metadata']['continue']}")[:2] == (410, "Expired")
+
+    @pytest.mark.parametrize("token", ["bad", "e30", "%00", "eyJ2IjoidjkiLCJydiI6MSwic3RhcnQiOiJhIn0"])
+    def test_a_token_that_is_none(self, maps, token):
+        assert maps.refusal("GET", f"{MAPS}?continue={token}")[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("parity=odd", ["m1", "m3"]),
+        ("parity==odd", ["m1", "m3"]),
+        ("parity!=odd", ["m0", "m2", "m4"]),
+        ("parity in (odd,even)", ["m0", "m1", "m2", "m3", "m4"]),
+        ("parity notin (odd)", ["m0", "m2", "m4"]),
+        ("parity", ["m0", "m1", "m2", "m3", "m4"]),
+        ("!parity", []),
+        ("parity=odd,nothing", []),
+        ("other!=x", ["m0", "m1", "m2", "m3", "m4"]),
+    ],
+)
+def test_labels(maps, selector, expected):
+    assert named(maps.get(f"{MAPS}?labelSelector={selector}")) == expected
+
+
+@pytest.mark.parametrize("selector", ["a in (", "a in b", "=", "a,,b", "a b", "a>x", "!", "bad key!=x", "a=b=c"])
+def test_labels_that_cannot_be_read(maps, selector):
+    assert maps.refusal("GET", f"{MAPS}?labelSelector={selector}")[:2] == (400, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("metadata.name=a", ["a"]),
+        ("metadata.name!=a", ["b"]),
+        ("spec.nodeName=n1", ["b"]),
+        ("spec.nodeName=", ["a"]),
+        ("spec.nodeName=n1,metadata.name=b", ["b"]),
+        ("status.phase=Pending", ["a", "b"]),
+        ("metadata.namespace=default", ["a", "b"]),
+        ("metadata.namespace=other", []),
+        ("spec.hostNetwork=false", ["a", "b"]),
+    ],
+)
+def test_fields(api, selector, expected):
+    api.create(PODS, pod("a"))
+    api.create(PODS, pod("b", nodeName="n1"))
+    assert named(api.get(f"/api/v1/pods?fieldSelector={selector}")) == expected
+
+
+@pytest.mark.parametrize("selector", ["spec.nosuch=1", "metadata.name", "metadata.name=a\\", "metadata.name=a=b"])
+def test_fields_that_cannot_be_asked_for(api, selector):
+    assert api.refusal("GET", f"{PODS}?fieldSelector={selector}")[0] == 400
+
+
+class TestVersions:
+    def test_an_exact_one(self, maps):
+        revision = maps.get(MAPS)["metadata"]["resourceVersion"]
+        maps.delete(f"{MAPS}/m0")
+        exact = maps.get(f"{MAPS}?resourceVersion={revision}&resourceVersionMatch=Exact")
+        assert named(exact)[0] == "m0"
+
+    @pytest.mark.parametrize(
+        ("query", "code"),
+        [
+            ("resourceVersion=x", 400),
+            ("resourceVersion=99999999", 504),
+            ("resourceVersionMatch=Exact", 422),
+            ("resourceVersion=1&resourceVersionMatch=Never", 422),
+            ("limit=-1", 400),
+            ("limit=x", 400),
+        ],
+    )
+    def test_that_cannot_be_given(self, maps, query, code):
+        assert maps.ask("GET", f"{MAPS}?{query}")[0] == code
+
+
+class TestForms:
+    def test_items_of_a_list_leave_out_what_the_list_says(self, maps):
+        listed = maps.get(MAPS)
+        assert (listed["kind"], listed["apiVersion"]) == ("ConfigMapList", "v1")
+        assert "kind" not in listed["items"][0]
+        assert listed["items"][0]["metadata"] == maps.get(f"{MAPS}/m0")["metadata"]
+
+    def test_a_table(self, api):
+        api.create(CLAIMS, claim())
+        table = api.get(CLAIMS, accept=TABLE)
+        assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "State", "Age"]
+        assert table["rows"][0]["cells"][:2] == ["c", "pending"]
+        assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+
+    @pytest.mark.parametrize(("include", "kind"), [("Object", "ResourceClaim"), ("None", None)])
+    def test_rows_hold_what_was_asked_for(self, api, include, kind):
+        api.create(CLAIMS, claim())
+        row = api.get(f"{CLAIMS}/c?includeObject={include}", accept=TABLE)["rows"][0]
+        assert row.get("object", {}).get("kind") == kind
+
+    def test_metadata_alone(self, api):
+        api.create(CLAIMS, claim(labels={"a": "b"}))
+        one = api.get(f"{CLAIMS}/c", accept=METADATA)
+        assert (one["kind"], one["metadata"]["labels"]) == ("PartialObjectMetadata", {"a": "b"})
+        assert "spec" not in one
+        many = api.get(CLAIMS, accept=METADATA.replace("Metadata;", "MetadataList;"))
+        assert (many["kind"], len(many["items"])) == ("PartialObjectMetadataList", 1)
+
+    @pytest.mark.parametrize("accept", ["text/html", "application/json;as=Poem;v=v1;g=meta.k8s.io"])
+    def test_what_nobody_speaks(self, api, accept):
+        assert api.refusal("GET", MAPS, accept=accept)[:2] == (406, "NotAcceptable")
+
+    def test_the_second_choice_will_do(self, api):
+        assert api.get(MAPS, accept="application/vnd.kubernetes.protobuf,application/json")["kind"] == "ConfigMapList"
+
+
+def test_a_list_does_not_decode_what_it_shows(maps, monkeypatch):
+    """Bytes go out as they are kept."""
+    monkeypatch.setattr("dray.server.documents.decode", None)
+    monkeypatch.setattr("dray.server.reads.answers.documents.decode", None)
+    assert len(named(maps.get(MAPS))) == 5

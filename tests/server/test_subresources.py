@@ -1,0 +1,150 @@
+"""Subresources that do something: binding, eviction, tokens, logs, scale, the parts of a running pod."""
+
+import pytest
+
+from tests.server.api import CLAIMS, MERGE, PODS, claim, pod
+
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+
+
+def bind(target, name="p", **metadata):
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, **metadata}, "target": target}
+
+
+NODE = {"kind": "Node", "name": "n1"}
+EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+
+
+class TestBinding:
+    def test_puts_a_pod_on_a_node(self, api):
+        api.create(PODS, pod())
+        code, answer = api.ask("POST", f"{PODS}/p/binding", bind(NODE, annotations={"a": "b"}))
+        assert (code, answer["status"]) == (201, "Success")
+        bound = api.get(f"{PODS}/p")
+        assert bound["spec"]["nodeName"] == "n1"
+        assert bound["metadata"]["annotations"] == {"a": "b"}
+        assert bound["status"]["conditions"][0]["type"] == "PodScheduled"
+
+    def test_only_once(self, api):
+        api.create(PODS, pod(nodeName="n0"))
+        assert api.refusal("POST", f"{PODS}/p/binding", bind(NODE))[:2] == (409, "Conflict")
+
+    def test_not_through_a_gate(self, api):
+        api.create(PODS, pod(schedulingGates=[{"name": "example.com/wait"}]))
+        assert api.get(f"{PODS}/p")["status"]["conditions"][0]["reason"] == "SchedulingGated"
+        assert api.refusal("POST", f"{PODS}/p/binding", bind(NODE))[0] == 409
+
+    @pytest.mark.parametrize(
+        ("body", "code"),
+        [
+            (bind(NODE, name="q"), 400),
+            (bind({"kind": "Cloud", "name": "n1"}), 500),
+            (bind({"name": ""}), 500),
+            (bind({"name": "BAD"}), 500),
+            (bind(NODE, uid="other"), 409),
+        ],
+    )
+    def test_what_is_refused(self, api, body, code):
+        api.create(PODS, pod())
+        assert api.ask("POST", f"{PODS}/p/binding", body)[0] == code
+
+    def test_a_pod_that_is_not_there(self, api):
+        assert api.refusal("POST", f"{PODS}/p/binding", bind(NODE))[0] == 404
+
+
+class TestEviction:
+    @pytest.fixture
+    def running(self, api):
+        api.create(
+            PODS,
+            {**pod(nodeName="n1", terminationGracePeriodSeconds=0), "metadata": {"name": "p", "labels": {"app": "x"}}},
+        )
+        api.patch(f"{PODS}/p/status", {"status": {"phase": "Running"}})
+        return api
+
+    def budget(self, api, allowed):
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
+        api.create(BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
+        state = {"disruptionsAllowed": allowed, "observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1}
+        api.patch(f"{BUDGETS}/b/status", {"status": {**state, "expectedPods": 1}})
+
+    def test_deletes_the_pod(self, running):
+        assert running.create(f"{PODS}/p/eviction", EVICTION)["status"] == "Success"
+        assert running.ask("GET", f"{PODS}/p")[0] == 404
+
+    def test_a_budget_may_refuse(self, running):
+        self.budget(running, 0)
+        assert running.refusal("POST", f"{PODS}/p/eviction", EVICTION) == (
+            429,
+            "TooManyRequests",
+            ["DisruptionBudget"],
+        )
+        assert running.get(f"{PODS}/p")
+
+    def test_or_be_spent(self, running):
+        self.budget(running, 1)
+        running.create(f"{PODS}/p/eviction", EVICTION)
+        state = running.get(f"{BUDGETS}/b")["status"]
+        assert state["disruptionsAllowed"] == 0
+        assert list(state["disruptedPods"]) == ["p"]
+
+
+class TestStatus:
+    def test_spec_and_status_are_apart(self, api):
+        api.create(CLAIMS, claim())
+        allocation = {"devices": {"results": [{"request": "gpu", "driver": "d.x", "pool": "p", "device": "g"}]}}
+        body = {**claim(labels={"new": "label"}), "status": {"allocation": allocation}}
+        after = api.put(f"{CLAIMS}/c/status", body)
+        assert after["status"] == {"allocation": allocation}
+        assert "labels" not in after["metadata"]
+        assert api.put(f"{CLAIMS}/c", claim(labels={"a": "b"}))["status"] == {"allocation": allocation}
+        assert api.get(f"{CLAIMS}/c/status")["metadata"]["labels"] == {"a": "b"}
+
+    def test_a_part_that_is_not_there(self, api):
+        api.create(CLAIMS, claim())
+        assert api.refusal("GET", f"{CLAIMS}/c/scale")[0] == 404
+        assert api.refusal("DELETE", f"{CLAIMS}/c/status")[0] == 405
+
+
+class TestTokens:
+    path = "/api/v1/namespaces/default/serviceaccounts/default/token"
+
+    def test_are_issued_and_known(self, api):
+        token = api.create(self.path, {"spec": {}})["status"]["token"]
+        review = api.create("/apis/authentication.k8s.io/v1/tokenreviews", {"spec": {"token": token}})
+        assert review["status"]["user"]["username"] == "system:serviceaccount:default:default"
+
+    @pytest.mark.parametrize("body", [{"spec": {"audiences": 5}}, {"spec": {"expirationSeconds": 5}}, {"kind": "Pod"}])
+    def test_not_for_any_request(self, api, body):
+        assert api.ask("POST", self.path, body)[0] in (400, 422)
+
+
+class TestNodes:
+    """What only a node can answer."""
+
+    @pytest.mark.parametrize(
+        ("spec", "query", "code"),
+        [({}, "", 400), ({"nodeName": "n1"}, "", 501), ({"nodeName": "n1"}, "?container=other", 400)],
+    )
+    def test_logs(self, api, spec, query, code):
+        api.create(PODS, pod(**spec))
+        assert api.ask("GET", f"{PODS}/p/log{query}")[0] == code
+
+    def test_of_a_pod_that_is_not_there(self, api):
+        assert api.ask("POST", f"{PODS}/p/exec?command=ls")[0] == 404
+
+
+class TestPartsOfAPod:
+    def test_ephemeral_containers_are_added(self, api):
+        api.create(PODS, pod())
+        container = {"name": "debug", "image": "busybox"}
+        patched = api.patch(f"{PODS}/p/ephemeralcontainers", {"spec": {"ephemeralContainers": [container]}})
+        assert patched["spec"]["ephemeralContainers"][0]["name"] == "debug"
+        assert patched["metadata"]["generation"] == 2
+        gone = {"spec": {"ephemeralContainers": None}}
+        assert api.refusal("PATCH", f"{PODS}/p/ephemeralcontainers", gone, content_type=MERGE)[0] == 422
+
+    def test_resources_are_resized(self, api):
+        made = api.create(PODS, pod())
+        made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+        assert api.put(f"{PODS}/p/resize", made)["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}

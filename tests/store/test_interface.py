@@ -1,0 +1,195 @@
+"""What the contract promises, asked of both stores."""
+
+import asyncio
+
+import pytest
+
+from dray.store.interface import Ahead, Compacted, Conflict, EventType, Exists, Missing, StoreError
+
+from .loop import in_loop
+from .stores import drain, open_store, take, text
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def make(request, tmp_path):
+    return lambda **options: open_store(request.param, tmp_path, **options)
+
+
+@in_loop
+async def test_a_document_knows_its_revision(make):
+    store = make()
+    created = await store.create("/g/p/n/a", text("one"))
+    assert (created.value, created.created, created.revision) == (b"one@1", 1, 1)
+    updated = await store.update("/g/p/n/a", text("two"))
+    assert (updated.value, updated.created, updated.revision) == (b"two@2", 1, 2)
+    assert store.get("/g/p/n/a") is updated
+    gone = await store.delete("/g/p/n/a", encode=text("last"))
+    assert (gone.value, gone.created, gone.revision) == (b"last@3", 1, 3)
+    assert store.get("/g/p/n/a") is None
+    assert store.revision == 3
+    await store.close()
+
+
+@in_loop
+async def test_preconditions(make):
+    store = make()
+    await store.create("/a", text("one"))
+    with pytest.raises(Exists):
+        await store.create("/a", text("again"))
+    with pytest.raises(Missing):
+        await store.update("/b", text("no"))
+    with pytest.raises(Missing):
+        await store.delete("/b")
+    await store.update("/a", text("two"), expect=1)
+    for attempt in (store.update("/a", text("three"), expect=1), store.delete("/a", expect=1)):
+        with pytest.raises(Conflict) as refused:
+            await attempt
+        assert refused.value.current.revision == 2
+    assert store.revision == 2
+    await store.delete("/a", expect=2)
+    await store.close()
+
+
+@in_loop
+async def test_of_racing_writers_one_wins(make):
+    store = make()
+    await store.create("/a", text("start"))
+    results = await asyncio.gather(
+        *(store.update("/a", text(number), expect=1) for number in range(8)), return_exceptions=True
+    )
+    assert [type(each) for each in results[1:]] == [Conflict] * 7
+    assert store.get("/a").value == b"0@2"
+    await store.close()
+
+
+@in_loop
+async def test_a_failing_encoder_changes_nothing(make):
+    store = make()
+    with pytest.raises(ZeroDivisionError):
+        await store.create("/a", lambda revision: 1 // 0)
+    assert (store.get("/a"), store.revision, store.list("/").records) == (None, 0, [])
+    await store.close()
+
+
+@in_loop
+async def test_pages_stay_consistent(make):
+    store = make()
+    for name in "abcdef":
+        await store.create(f"/p/{name}", text("old"))
+    await store.create("/q/x", text("other"))
+    first = store.list("/p/", limit=2)
+    assert ([each.key for each in first.records], first.remaining) == (["/p/a", "/p/b"], 4)
+    await store.update("/p/c", text("new"))
+    await store.delete("/p/d")
+    await store.create("/p/cc", text("new"))
+    second = store.list("/p/", limit=3, after="/p/b", revision=first.revision)
+    assert [(each.key, each.value) for each in second.records] == [
+        ("/p/c", b"old@3"),
+        ("/p/d", b"old@4"),
+        ("/p/e", b"old@5"),
+    ]
+    assert (second.revision, second.remaining) == (first.revision, 1)
+    assert [each.key for each in store.list("/p/").records] == ["/p/a", "/p/b", "/p/c", "/p/cc", "/p/e", "/p/f"]
+    await store.compact(store.revision)
+    with pytest.raises(Compacted):
+        store.list("/p/", limit=3, after="/p/e", revision=first.revision)
+    await store.close()
+
+
+@in_loop
+async def test_what_is_not_there_yet(make):
+    store = make()
+    with pytest.raises(Ahead):
+        store.list("/", revision=1)
+    with pytest.raises(Ahead):
+        store.watch("/", after=1)
+    await store.close()
+
+
+@in_loop
+async def test_a_watch_goes_from_the_past_into_the_present(make):
+    store = make()
+    await store.create("/p/a", text("one"))
+    await store.create("/q/a", text("other"))
+    await store.update("/p/a", text("two"))
+    watch = store.watch("/p/", after=1)
+    assert watch.revision == 2
+    await store.delete("/p/a")
+    modified, deleted = await take(watch, 2)
+    assert (modified.type, modified.record.value, modified.previous.value) == (EventType.MODIFIED, b"two@3", b"one@1")
+    assert (deleted.type, deleted.record.value, deleted.record.revision) == (EventType.DELETED, b"two@3", 4)
+    await store.create("/q/b", text("other"))
+    assert watch.revision == 5
+    await store.close()
+
+
+@in_loop
+async def test_a_cancelled_wait_loses_nothing(make):
+    store = make()
+    watch = store.watch("/", after=0)
+    assert await drain(watch) == []
+    await store.create("/a", text("one"))
+    assert [event.record.key for event in await take(watch, 1)] == ["/a"]
+    await store.close()
+
+
+@in_loop
+async def test_a_slow_reader_is_told_to_list_again(make):
+    store = make(buffer=10)
+    for number in range(50):
+        await store.create(f"/{number}", text("x"))
+    slow, quick = store.watch("/", after=0), store.watch("/", after=0)
+    assert len(await take(quick, 50)) == 50
+    for number in range(50, 61):
+        await store.create(f"/{number}", text("x"))
+        await take(quick, 1)
+    assert slow.revision == 0
+    with pytest.raises(Compacted):
+        await anext(slow)
+    await store.close()
+
+
+@in_loop
+async def test_a_closed_watch_ends_and_is_forgotten(make):
+    store = make()
+    watch = store.watch("/", after=0)
+    reader = asyncio.ensure_future(anext(watch, None))
+    await asyncio.sleep(0)
+    watch.close()
+    watch.close()
+    assert await reader is None
+    assert len(store._watches) == 0
+    await store.close()
+
+
+@in_loop
+async def test_closing_the_store_ends_watches_and_writes(make):
+    store = make()
+    watch = store.watch("/", after=0)
+    writer = asyncio.ensure_future(store.create("/a", text("one")))
+    await asyncio.sleep(0)
+    await store.close()
+    assert (await writer).revision == 1
+    assert [event async for event in watch] == []
+    with pytest.raises(StoreError):
+        await store.create("/b", text("two"))
+    with pytest.raises(StoreError):
+        store.watch("/", after=0)
+
+
+@in_loop
+async def test_a_thousand_watchers_hear_of_a_write_at_once(make):
+    store = make()
+    watches = [store.watch("/p/", after=0) for _ in range(1000)]
+    loop, times = asyncio.get_running_loop(), []
+    for name in "abc":
+        readers = [asyncio.ensure_future(anext(watch)) for watch in watches]
+        await asyncio.sleep(0)
+        start = loop.time()
+        await store.create(f"/p/{name}", text("one"))
+        events = await asyncio.gather(*readers)
+        times.append(loop.time() - start)
+        assert len({id(event) for event in events}) == 1
+    # The machine may be busy with something else once or twice.
+    assert min(times) < 0.1
+    await store.close()

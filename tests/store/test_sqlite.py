@@ -1,0 +1,326 @@
+import asyncio
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from dray.store.directory import InUse
+from dray.store.interface import Compacted, StoreError
+from dray.store.sqlite import NotDurable, SqliteStore
+
+from .loop import in_loop
+from .stores import crash, drain, take, text
+
+
+def contents(store):
+    return {record.key: record.value for record in store.list("/").records}
+
+
+def fill_up(store, *, spare):
+    """Leaves room for so many more pages: a real SQLITE_FULL after that."""
+    connection = store._journal._connection
+    connection.execute(f"PRAGMA max_page_count = {connection.execute('PRAGMA page_count').fetchone()[0] + spare}")
+
+
+def make_room(store):
+    store._journal._connection.execute("PRAGMA max_page_count = 1000000")
+
+
+@in_loop
+async def test_a_restart_changes_nothing(tmp_path):
+    store = SqliteStore(tmp_path)
+    await store.create("/a", text("one"))
+    await store.create("/b", text("two"))
+    await store.update("/a", text("three"))
+    await store.delete("/b")
+    before = [await take(store.watch("/", after=after), 4 - after) for after in range(4)]
+    await store.close()
+    again = SqliteStore(tmp_path)
+    assert (again.revision, contents(again)) == (4, {"/a": b"three@3"})
+    assert [await take(again.watch("/", after=after), 4 - after) for after in range(4)] == before
+    assert [record.value for record in again.list("/", revision=2).records] == [b"one@1", b"two@2"]
+    assert (await again.create("/c", text("four"))).revision == 5
+    await again.close()
+
+
+@in_loop
+async def test_writes_of_one_turn_are_one_transaction(tmp_path):
+    store = SqliteStore(tmp_path)
+    commits = []
+    store._journal._connection.set_trace_callback(lambda statement: commits.append(statement == "COMMIT"))
+    await asyncio.gather(*(store.create(f"/{number}", text("x")) for number in range(50)))
+    assert sum(commits) == 1
+    await store.close()
+
+
+@in_loop
+async def test_watchers_see_only_what_is_durable(tmp_path):
+    store = SqliteStore(tmp_path)
+    watch = store.watch("/", after=0)
+    writer = asyncio.ensure_future(store.create("/a", text("one")))
+    await asyncio.sleep(0)
+    assert store.get("/a") is not None
+    assert (watch.revision, store._watches._all()[0]._buffer) == (0, type(watch._buffer)())
+    await writer
+    assert watch.revision == 0
+    assert len(await drain(watch)) == 1
+    assert watch.revision == 1
+    await store.close()
+
+
+@in_loop
+async def test_a_watch_from_a_list_does_not_repeat_what_was_pending(tmp_path):
+    store = SqliteStore(tmp_path)
+    writer = asyncio.ensure_future(store.create("/a", text("one")))
+    await asyncio.sleep(0)
+    page = store.list("/")
+    assert [record.key for record in page.records] == ["/a"]
+    watch = store.watch("/", after=page.revision)
+    await writer
+    await store.update("/a", text("two"))
+    assert [event.record.revision for event in await drain(watch)] == [2]
+    await store.close()
+
+
+@in_loop
+async def test_after_a_crash_no_revision_is_used_again(tmp_path):
+    store = SqliteStore(tmp_path)
+    await store.create("/a", text("one"))
+    lost = asyncio.ensure_future(store.create("/b", text("two")))
+    await asyncio.sleep(0)
+    promised = store.list("/").revision
+    crash(store)
+    lost.cancel()
+    again = SqliteStore(tmp_path)
+    assert contents(again) == {"/a": b"one@1"}
+    assert again.revision > promised
+    with pytest.raises(Compacted):
+        again.watch("/", after=promised)
+    with pytest.raises(Compacted):
+        again.list("/", revision=promised)
+    resumed, fresh = again.watch("/", after=1), again.watch("/", after=again.list("/").revision)
+    record = await again.create("/b", text("three"))
+    assert [event.record for event in await drain(resumed)] == [record]
+    assert [event.record for event in await drain(fresh)] == [record]
+    await again.close()
+    last = SqliteStore(tmp_path)
+    with pytest.raises(Compacted):
+        last.watch("/", after=promised)
+    await last.close()
+
+
+@in_loop
+async def test_a_bookmark_read_between_two_crashes_stays_good(tmp_path):
+    store = SqliteStore(tmp_path)
+    await store.create("/a", text("one"))
+    crash(store)
+    between = SqliteStore(tmp_path)
+    bookmark = between.watch("/", after=1).revision
+    crash(between)
+    last = SqliteStore(tmp_path)
+    assert await drain(last.watch("/", after=bookmark)) == []
+    await last.close()
+
+
+@in_loop
+async def test_a_full_disk_undoes_the_writes_of_the_turn(tmp_path):
+    store = SqliteStore(tmp_path)
+    await store.create("/kept", text("kept"))
+    await store.create("/gone", text("gone"))
+    await store.delete("/gone")
+    fill_up(store, spare=4)
+    watch = store.watch("/", after=3)
+    big = "x" * 50_000
+    writes = [store.create("/small", text("s")), store.update("/kept", text(big)), store.create("/big", text(big))]
+    pending = asyncio.gather(*writes, store.delete("/kept"), return_exceptions=True)
+    await asyncio.sleep(0)
+    phantom = store.revision
+    early = store.watch("/", after=phantom)
+    results = await pending
+    assert [type(each) for each in results] == [NotDurable] * 4
+    assert "database or disk is full" in str(results[0])
+    assert contents(store) == {"/kept": b"kept@1"}
+    assert await drain(watch) == []
+    assert watch.revision == store.revision > phantom
+    with pytest.raises(Compacted):
+        await anext(early)
+    with pytest.raises(Compacted):
+        store.watch("/", after=phantom)
+
+    make_room(store)
+    record = await store.create("/big", text(big))
+    assert record.revision > phantom + 1
+    assert [event.record for event in await take(watch, 1)] == [record]
+    await store.close()
+    again = SqliteStore(tmp_path)
+    assert set(contents(again)) == {"/kept", "/big"}
+    with pytest.raises(Compacted):
+        again.watch("/", after=phantom)
+    assert len(await drain(again.watch("/", after=3))) == 1
+    await again.close()
+
+
+@in_loop
+async def test_small_writes_go_on_where_large_ones_do_not_fit(tmp_path):
+    store = SqliteStore(tmp_path)
+    await store.create("/a", text("a"))
+    fill_up(store, spare=2)
+    with pytest.raises(NotDurable):
+        await store.create("/big", text("x" * 50_000))
+    await store.update("/a", text("b"))
+    crash(store)
+    again = SqliteStore(tmp_path)
+    assert list(contents(again)) == ["/a"]
+    assert again.get("/a").value.startswith(b"b@")
+    await again.close()
+
+
+@in_loop
+async def test_revisions_run_out_before_one_is_used_twice(tmp_path, monkeypatch):
+    monkeypatch.setattr("dray.store.journal._BLOCK", 8)
+    store = SqliteStore(tmp_path)
+    # More writes in a turn than are reserved.
+    await asyncio.gather(*(store.create(f"/{number}", text("x")) for number in range(30)))
+    assert sorted(record.revision for record in store.list("/").records) == list(range(1, 31))
+
+    def fail(*arguments):
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(store._journal, "append", fail)
+    for number in range(30):
+        with pytest.raises(NotDurable, match="disk I/O error"):
+            await store.create(f"/more/{number}", text("x"))
+    highest = store.revision
+    assert highest <= store._journal.reserved
+    crash(store)
+    again = SqliteStore(tmp_path)
+    assert again.revision > highest
+    await again.close()
+
+
+@in_loop
+async def test_compaction_shrinks_the_file_contents(tmp_path):
+    store = SqliteStore(tmp_path)
+    for number in range(500):
+        await (store.update if number > 9 else store.create)(f"/{number % 10}", text(number))
+    await store.delete("/0")
+    await store.compact(store.revision)
+    assert store._journal._connection.execute("SELECT count(*) FROM log").fetchone() == (9,)
+    await store.close()
+    again = SqliteStore(tmp_path)
+    assert again.revision == 501
+    assert sorted(contents(again)) == [f"/{number}" for number in range(1, 10)]
+    with pytest.raises(Compacted):
+        again.watch("/", after=500)
+    again.watch("/", after=501)
+    await again.close()
+
+
+@pytest.mark.parametrize("strides", range(4))
+def test_a_compaction_cut_short_brings_nothing_back(tmp_path, monkeypatch, strides):
+    monkeypatch.setattr("dray.store.sqlite._STRIDE", 2)
+
+    async def first():
+        store = SqliteStore(tmp_path)
+        for name in "abc":
+            await store.create(f"/{name}", text("one"))
+            await store.update(f"/{name}", text("two"))
+            await store.delete(f"/{name}")
+        await store.create("/a", text("three"))
+        task = asyncio.ensure_future(store.compact(9))
+        for _ in range(strides):
+            await asyncio.sleep(0)
+        crash(store)
+        task.cancel()
+
+    async def second():
+        store = SqliteStore(tmp_path)
+        assert contents(store) == {"/a": b"three@10"}
+        if strides:
+            assert store._journal._connection.execute("SELECT count(*) FROM log").fetchone() == (1,)
+        await store.close()
+
+    asyncio.run(first())
+    asyncio.run(second())
+
+
+@in_loop
+async def test_a_compaction_that_fails_can_be_repeated(tmp_path, monkeypatch):
+    store = SqliteStore(tmp_path)
+    await store.create("/a", text("one"))
+    await store.delete("/a")
+    forget = store._journal.forget
+
+    def fail(*arguments):
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(store._journal, "forget", fail)
+    with pytest.raises(StoreError, match="disk I/O error"):
+        await store.compact(2)
+    monkeypatch.setattr(store._journal, "forget", forget)
+    await store.compact(2)
+    assert store._journal._connection.execute("SELECT count(*) FROM log").fetchone() == (0,)
+    await store.close()
+
+
+@in_loop
+async def test_a_directory_belongs_to_one_process(tmp_path):
+    store = SqliteStore(tmp_path)
+    with pytest.raises(InUse, match=str(os.getpid())):
+        SqliteStore(tmp_path)
+    program = (
+        f"from pathlib import Path; from dray.store.sqlite import SqliteStore; SqliteStore(Path({str(tmp_path)!r}))"
+    )
+    other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert other.returncode == 1
+    assert f"is in use by process {os.getpid()}" in other.stderr
+    await store.close()
+    await SqliteStore(tmp_path).close()
+
+
+@in_loop
+async def test_only_the_owner_may_read(tmp_path):
+    store = SqliteStore(tmp_path / "data")
+    await store.create("/secret", text("secret"))
+    assert stat.S_IMODE((tmp_path / "data").stat().st_mode) == 0o700
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "data").iterdir()} == {0o600}
+    await store.close()
+
+
+@in_loop
+async def test_files_that_are_not_ours(tmp_path):
+    (tmp_path / "store.db").write_bytes(b"not a database, but long enough to be taken for one" * 100)
+    with pytest.raises(StoreError, match="file is not a database"):
+        SqliteStore(tmp_path)
+    (tmp_path / "store.db").unlink()
+    await SqliteStore(tmp_path).close()
+    connection = sqlite3.connect(tmp_path / "store.db")
+    connection.execute("UPDATE meta SET value = 99 WHERE name = 'schema'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(StoreError, match="schema version 99"):
+        SqliteStore(tmp_path)
+    blocked = tmp_path / "store.db" / "below"
+    with pytest.raises(StoreError, match="cannot use"):
+        SqliteStore(blocked)
+
+
+@in_loop
+async def test_an_unwritable_key_fails_its_turn_only(tmp_path):
+    store = SqliteStore(tmp_path)
+    with pytest.raises(NotDurable):
+        await store.create("/\ud800", text("x"))
+    await store.create("/a", text("x"))
+    assert list(contents(store)) == ["/a"]
+    await store.close()
+
+
+@in_loop
+async def test_fsync_is_asked_for(tmp_path):
+    store = SqliteStore(tmp_path, fsync=True)
+    assert store._journal._connection.execute("PRAGMA synchronous").fetchone() == (2,)
+    await store.create("/a", text("x"))
+    await store.close()
