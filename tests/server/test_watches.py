@@ -133,3 +133,13 @@ def test_events_of_a_watch_can_be_read_while_they_happen(api):
         return event
 
     assert told([api.runner.run(story())]) == [("ADDED", "m")]
+
+
+@pytest.mark.parametrize(
+    "query", ["?watch=1&resourceVersion=999999999", "?resourceVersion=999999999&resourceVersionMatch=Exact"]
+)
+def test_a_revision_that_was_not_reached_is_refused(api, query):
+    code, refusal = api.ask("GET", MAPS + query)
+    assert (code, refusal["reason"]) == (504, "Timeout")
+    assert refusal["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
+    assert refusal["details"]["retryAfterSeconds"] == 1

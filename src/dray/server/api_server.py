@@ -6,18 +6,19 @@ authorization and limits.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 
 from dray.server import paths, routing, status
 from dray.server.bootstrap import bootstrap
-from dray.server.compaction import Compaction
 from dray.server.context import Context
 from dray.server.custom_kinds import CustomKinds
 from dray.server.information import Information
 from dray.server.metrics import Metrics
 from dray.server.namespace_life import NamespaceLife
 from dray.server.requests import Answer, Request, Response
+from dray.store.retention import Retention
 
 _log = logging.getLogger("dray.server")
 
@@ -29,16 +30,18 @@ class ApiServer:
         self._information = Information(context, self.metrics)
         self.custom_kinds = CustomKinds(context)
         self.namespaces = NamespaceLife(context)
-        self.compaction = Compaction(context.store)
+        self._retention: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """To be called once, before the first request, in the loop that will serve."""
         await bootstrap(self.context)
         self.namespaces.resume()
-        self.compaction.start()
+        self._retention = asyncio.create_task(Retention().run(self.context.store), name="retention")
 
     async def close(self) -> None:
-        await self.compaction.close()
+        if self._retention is not None:
+            self._retention.cancel()
+            await asyncio.gather(self._retention, return_exceptions=True)
         await self.namespaces.close()
         await self.custom_kinds.close()
 

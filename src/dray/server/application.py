@@ -48,6 +48,8 @@ class Application:
         self._auditor = auditing.Auditor(audit) if audit is not None else None
         self._streams = Streams(stalled_seconds=self.limits.stalled_seconds)
         server.metrics.count_watches(lambda: len(self._streams))
+        if audit is not None:
+            server.metrics.count_dropped_audit_events(lambda: audit.dropped)
 
     def end_streams(self) -> None:
         self._streams.end()

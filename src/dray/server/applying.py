@@ -24,6 +24,8 @@ async def apply(call: Call) -> tuple[bytes, bool]:
     if not exists and call.path.subresource:
         raise status.not_found(call.resource.group, call.resource.plural, call.path.name)
     try:
+        if not exists:
+            call.authorize_create()
         value = await (_update(call, applied, options) if exists else _create(call, applied, options))
     except leniency.Undecodable as error:
         raise status.bad_request(error.message) from None

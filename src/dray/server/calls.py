@@ -30,6 +30,13 @@ class Call:
     def form(self) -> Form:
         return negotiation.form(self.request.headers.get("accept", ""))
 
+    def authorize_create(self) -> None:
+        """For a request that asks for another verb and would make an object: that needs the right to create too."""
+        path = self.path
+        self.context.security.authorize(
+            self.request.user, "create", path.group, path.plural, path.subresource, path.namespace, path.name
+        )
+
     @property
     def include(self) -> str:
         return self.query.get("includeObject", "")

@@ -1,4 +1,4 @@
-"""Metrics: requests by verb, resource and code, their time, open watches and the store's revision."""
+"""Metrics: requests by verb, resource and code, their time, open watches, lost audit events, the store's revision."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ class Metrics:
         # (verb, group, resource, subresource, code) → [requests, seconds]
         self._requests: dict[tuple[str, str, str, str, int], list[float]] = {}
         self._open_watches: Callable[[], int] = lambda: 0
+        self._dropped_audit_events: Callable[[], int] = lambda: 0
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
@@ -28,6 +29,9 @@ class Metrics:
 
     def count_watches(self, how_many: Callable[[], int]) -> None:
         self._open_watches = how_many
+
+    def count_dropped_audit_events(self, how_many: Callable[[], int]) -> None:
+        self._dropped_audit_events = how_many
 
     def collect(self) -> Iterator[Metric]:
         labels = ["verb", "group", "resource", "subresource", "code"]
@@ -40,6 +44,9 @@ class Metrics:
         yield total
         yield seconds
         yield GaugeMetricFamily("apiserver_longrunning_requests", "Open watches.", value=self._open_watches())
+        dropped = CounterMetricFamily("apiserver_audit_dropped", "Audit events that were lost.")
+        dropped.add_metric([], self._dropped_audit_events())
+        yield dropped
         yield GaugeMetricFamily("dray_store_revision", "The newest revision of the store.", value=self._revision())
 
     def expose(self) -> bytes:

@@ -17,7 +17,7 @@ from dray.server.context import Context
 from dray.server.negotiation import Form
 from dray.server.resources import Resource
 from dray.server.selection import Selection, select
-from dray.store.interface import Compacted, Record
+from dray.store.interface import Ahead, Compacted, Record
 
 Object = dict[str, Any]
 
@@ -52,6 +52,8 @@ def list_objects(context: Context, resource: Resource, namespace: str, query: Ma
         records, revision, remaining = _page(context, prefix, options)
     except Compacted:
         raise status.expired(_EXPIRED) from None
+    except Ahead:
+        raise status.too_large_version(options.revision, context.store.revision) from None
     head: Object = {"resourceVersion": str(revision)}
     if remaining:
         head["continue"] = _token(revision, records[-1].key.removeprefix(prefix) if records else options.after)

@@ -124,6 +124,14 @@ def expired(message: str) -> ApiError:
     return ApiError(410, "Expired", message)
 
 
+def too_large_version(asked: int, newest: int) -> ApiError:
+    """The client knows of a revision that this server has not reached."""
+    message = f"Too large resource version: {asked}, current: {newest}"
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    details: Object = {"causes": [cause], "retryAfterSeconds": 1}
+    return ApiError(504, "Timeout", message, details=details, retry_after=1)
+
+
 def unauthorized() -> ApiError:
     return ApiError(401, "Unauthorized", "Unauthorized")
 

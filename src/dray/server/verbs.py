@@ -57,6 +57,7 @@ async def update(call: Call) -> Answer:
     body = bodies.read(call.request, strict=options.strict)
     subresource = call.path.subresource
     if not subresource and _is_absent(call) and call.resource.kind in _CREATED_ON_UPDATE:
+        call.authorize_create()
         return await create(call)
     value = await updates.update(
         call.context,

@@ -78,7 +78,10 @@ def watch(
     context: Context, resource: Resource, namespace: str, query: Mapping[str, str], form: Form
 ) -> AsyncIterator[bytes]:
     """Checks the query at once; the events come when the iterator is read."""
-    return _events(context, resource, namespace, watch_options(resource, query), form)
+    options = watch_options(resource, query)
+    if options.revision > context.store.revision:
+        raise status.too_large_version(options.revision, context.store.revision)
+    return _events(context, resource, namespace, options, form)
 
 
 async def _events(
