@@ -31,6 +31,7 @@ def size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
+@lru_cache(maxsize=4096)
 def is_label(text: str) -> bool:
     return len(text) <= 63 and _LABEL.fullmatch(text) is not None
 

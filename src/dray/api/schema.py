@@ -146,21 +146,15 @@ def _struct_reader(wire: dict[str, str], *, prune: bool) -> Reader:
     return read_struct
 
 
-def _plain_members(wire: dict[str, str]) -> dict[str, type]:
-    """Members that are fine as they are when of the type; none, if the type has members that are always written.
+def _single_members(wire: dict[str, str]) -> dict[str, type]:
+    """Members that may stand alone in a struct and are then fine as they are, when of the type.
 
-    Devices have maps of small structs, a thousand to a slice: those that hold nothing else are copied, not built.
+    Devices have maps of small structs, a thousand to a slice, nearly all with a single member: those are copied, not
+    built. A quantity is a string that must be in canonical form.
     """
-    if any(mark[0] == "!" for mark in wire.values()):
-        return {}
-    return {name: _COPIED[mark[1:]] for name, mark in wire.items() if mark[0] == "*" and mark[1:] in _COPIED}
-
-
-def _is_plain(value: dict[str, Any], plain: dict[str, type]) -> bool:
-    for key, item in value.items():
-        if plain.get(key) is not type(item) or (type(item) is int and not INT64_MIN <= item <= INT64_MAX):
-            return False
-    return True
+    always = {name for name, mark in wire.items() if mark[0] == "!"}
+    marked = {name: mark.lstrip("!*") for name, mark in wire.items() if mark[0] in "!*" and always <= {name}}
+    return {name: _COPIED[base] for name, base in marked.items() if base in _COPIED}
 
 
 def _list_reader(item_type: str, *, prune: bool) -> Reader:
@@ -185,7 +179,9 @@ def _list_reader(item_type: str, *, prune: bool) -> Reader:
 def _map_reader(value_type: str, *, prune: bool) -> Reader:
     reader = _reader(value_type, prune=prune)
     zero = _zero(value_type)
-    plain = _plain_members(TYPES.get(value_type, {}))
+    wire = TYPES.get(value_type, {})
+    single = _single_members(wire)
+    quantities = {name for name in single if wire[name].endswith("quantity")}
 
     def read_map(value: Any, problems: list[Problem]) -> Any:
         if type(value) is not dict:
@@ -193,9 +189,16 @@ def _map_reader(value_type: str, *, prune: bool) -> Reader:
             return {}
         result = {}
         for key, item in value.items():
-            if plain and type(item) is dict and _is_plain(item, plain):
-                result[key] = item.copy()
-                continue
+            if single and type(item) is dict and len(item) == 1:
+                ((name, inner),) = item.items()
+                kind = type(inner)
+                if (
+                    single.get(name) is kind
+                    and (kind is not int or INT64_MIN <= inner <= INT64_MAX)
+                    and (name not in quantities or _canonical_quantity(inner) == inner)
+                ):
+                    result[key] = item.copy()
+                    continue
             known = len(problems)
             result[key] = reader(item, problems) if item is not None else zero()
             if len(problems) > known:
@@ -305,7 +308,7 @@ def _time_reader(timespec: str) -> Reader:
 
 
 _PLAIN: dict[str, type] = {"str": str, "bool": bool}
-_COPIED: dict[str, type] = {**_PLAIN, "int64": int}
+_COPIED: dict[str, type] = {**_PLAIN, "int64": int, "quantity": str}
 _OMIT_ZERO = frozenset({"str", "bytes", "int32", "int64", "bool", "float"})
 _ZEROS: dict[str, Any] = {
     "str": "",

@@ -14,6 +14,8 @@ from dray.api.validation.fields import Errors, Object
 MAX_ATTRIBUTES_AND_CAPACITIES = 32
 MAX_ATTRIBUTE_VALUES = 48
 MAX_ATTRIBUTE_TEXT = 64
+# No character takes more than four bytes.
+_SURELY_SHORT = MAX_ATTRIBUTE_TEXT // 4
 MAX_TAINTS = 16
 MAX_CONSUMPTIONS = 2
 
@@ -94,7 +96,7 @@ def _attributes(attributes: Object, path: str) -> Errors:
             # The common case, decided without a further call.
             ((member, value),) = attribute.items()
             if member == "string":
-                good = len(value) <= MAX_ATTRIBUTE_TEXT and value.isascii()
+                good = len(value) <= _SURELY_SHORT or names.size(value) <= MAX_ATTRIBUTE_TEXT
             elif member == "version":
                 good = len(value) <= MAX_ATTRIBUTE_TEXT and is_semver(value)
             else:
