@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check bench fuzz conformance schema format clean
+.PHONY: demo test check bench soak conformance schema format clean
 
 demo: $(READY)
 	@echo '$$ dray lint examples/manifests'
@@ -34,11 +34,16 @@ conformance: $(READY)
 	$(BIN)/python -m dray.testing.conformance api tests/conformance/api.jsonl.gz
 	$(BIN)/python -m dray.testing.conformance cel tests/conformance/cel.jsonl.gz
 	$(BIN)/python -m dray.testing.conformance cel-spec tests/conformance/cel-spec.jsonl.gz
+	$(BIN)/python -m dray.testing.conformance flows tests/conformance/flows.jsonl.gz
 
 # Figures go to benchmarks/results.json.
 bench: $(READY)
 	$(BIN)/python -m pytest benchmarks -o addopts=-q \
 		--benchmark-json=benchmarks/results.json --benchmark-columns=min,median,rounds --benchmark-sort=name
+
+# Ten minutes of watchers and writes, and fifty crashes; the tests have a short form of both.
+soak: $(READY)
+	DRAY_SOAK_SECONDS=600 DRAY_KILL_ROUNDS=50 $(BIN)/python -m pytest tests/store/test_soak.py tests/store/test_kill.py
 
 # Writes src/dray/api/wire_types.py anew from the installed lightkube-models.
 schema: $(READY)
