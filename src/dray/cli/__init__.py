@@ -15,9 +15,12 @@ import click
 COMMANDS: dict[str, tuple[str, str]] = {
     "allocate": ("dray.cli.allocate:allocate", "Say which devices claims and pods would get, or why none."),
     "apiserver": ("dray.cli.apiserver:apiserver", "Serve the Kubernetes API from this machine."),
+    "apply": ("dray.cli.apply:apply", "Create or change objects so that they are as files say."),
     "cel": ("dray.cli.cel:cel", "Check and evaluate device selectors written in CEL."),
     "convert": ("dray.cli.convert:convert", "Rewrite manifests in another version of resource.k8s.io."),
+    "delete": ("dray.cli.delete:delete", "Delete objects of an API server, by name or as files name them."),
     "explain": ("dray.cli.explain:explain", "Show the whole reasoning about one claim or pod as a tree."),
+    "get": ("dray.cli.get:get", "Show the objects of an API server."),
     "lint": (
         "dray.cli.lint:lint",
         "Report what an API server would reject and what its author would regret.",

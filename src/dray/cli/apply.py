@@ -1,0 +1,104 @@
+"""`dray apply`: server-side apply of manifests.
+
+The server merges, defaults and checks; this finds out where each object belongs and says what came of it. Namespaces
+and definitions of kinds go first, whatever the order of the files, since the others may need them. A refusal is shown
+at the line of the file it is about, and the rest is applied all the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from dray.cli.cluster import Cluster, Where, ask, located
+from dray.cli.manifests import Manifest, Reading, read
+from dray.cli.reports import one_line
+from dray.cli.targets import DEFINITION, FOUNDATIONS, Misplaced, Target, complain_about, locate
+from dray.client.interface import PatchType, WriteOptions
+
+Object = dict[str, Any]
+
+_FIELD_MANAGER: Final = "dray"
+# How long a kind may take to be served after its definition was accepted.
+_REGISTRATION: Final = 10.0
+
+
+@click.command()
+@click.option("--filename", "-f", "files", multiple=True, required=True, metavar="PATH", help="Repeatable.")
+@click.option("--server-side", is_flag=True, help="It always is; for those who are used to saying so.")
+@click.option("--force-conflicts", is_flag=True, help="Take over fields that belong to other field managers.")
+@click.option("--dry-run", is_flag=True, help="Let the server check everything and keep nothing.")
+@located
+def apply(
+    files: tuple[str, ...],
+    server_side: bool,
+    force_conflicts: bool,
+    dry_run: bool,
+    kubeconfig: Path | None,
+    context: str,
+    namespace: str,
+) -> None:
+    """Create or change objects so that they are as files say.
+
+    PATH is YAML or JSON, a directory of them, or - for standard input. The server compares with what was applied
+    before (field manager "dray"): what a file no longer says is taken away, what others set is left alone.
+
+    Exit status: 0 applied, 1 the server refused something, 2 a file cannot be read or the server cannot be asked.
+    """
+    options = WriteOptions(_FIELD_MANAGER, "Strict", dry_run=dry_run, force=force_conflicts)
+    reading = read(files)
+    ask(Where(kubeconfig, context, namespace), lambda cluster: _apply_all(cluster, reading, options))
+
+
+async def _apply_all(cluster: Cluster, reading: Reading, options: WriteOptions) -> int:
+    from dray.client.errors import ApiError
+
+    for problem in reading.problems:
+        click.echo(one_line(str(problem)), err=True)
+    refused = False
+    defined = not options.dry_run and any(each.kind == DEFINITION for each in reading.manifests)
+    for manifest in sorted(reading.manifests, key=lambda each: each.kind not in FOUNDATIONS):
+        try:
+            target = await locate(cluster, manifest, patience=_REGISTRATION if defined else 0)
+            outcome = await _apply(cluster, target, manifest, options)
+        # The last two: a text or a number that JSON cannot carry.
+        except (ApiError, Misplaced, ValueError, OverflowError) as error:
+            refused = True
+            complain_about(manifest, error)
+            continue
+        click.echo(f"{target} {outcome}{' (server dry run)' if options.dry_run else ''}")
+    return 2 if reading.problems else 1 if refused else 0
+
+
+async def _apply(cluster: Cluster, target: Target, manifest: Manifest, options: WriteOptions) -> str:
+    before = await _current(cluster, target)
+    after = await cluster.client.patch(
+        target.kind,
+        target.name,
+        manifest.document,
+        namespace=target.namespace,
+        patch_type=PatchType.APPLY,
+        options=options,
+    )
+    if before is None:
+        return "created"
+    return "unchanged" if _comparable(before) == _comparable(after) else "configured"
+
+
+async def _current(cluster: Cluster, target: Target) -> Object | None:
+    from dray.client.errors import ApiError
+
+    try:
+        return await cluster.client.get(target.kind, target.name, namespace=target.namespace)
+    except ApiError as error:
+        if error.is_not_found:
+            return None
+        raise
+
+
+def _comparable(item: Object) -> Object:
+    """A write that changes anything has a new version; one that is only tried has none, but other content."""
+    metadata = {key: value for key, value in item["metadata"].items() if key != "managedFields"}
+    return {**item, "metadata": metadata}

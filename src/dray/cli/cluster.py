@@ -1,0 +1,210 @@
+"""The API server that `apply`, `get` and `delete` speak to.
+
+`Where` is what the command line says about it, `Cluster` the connection that comes of it. `ask` does a command's work
+on a cluster and ends the command: with 1 if the server refused something, with 2 if it could not be asked, after one
+line that says what to do. The client and its HTTP library are imported once there is something to ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+
+import click
+
+from dray.cli.reports import one_line
+from dray.cli.served import Catalog, ServedKind, served
+
+if TYPE_CHECKING:
+    from dray.client.api import ApiClient
+    from dray.client.endpoint import Endpoint
+    from dray.client.errors import ApiError, ClientError
+    from dray.client.transport import Answer, Request, Stream, Transport
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+JSON: Final = "application/json"
+TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_ESCAPE: Final = re.compile(r"\\(.)")
+# Somebody waits at a terminal: enough for a hiccup, and no long silence if the server is not there.
+_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What is empty is left to the kubeconfig."""
+
+    kubeconfig: Path | None
+    context: str
+    namespace: str
+
+
+def located(command: Command) -> Command:
+    """Gives a command the options that make its argument `where`."""
+    for option in (
+        click.option("--namespace", "-n", default="", metavar="NAME", help="Instead of the one the context names."),
+        click.option("--context", default="", metavar="NAME", help="Of the kubeconfig, instead of the current one."),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(path_type=Path),
+            help="How to reach the server. Without it, $KUBECONFIG, or else ~/.kube/config.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+class Accepting:
+    """A transport that asks for everything in a form of its own, and passes on the server's warnings, each once."""
+
+    def __init__(self, transport: Transport, accept: str) -> None:
+        self._transport = transport
+        self._accept = accept
+        self._warned: set[str] = set()
+
+    async def send(self, request: Request) -> Answer:
+        answer = await self._transport.send(self._asking(request))
+        for text in _WARNING.findall(answer.headers.get("warning", "")):
+            if text not in self._warned:
+                self._warned.add(text)
+                click.echo(one_line("Warning: " + _ESCAPE.sub(r"\1", text)), err=True)
+        return answer
+
+    async def stream(self, request: Request) -> Stream:
+        return await self._transport.stream(self._asking(request))
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    def _asking(self, request: Request) -> Request:
+        return replace(request, headers={**request.headers, "accept": self._accept})
+
+
+class Cluster:
+    """`namespace` is where things are that do not say so themselves; `insists` if the command line named it."""
+
+    def __init__(self, transport: Transport, namespace: str, *, insists: bool) -> None:
+        self._transport = transport
+        self._catalog: Catalog | None = None
+        self.namespace = namespace
+        self.insists = insists
+        self.client = self.speaking(JSON)
+
+    def speaking(self, accept: str) -> ApiClient:
+        from dray.client.api import ApiClient
+        from dray.client.retries import Retries
+
+        return ApiClient(Accepting(self._transport, accept), retries=Retries(attempts=_ATTEMPTS))
+
+    async def catalog(self, *, anew: bool = False) -> Catalog:
+        from dray.client.errors import Garbled
+
+        if self._catalog is None or anew:
+            client = self.speaking(_DISCOVERY)
+            answers = [await client.request("GET", path) for path in ("/api", "/apis")]
+            if any(answer.get("kind") != "APIGroupDiscoveryList" for answer in answers):
+                raise Garbled("the server cannot list all it serves at once, as Kubernetes does since 1.27")
+            self._catalog = Catalog(kind for answer in answers for kind in served(answer))
+        return self._catalog
+
+    async def kinds(self, types: str) -> list[ServedKind]:
+        """Of one type or several with commas between; raises ClickException for one that is not served."""
+        catalog = await self.catalog()
+        found: list[ServedKind] = []
+        for text in types.split(","):
+            named = catalog.named(text)
+            if not named:
+                similar = " or ".join(catalog.similar(text))
+                hint = f"; did you mean {similar}?" if similar else ""
+                raise click.ClickException(f'the server doesn\'t have a resource type "{text}"{hint}')
+            found += named
+        return found
+
+    def place(self, kind: ServedKind) -> str:
+        return self.namespace if kind.namespaced else ""
+
+
+def ask(where: Where, work: Callable[[Cluster], Awaitable[int]]) -> NoReturn:
+    """Ends the command with the status that the work gives, or with what kept it from being done."""
+    from dray.client.errors import ApiError, ClientError
+
+    server = ""
+    try:
+        endpoint = _endpoint(where)
+        server = endpoint.server
+        sys.exit(asyncio.run(_work(endpoint, where, work)))
+    except ApiError as error:
+        complain(error)
+        sys.exit(1)
+    except ClientError as error:
+        problem, advice = _unasked(error, server)
+        click.echo(f"error: {one_line(problem)}{advice}", err=True)
+        sys.exit(2)
+
+
+async def _work(endpoint: Endpoint, where: Where, work: Callable[[Cluster], Awaitable[int]]) -> int:
+    from dray.client.http import HttpTransport
+
+    transport = HttpTransport(endpoint)
+    try:
+        return await work(Cluster(transport, where.namespace or endpoint.namespace, insists=bool(where.namespace)))
+    finally:
+        await transport.close()
+
+
+def _endpoint(where: Where) -> Endpoint:
+    """Without any kubeconfig, a pod's own way to its server."""
+    from dray.client.errors import ConfigError
+    from dray.client.kubeconfig import Kubeconfig
+    from dray.client.service_account import in_cluster
+
+    try:
+        config = Kubeconfig.load([where.kubeconfig] if where.kubeconfig else ())
+    except ConfigError as error:
+        if not str(error).startswith("no kubeconfig"):
+            raise
+        if "KUBERNETES_SERVICE_HOST" in os.environ and not (where.kubeconfig or where.context):
+            return in_cluster()
+        raise ConfigError(
+            f"{error}; give --kubeconfig FILE or set KUBECONFIG (`dray apiserver --kubeconfig FILE` writes one)"
+        ) from None
+    name = where.context or config.current_context
+    if name not in config.contexts:
+        problem = f"has no context {name!r}" if name else "names no current context"
+        choice = f"choose one with --context: {', '.join(config.contexts)}" if config.contexts else "it has none at all"
+        raise ConfigError(f"the kubeconfig {problem}; {choice}")
+    return config.endpoint(name)
+
+
+def _unasked(error: ClientError, server: str) -> tuple[str, str]:
+    """What kept the server from being asked, and what to do about it."""
+    from dray.client.errors import ConnectionFailed
+
+    if isinstance(error, ConnectionFailed):
+        return f"cannot connect to {server}: {error}", "; is the server running, and is this the right --context?"
+    if "certificate verify failed" in str(error).lower():
+        advice = "; take the kubeconfig that belongs to it: a server that keeps nothing has a new one at each start"
+        return f"{server} shows a certificate that this kubeconfig does not trust: {error}", advice
+    return str(error), ""
+
+
+ADVICE: Final = {
+    401: "the server does not accept these credentials: take a fresh kubeconfig, or another --context",
+    403: "ask for a role that allows it, or use another --context",
+}
+
+
+def complain(error: ApiError) -> None:
+    """A refusal, as kubectl puts it, and what to do about it if that is not in the message."""
+    reason = f" ({error.reason})" if error.reason else ""
+    click.echo(one_line(f"Error from server{reason}: {error}"), err=True)
+    if advice := ADVICE.get(error.status):
+        click.echo(advice, err=True)

@@ -1,0 +1,203 @@
+"""`dray delete`: takes objects away and waits until they are gone.
+
+All are told to go first, and then waited for, since some go only with others. What others need goes last. An object
+that stays is named with the finalizers that hold it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from dray.cli.cluster import Cluster, Where, ask, complain, located
+from dray.cli.manifests import Manifest, Reading, read
+from dray.cli.reports import one_line
+from dray.cli.served import wanted
+from dray.cli.targets import FOUNDATIONS, Misplaced, Target, UnknownKind, complain_about, locate
+from dray.client.interface import DeleteOptions
+
+Object = dict[str, Any]
+
+_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+|\d+(?:\.\d+)?")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+_FIRST_PAUSE: Final = 0.05
+_LONGEST_PAUSE: Final = 1.0
+
+
+def _seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
+    """As kubectl takes it: 90s, 1m30s, or a plain number of seconds."""
+    if not _DURATION.fullmatch(value):
+        raise click.BadParameter(f"{value!r} is not a duration like 30s, 5m or 1m30s")
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", value)
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How things are deleted; `timeout` is 0 for as long as it takes."""
+
+    options: DeleteOptions
+    ignore_missing: bool
+    wait: bool
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lingering:
+    """An object that was told to go and is still there."""
+
+    target: Target
+    uid: str
+
+
+@click.command()
+@click.argument("arguments", nargs=-1, metavar="[TYPE NAME... | TYPE/NAME...]")
+@click.option("--filename", "-f", "files", multiple=True, metavar="PATH", help="What is in these files; repeatable.")
+@click.option(
+    "--grace-period",
+    type=click.IntRange(min=0),
+    metavar="SECONDS",
+    help="For pods to end in; 0 does not wait for them.",
+)
+@click.option("--ignore-not-found", is_flag=True, help="What is gone already is no error.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Return only when all are gone.")
+@click.option(
+    "--timeout", default="0s", callback=_seconds, metavar="DURATION", help="Wait no longer than this; 0 for no limit."
+)
+@located
+def delete(
+    arguments: tuple[str, ...],
+    files: tuple[str, ...],
+    grace_period: int | None,
+    ignore_not_found: bool,
+    wait: bool,
+    timeout: float,
+    kubeconfig: Path | None,
+    context: str,
+    namespace: str,
+) -> None:
+    """Delete objects of an API server, by name or as files name them.
+
+    TYPE is as for `dray get`, PATH as for `dray apply`.
+
+    Exit status: 0 deleted, 1 the server refused, has no such object, or it is still there after the timeout, 2 a file
+    cannot be read or the server cannot be asked.
+    """
+    things = wanted(arguments)
+    if bool(things) == bool(files) or any(not names for _, names in things):
+        raise click.UsageError("give TYPE NAME..., TYPE/NAME..., or files with -f")
+    options = DeleteOptions(grace_period=grace_period, propagation="Background")
+    manner = Manner(options, ignore_not_found, wait, timeout)
+    reading = read(files)
+    for problem in reading.problems:
+        click.echo(one_line(str(problem)), err=True)
+    ask(Where(kubeconfig, context, namespace), lambda cluster: _delete_all(cluster, things, reading, manner))
+
+
+async def _delete_all(cluster: Cluster, things: list[tuple[str, list[str]]], reading: Reading, manner: Manner) -> int:
+    deletion = Deletion(cluster, manner)
+    for types, names in things:
+        for kind in await cluster.kinds(types):
+            for name in names:
+                await deletion.delete(Target(kind, cluster.place(kind), name), complain)
+    for manifest in sorted(reading.manifests, key=lambda each: each.kind in FOUNDATIONS):
+        await deletion.delete_manifest(manifest)
+    if manner.wait:
+        await deletion.wait()
+    return 2 if reading.problems else 1 if deletion.failed else 0
+
+
+class Deletion:
+    def __init__(self, cluster: Cluster, manner: Manner) -> None:
+        self._cluster = cluster
+        self._manner = manner
+        self._lingering: list[Lingering] = []
+        self.failed = False
+
+    async def delete_manifest(self, manifest: Manifest) -> None:
+        try:
+            target = await locate(self._cluster, manifest)
+        except Misplaced as error:
+            if not (self._manner.ignore_missing and isinstance(error, UnknownKind)):
+                self.failed = True
+                complain_about(manifest, error)
+            return
+        await self.delete(target, lambda error: complain_about(manifest, error))
+
+    async def delete(self, target: Target, refused: Callable[[Any], None]) -> None:
+        from dray.client.errors import ApiError
+
+        try:
+            answer = await self._cluster.client.delete(
+                target.kind, target.name, namespace=target.namespace, options=self._manner.options
+            )
+        except ApiError as error:
+            if not (error.is_not_found and self._manner.ignore_missing):
+                self.failed = True
+                refused(error)
+            return
+        click.echo(_sentence(target, "force deleted" if self._manner.options.grace_period == 0 else "deleted"))
+        if answer.get("kind") != "Status":
+            self._lingering.append(Lingering(target, answer["metadata"].get("uid", "")))
+
+    async def wait(self) -> None:
+        """Until all are gone or the time is up; says what is left then."""
+        left = {each: asyncio.create_task(self._gone(each)) for each in self._lingering}
+        if not left:
+            return
+        done, _ = await asyncio.wait(left.values(), timeout=self._manner.timeout or None)
+        for each, task in left.items():
+            if task in done:
+                self._report(task.exception())
+                continue
+            task.cancel()
+            if found := await self._remains(each):
+                self.failed = True
+                click.echo(
+                    f"error: {each.target} is still there after {self._manner.timeout:g}s{_held(found)}", err=True
+                )
+
+    def _report(self, error: BaseException | None) -> None:
+        """That an object is gone cannot be seen by everybody who may delete it."""
+        from dray.client.errors import ApiError
+
+        if isinstance(error, ApiError):
+            self.failed = True
+            complain(error)
+        elif error is not None:
+            raise error
+
+    async def _gone(self, each: Lingering) -> None:
+        pause = _FIRST_PAUSE
+        while await self._remains(each) is not None:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _remains(self, each: Lingering) -> Object | None:
+        """The object, unless it is gone or another one has taken its name."""
+        from dray.client.errors import ApiError
+
+        try:
+            found = await self._cluster.client.get(each.target.kind, each.target.name, namespace=each.target.namespace)
+        except ApiError as error:
+            if error.is_not_found:
+                return None
+            raise
+        return found if found["metadata"].get("uid") == each.uid else None
+
+
+def _held(found: Object) -> str:
+    """Namespaces keep the finalizers that matter in their spec."""
+    holding = found["metadata"].get("finalizers") or (found.get("spec") or {}).get("finalizers") or ()
+    return one_line(f", held by the finalizers {', '.join(map(str, holding))}") if holding else ""
+
+
+def _sentence(target: Target, deleted: str) -> str:
+    where = f" from {target.namespace} namespace" if target.namespace else ""
+    return f'{target.kind.title} "{target.name}" {deleted}{where}'

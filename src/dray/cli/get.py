@@ -1,0 +1,208 @@
+"""`dray get`: what a server has, as kubectl shows it.
+
+Tables are the server's: it is asked for them, and `Layout` sets them. What is fetched is kept apart from what is
+refused, so that the rest is shown when one name is wrong. A watch starts where the list ended.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dray.cli.cluster import JSON, TABLE, Cluster, Where, ask, complain, located
+from dray.cli.layout import Layout
+from dray.cli.served import ServedKind, wanted
+from dray.cli.writing import as_json, as_yaml
+from dray.client.interface import Selection
+
+if TYPE_CHECKING:
+    from dray.client.errors import ApiError
+
+Object = dict[str, Any]
+
+_TABLES: Final = ("table", "wide")
+_OUTPUTS: Final = (*_TABLES, "yaml", "json", "name")
+_PAGE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which objects, and how they are shown."""
+
+    everywhere: bool
+    labels: str
+    output: str
+
+    @property
+    def tabular(self) -> bool:
+        return self.output in _TABLES
+
+    def place(self, cluster: Cluster, kind: ServedKind) -> str:
+        return "" if self.everywhere else cluster.place(kind)
+
+    def selection(self, names: list[str]) -> Selection:
+        return Selection(self.labels, f"metadata.name={names[0]}" if names else "")
+
+    def layout(self, kind: ServedKind, *, titled: bool = False) -> Layout:
+        namespaces = self.everywhere and kind.namespaced
+        return Layout(wide=self.output == "wide", namespaces=namespaces, title=kind.title if titled else "")
+
+
+@dataclass(slots=True)
+class Fetched:
+    """Of one kind: tables or objects, as the view has it, and what was refused."""
+
+    kind: ServedKind
+    resource_version: str = ""
+    documents: list[Object] = field(default_factory=list)
+    refusals: list[ApiError] = field(default_factory=list)
+
+
+@click.command()
+@click.argument("arguments", nargs=-1, required=True, metavar="TYPE[/NAME] [NAME...]")
+@click.option("--all-namespaces", "-A", "everywhere", is_flag=True, help="Those of all namespaces.")
+@click.option("--selector", "-l", "labels", default="", metavar="SELECTOR", help="Those with these labels.")
+@click.option("--output", "-o", type=click.Choice(_OUTPUTS), default="table", show_default=True)
+@click.option("--watch", "-w", "watching", is_flag=True, help="Show every change as well, until interrupted.")
+@located
+def get(
+    arguments: tuple[str, ...],
+    everywhere: bool,
+    labels: str,
+    output: str,
+    watching: bool,
+    kubeconfig: Path | None,
+    context: str,
+    namespace: str,
+) -> None:
+    """Show the objects of an API server.
+
+    TYPE is a plural, singular, short or kind name, also TYPE.GROUP or TYPE.VERSION.GROUP. Several with commas
+    between them, and several TYPE/NAME, are shown one after the other.
+
+    Exit status: 0 shown, 1 the server refused or has no such object, 2 it cannot be asked.
+    """
+    things = wanted(arguments)
+    named = sum(len(names) for _, names in things)
+    if named and (everywhere or labels):
+        raise click.UsageError("give names, or choose with -A and -l, not both")
+    if watching and max(len(things), named) > 1:
+        raise click.UsageError("only one object, or the objects of one type, can be watched at a time")
+    view = View(everywhere, labels, output)
+    try:
+        ask(Where(kubeconfig, context, namespace), lambda cluster: _get(cluster, things, view, watching))
+    except KeyboardInterrupt:
+        # The one way for a watch to end.
+        sys.exit(0 if watching else 130)
+
+
+async def _get(cluster: Cluster, things: list[tuple[str, list[str]]], view: View, watching: bool) -> int:
+    chosen = [(kind, names) for types, names in things for kind in await cluster.kinds(types)]
+    if watching:
+        if len(chosen) > 1:
+            raise click.UsageError("only the objects of one type can be watched at a time")
+        return await _watch(cluster, *chosen[0], view)
+    fetched = [await _fetch(cluster, kind, names, view) for kind, names in chosen]
+    refusals = [refusal for each in fetched for refusal in each.refusals]
+    single = sum(len(names) for _, names in chosen) == 1
+    if view.tabular:
+        _print_tables(fetched, view)
+    elif not (refusals and single):
+        _print_objects([item for each in fetched for item in each.documents], view.output, single=single)
+    if view.tabular and not refusals and not any(table.get("rows") for each in fetched for table in each.documents):
+        inside = any(view.place(cluster, each.kind) for each in fetched)
+        click.echo(f"No resources found{f' in {cluster.namespace} namespace.' if inside else ''}", err=True)
+    for refusal in refusals:
+        complain(refusal)
+    return 1 if refusals else 0
+
+
+async def _fetch(cluster: Cluster, kind: ServedKind, names: list[str], view: View) -> Fetched:
+    from dray.client.errors import ApiError
+
+    client = cluster.speaking(TABLE if view.tabular else JSON)
+    place, fetched = view.place(cluster, kind), Fetched(kind)
+    for name in names:
+        try:
+            found = await client.get(kind, name, namespace=place)
+        except ApiError as error:
+            fetched.refusals.append(error)
+            continue
+        fetched.documents.append(found if view.tabular else presented(found, kind))
+        fetched.resource_version = found["metadata"].get("resourceVersion", "")
+    token = ""
+    while not names:
+        page = await client.list(
+            kind, namespace=place, selection=view.selection(names), limit=_PAGE, continue_token=token
+        )
+        fetched.documents += [page] if view.tabular else [presented(item, kind) for item in page.get("items") or ()]
+        fetched.resource_version = page["metadata"].get("resourceVersion", "")
+        token = page["metadata"].get("continue", "")
+        if not token:
+            break
+    return fetched
+
+
+def presented(item: Object, kind: ServedKind) -> Object:
+    """With its kind, which lists leave out, and without the bookkeeping of field managers."""
+    metadata = {key: value for key, value in (item.get("metadata") or {}).items() if key != "managedFields"}
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **item, "metadata": metadata}
+
+
+def _print_tables(fetched: list[Fetched], view: View) -> None:
+    """Below each other, with a line between."""
+    titled = sum(bool(each.documents) for each in fetched) > 1
+    blocks = [view.layout(each.kind, titled=titled).lines(each.documents) for each in fetched]
+    texts = ["\n".join(block) + "\n" for block in blocks if block]
+    click.echo("\n".join(texts), nl=False)
+
+
+def _print_objects(objects: list[Object], output: str, *, single: bool) -> None:
+    if output == "name":
+        for item in objects:
+            click.echo(_name(item))
+        return
+    listed = {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": objects}
+    write = as_yaml if output == "yaml" else as_json
+    click.echo(write([objects[0] if single else listed]), nl=False)
+
+
+def _name(item: Object) -> str:
+    group, slash, _ = item["apiVersion"].partition("/")
+    kind = f"{item['kind']}.{group}" if slash else item["kind"]
+    return f"{kind.lower()}/{item['metadata']['name']}"
+
+
+async def _watch(cluster: Cluster, kind: ServedKind, names: list[str], view: View) -> int:
+    fetched, layout = await _fetch(cluster, kind, names, view), view.layout(kind)
+    for refusal in fetched.refusals:
+        complain(refusal)
+        return 1
+
+    def show(document: Object) -> None:
+        if view.tabular:
+            for line in layout.lines([document]):
+                click.echo(line)
+            return
+        if view.output == "yaml":
+            click.echo("---")
+        _print_objects([document], view.output, single=True)
+
+    for document in fetched.documents:
+        show(document)
+    events = cluster.speaking(TABLE if view.tabular else JSON).watch(
+        kind,
+        namespace=view.place(cluster, kind),
+        selection=view.selection(names),
+        resource_version=fetched.resource_version,
+    )
+    async with aclosing(events) as changes:
+        async for event in changes:
+            if event.type != "BOOKMARK":
+                show(event.object if view.tabular else presented(event.object, kind))
+    return 0

@@ -1,0 +1,72 @@
+"""A server's Table as lines of text, in kubectl's layout.
+
+Columns are as wide as what came so far, so that the rows of a watch stay below each other; a server sends the columns
+once, the rows whenever something happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+Object = dict[str, Any]
+
+_NARROWEST: Final = 6
+_GAP: Final = 3
+
+
+class Layout:
+    """`namespaces` adds a column in front; `title` tells apart the names of several kinds."""
+
+    def __init__(self, *, wide: bool = False, namespaces: bool = False, title: str = "") -> None:
+        self._wide = wide
+        self._namespaces = namespaces
+        self._title = f"{title}/" if title else ""
+        self._columns: list[Object] = []
+        self._widths: list[int] = []
+
+    def lines(self, tables: Iterable[Object]) -> list[str]:
+        """What to print next; the header comes with the first row."""
+        rows = []
+        for table in tables:
+            self._columns = table.get("columnDefinitions") or self._columns
+            rows += [self._row(row) for row in table.get("rows") or ()]
+        if rows and not self._widths:
+            rows.insert(0, self._header())
+        self._widen(rows)
+        return [self._line(row) for row in rows]
+
+    def _header(self) -> list[str]:
+        names = [str(column.get("name", "")).upper() for column in self._columns if self._shows(column)]
+        return ["NAMESPACE", *names] if self._namespaces else names
+
+    def _shows(self, column: Object) -> bool:
+        return self._wide or not column.get("priority")
+
+    def _row(self, row: Object) -> list[str]:
+        pairs = zip(self._columns, row.get("cells") or (), strict=False)
+        cells = [cell_text(cell) for column, cell in pairs if self._shows(column)]
+        cells[:1] = [self._title + cell for cell in cells[:1]]
+        metadata = (row.get("object") or {}).get("metadata") or {}
+        return [cell_text(metadata.get("namespace")), *cells] if self._namespaces else cells
+
+    def _widen(self, rows: list[list[str]]) -> None:
+        for row in rows:
+            self._widths += [_NARROWEST] * (len(row) - len(self._widths))
+            for index, cell in enumerate(row):
+                self._widths[index] = max(self._widths[index], len(cell) + _GAP)
+
+    def _line(self, row: list[str]) -> str:
+        padded = [cell.ljust(width) for cell, width in zip(row[:-1], self._widths, strict=False)]
+        return "".join([*padded, *row[-1:]])
+
+
+def cell_text(cell: Any) -> str:
+    """One line of it, and nothing that a terminal would obey."""
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    first, more, _ = str(cell).partition("\n")
+    shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in first)
+    return f"{shown}..." if more else shown

@@ -1,0 +1,111 @@
+"""Where on a server a manifest belongs, and what to print about it when something is wrong with it there."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dray.cli.cluster import ADVICE, Cluster
+from dray.cli.manifests import Manifest
+from dray.cli.reports import one_line
+from dray.cli.served import ServedKind, is_name
+
+if TYPE_CHECKING:
+    from dray.client.errors import ApiError
+
+DEFINITION: Final = "CustomResourceDefinition"
+FOUNDATIONS: Final = ("Namespace", DEFINITION)
+"""Kinds of objects that others need to exist."""
+
+_PAUSE: Final = 0.2
+
+
+class Misplaced(Exception):
+    """A manifest with no place on the server; `field` is what keeps it from having one."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class UnknownKind(Misplaced):
+    """The server does not serve the kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    kind: ServedKind
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.title}/{self.name}"
+
+
+async def locate(cluster: Cluster, manifest: Manifest, *, patience: float = 0.0) -> Target:
+    """Raises Misplaced. A kind that is not served yet may become so for as long as `patience`, in seconds."""
+    kind = await _served(cluster, manifest, patience)
+    if not is_name(manifest.name):
+        problem = f"{manifest.name!r} cannot be a name" if manifest.name else "a name is required"
+        raise Misplaced("metadata.name", problem)
+    if not kind.namespaced:
+        return Target(kind, "", manifest.name)
+    namespace = manifest.namespace or cluster.namespace
+    if not is_name(namespace):
+        raise Misplaced("metadata.namespace", f"{namespace!r} cannot be a namespace")
+    if cluster.insists and namespace != cluster.namespace:
+        raise Misplaced(
+            "metadata.namespace",
+            f'the namespace "{namespace}" is not the "{cluster.namespace}" of the command line; '
+            f"leave --namespace out, or give --namespace {namespace}",
+        )
+    return Target(kind, namespace, manifest.name)
+
+
+async def _served(cluster: Cluster, manifest: Manifest, patience: float) -> ServedKind:
+    for field, value in (("apiVersion", manifest.api_version), ("kind", manifest.kind)):
+        if not value:
+            raise Misplaced(field, f"{field} is required")
+    catalog = await cluster.catalog()
+    while (kind := catalog.find(manifest.api_version, manifest.kind)) is None:
+        if patience <= 0:
+            raise UnknownKind(
+                "kind",
+                f'the server has no kind "{manifest.kind}" in version "{manifest.api_version}"; '
+                "apply its CustomResourceDefinition first, or see `dray convert` for old versions",
+            )
+        await asyncio.sleep(_PAUSE)
+        patience -= _PAUSE
+        catalog = await cluster.catalog(anew=True)
+    return kind
+
+
+def complain_about(manifest: Manifest, error: Exception) -> None:
+    """A line for everything that is wrong, at the place in the file that it is about."""
+    from dray.client.errors import ApiError
+
+    if isinstance(error, ApiError):
+        for field, message in _causes(error):
+            _say(manifest, field, message)
+        if error.status in ADVICE:
+            click.echo(ADVICE[error.status], err=True)
+    else:
+        _say(manifest, getattr(error, "field", ""), str(error))
+
+
+def _causes(error: ApiError) -> list[tuple[str, str]]:
+    if error.is_conflict and error.causes:
+        advice = "; --force-conflicts takes the field over"
+        return [(field, f"{field}: {message}{advice}") for field, _, message in error.causes]
+    if error.is_invalid and error.causes:
+        return [(field, f"{field}: {message}") for field, _, message in error.causes]
+    return [("", str(error))]
+
+
+def _say(manifest: Manifest, field: str, message: str) -> None:
+    place = manifest.place.find(field)
+    where = f"{manifest.source}:{place.line}:{place.column}"
+    click.echo(": ".join(part for part in (where, "error", manifest.title, one_line(message)) if part), err=True)

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from dray.api.catalogue import find
+from dray.client.api import ApiClient
+from dray.client.http import HttpTransport
+from dray.client.interface import WriteOptions
+from dray.client.kubeconfig import Kubeconfig
+from tests.server.process import listening
+
+Write = Callable[..., str]
+Dray = Callable[..., Result]
+
+CONFIG = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a}
+data: {k: "1"}
+"""
+
+
+@pytest.fixture
+def dray(run: Dray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dray]:
+    """`dray` where $KUBECONFIG leads to an empty server."""
+    kubeconfig = tmp_path / "kubeconfig"
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    with listening(kubeconfig=kubeconfig):
+        yield run
+
+
+def test_created_configured_unchanged(dray: Dray, write: Write) -> None:
+    said = [dray("apply", "-f", write(text)).stdout for text in (CONFIG, CONFIG, CONFIG.replace('"1"', '"2"'))]
+    assert said == ["configmap/a created\n", "configmap/a unchanged\n", "configmap/a configured\n"]
+    shown = json.loads(dray("get", "cm", "a", "-o", "json").stdout)
+    assert shown["data"] == {"k": "2"}
+
+
+def test_what_a_file_no_longer_says_is_taken_away(dray: Dray, write: Write) -> None:
+    dray("apply", "-f", write(CONFIG.replace("{k:", "{gone: x, k:")))
+    assert dray("apply", "--server-side", "-f", write(CONFIG)).stdout == "configmap/a configured\n"
+    assert json.loads(dray("get", "cm/a", "-o", "json").stdout)["data"] == {"k": "1"}
+
+
+def test_dry_run_keeps_nothing_and_tells_what_would_be(dray: Dray, write: Write) -> None:
+    dry = ("apply", "--dry-run", "-f")
+    assert dray(*dry, write(CONFIG)).stdout == "configmap/a created (server dry run)\n"
+    assert dray("get", "cm", "a").exit_code == 1
+    dray("apply", "-f", write(CONFIG))
+    assert dray(*dry, write(CONFIG)).stdout == "configmap/a unchanged (server dry run)\n"
+    assert dray(*dry, write(CONFIG.replace('"1"', '"2"'))).stdout == "configmap/a configured (server dry run)\n"
+
+
+def test_namespaces_and_definitions_go_first(dray: Dray, write: Write) -> None:
+    text = """\
+        apiVersion: example.com/v1
+        kind: Widget
+        metadata: {name: w, namespace: team}
+        spec: {size: 3}
+        ---
+        apiVersion: v1
+        kind: Namespace
+        metadata: {name: team}
+        ---
+        apiVersion: apiextensions.k8s.io/v1
+        kind: CustomResourceDefinition
+        metadata: {name: widgets.example.com}
+        spec:
+          group: example.com
+          scope: Namespaced
+          names: {plural: widgets, singular: widget, kind: Widget}
+          versions:
+          - name: v1
+            served: true
+            storage: true
+            schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+        """
+    result = dray("apply", "-f", write(text))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.splitlines() == [
+        "namespace/team created",
+        "customresourcedefinition.apiextensions.k8s.io/widgets.example.com created",
+        "widget.example.com/w created",
+    ]
+
+
+def test_a_refusal_is_shown_at_its_line_and_the_rest_applied(dray: Dray, write: Write) -> None:
+    claim = """\
+        apiVersion: resource.k8s.io/v1
+        kind: ResourceClaim
+        metadata: {name: c}
+        spec:
+          devices:
+            requests:
+            - name: gpu
+              exactly:
+                deviceClassName: NOT valid
+        """
+    result = dray("apply", "-f", write(claim, "c.yaml"), "-f", write(CONFIG))
+    assert (result.exit_code, result.stdout) == (1, "configmap/a created\n")
+    place = "c.yaml:9:9: error: ResourceClaim c: spec.devices.requests[0].exactly.deviceClassName: Invalid value"
+    assert result.stderr.startswith(place)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: Pod\nmetadata: {name: p}", "m.yaml:1:1: error: Pod p: apiVersion is required"),
+        ("apiVersion: v1\nmetadata: {name: p}", "m.yaml:1:1: error: p: kind is required"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {generateName: p}", "m.yaml:3:1: error: Pod: a name is required"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a/b}", "m.yaml:3:12: error: Pod a/b: 'a/b' cannot be a name"),
+        ("apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: ..}", "m.yaml:3:21: error: Pod a: '..' cannot be"),
+        (
+            "apiVersion: x.io/v1\nkind: Pod\nmetadata: {name: p}",
+            'm.yaml:2:1: error: Pod p: the server has no kind "Pod"',
+        ),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nbogus: 1", "m.yaml:1:1: error: ConfigMap a: failed"),
+    ],
+)
+def test_what_cannot_be_applied(dray: Dray, write: Write, text: str, said: str) -> None:
+    result = dray("apply", "-f", write(text))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(said)
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_others(dray: Dray, write: Write) -> None:
+    result = dray("apply", "-f", write("a: [", "bad.yaml"), "-f", write(CONFIG))
+    assert (result.exit_code, result.stdout) == (2, "configmap/a created\n")
+    assert result.stderr.startswith("bad.yaml:1:")
+
+
+def test_standard_input(dray: Dray) -> None:
+    assert dray("apply", "-f", "-", stdin=CONFIG).stdout == "configmap/a created\n"
+
+
+def test_the_namespace_of_the_command_line(dray: Dray, write: Write) -> None:
+    dray("apply", "-f", write("apiVersion: v1\nkind: Namespace\nmetadata: {name: team}"))
+    assert dray("apply", "-n", "team", "-f", write(CONFIG)).exit_code == 0
+    assert dray("get", "cm", "a", "-n", "team", "-o", "name").stdout == "configmap/a\n"
+    other = dray("apply", "-n", "default", "-f", write(CONFIG.replace("{name: a}", "{name: a, namespace: team}")))
+    assert other.exit_code == 1
+    assert other.stderr.startswith('m.yaml:3:21: error: ConfigMap a: the namespace "team" is not the "default"')
+
+
+def test_conflicts_name_the_field_and_can_be_forced(dray: Dray, write: Write) -> None:
+    dray("apply", "-f", write(CONFIG))
+    asyncio.run(change_as_another_manager())
+    refused = dray("apply", "-f", write(CONFIG.replace('"1"', '"3"')))
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith('m.yaml:4:8: error: ConfigMap a: .data.k: conflict with "other"')
+    assert "--force-conflicts" in refused.stderr
+    forced = dray("apply", "--force-conflicts", "-f", write(CONFIG.replace('"1"', '"3"')))
+    assert forced.stdout == "configmap/a configured\n"
+
+
+async def change_as_another_manager() -> None:
+    config_map = find("v1", "ConfigMap")
+    assert config_map is not None
+    async with ApiClient(HttpTransport(Kubeconfig.load().endpoint())) as client:
+        change = {"data": {"k": "2"}}
+        await client.patch(config_map, "a", change, namespace="default", options=WriteOptions("other"))
