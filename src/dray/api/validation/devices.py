@@ -22,6 +22,8 @@ MAX_CONSUMPTIONS = 2
 LIST_MEMBERS = ("ints", "bools", "strings", "versions")
 _LIST_MEMBERS = frozenset(LIST_MEMBERS)
 _ATTRIBUTE_MEMBERS = ("int", "bool", "string", "version", *LIST_MEMBERS)
+# Most devices have no other members, and a slice may have many of them.
+_BASIC_MEMBERS = frozenset({"name", "attributes", "capacity", "allowMultipleAllocations", "bindsToNode"})
 _NODE_FIELDS = ("nodeName", "nodeSelector", "allNodes")
 
 
@@ -51,6 +53,8 @@ def validate(
         for key, entry in capacity.items():
             if "requestPolicy" in entry:
                 yield from _request_policy(device, entry, f"{path}.capacity[{_shortened(key)}].requestPolicy", rules)
+    if not per_device_selection and _BASIC_MEMBERS.issuperset(device):
+        return
     if device.get("taints"):
         # Effects are a declarative rule, and devices of a slice have no key by which those would be compared.
         unchanged = old is not None and device["taints"] == old.get("taints")
