@@ -43,6 +43,17 @@ class Cache:
         self._functions = dict(indexes or {})
         self._indexes: dict[str, dict[str, dict[Key, Object]]] = {name: {} for name in self._functions}
 
+    def add_index(self, name: str, function: Index) -> None:
+        """Finds what is there already too; under one name there is one function."""
+        if name in self._functions:
+            return
+        self._functions[name] = function
+        found: dict[str, dict[Key, Object]] = {}
+        self._indexes[name] = found
+        for key, value in self._objects.items():
+            for each in function(value):
+                found.setdefault(each, {})[key] = value
+
     def __len__(self) -> int:
         return len(self._objects)
 

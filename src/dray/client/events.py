@@ -1,0 +1,142 @@
+"""Events about objects, written in the background.
+
+The same event about the same object (reason and message) is one Event whose count grows. Writing never holds up or
+fails who records: what cannot be written after the client's retries, or does not fit into the queue, is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dray.api.catalogue import KindVersion, find
+from dray.client.clock import SystemTime, TimeOfDay, timestamp
+from dray.client.errors import ApiError, ClientError
+from dray.client.interface import Client, Object
+
+_QUEUE: Final = 10_000
+_KNOWN: Final = 4096
+_LONGEST: Final = 1024
+_logger = logging.getLogger(__name__)
+
+
+def _kind() -> KindVersion:
+    found = find("v1", "Event")
+    assert found is not None
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    uid: str
+    kind: str
+    namespace: str
+    name: str
+    reason: str
+    message: str
+
+
+class EventRecorder:
+    """`component` is who reports; events of cluster-scoped objects go to namespace `default`."""
+
+    def __init__(self, client: Client, component: str, *, time: TimeOfDay | None = None) -> None:
+        self._client = client
+        self._component = component
+        self._time = time or SystemTime()
+        self._kind = _kind()
+        self._queue: asyncio.Queue[tuple[_Key, Object]] = asyncio.Queue(_QUEUE)
+        self._known: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
+        """The name of the Event that stands for the key, and how often it was seen."""
+
+    def normal(self, about: Object, reason: str, message: str, *, action: str = "") -> None:
+        self._record(about, "Normal", reason, message, action)
+
+    def warning(self, about: Object, reason: str, message: str, *, action: str = "") -> None:
+        self._record(about, "Warning", reason, message, action)
+
+    async def run(self) -> None:
+        """Writes until it is cancelled."""
+        while True:
+            key, event = await self._queue.get()
+            try:
+                await self._write(key, event)
+            except ClientError as error:
+                _logger.warning("event %s about %s %s is lost: %s", key.reason, key.kind, key.name, error)
+            finally:
+                self._queue.task_done()
+
+    async def written(self) -> None:
+        """Returns when everything recorded so far is written or dropped."""
+        await self._queue.join()
+
+    def _record(self, about: Object, type_: str, reason: str, message: str, action: str) -> None:
+        metadata = about.get("metadata") or {}
+        message = _shortened(message)
+        namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+        key = _Key(metadata.get("uid") or "", about.get("kind") or "", namespace, name, reason, message)
+        involved = {
+            "apiVersion": about.get("apiVersion"),
+            "kind": about.get("kind"),
+            "namespace": namespace,
+            "name": name,
+            "uid": metadata.get("uid"),
+            "resourceVersion": metadata.get("resourceVersion"),
+        }
+        now = self._time.now()
+        event: Object = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{int(now.timestamp() * 1e6):x}", "namespace": namespace or "default"},
+            "involvedObject": {member: value for member, value in involved.items() if value},
+            "type": type_,
+            "reason": reason,
+            "message": message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "firstTimestamp": timestamp(now),
+            "lastTimestamp": timestamp(now),
+            "count": 1,
+        }
+        if action:
+            event["action"] = action
+        try:
+            self._queue.put_nowait((key, event))
+        except asyncio.QueueFull:
+            _logger.warning("event %s about %s %s is dropped: too many are waiting", reason, key.kind, name)
+
+    async def _write(self, key: _Key, event: Object) -> None:
+        namespace = event["metadata"]["namespace"]
+        known = self._known.get(key)
+        if known is not None:
+            name, count = known[0], known[1] + 1
+            seen_again: dict[str, Any] = {"count": count, "lastTimestamp": event["lastTimestamp"]}
+            try:
+                await self._client.patch(self._kind, name, seen_again, namespace=namespace)
+            except ApiError as error:
+                if not error.is_not_found:
+                    raise
+            else:
+                self._remember(key, name, count)
+                return
+        try:
+            await self._client.create(self._kind, event)
+        except ApiError as error:
+            # The namespace is ending, and its events with it.
+            if not (error.is_forbidden or error.is_not_found):
+                raise
+            return
+        self._remember(key, event["metadata"]["name"], 1)
+
+    def _remember(self, key: _Key, name: str, count: int) -> None:
+        self._known[key] = (name, count)
+        self._known.move_to_end(key)
+        while len(self._known) > _KNOWN:
+            self._known.popitem(last=False)
+
+
+def _shortened(message: str) -> str:
+    encoded = message.encode()
+    return message if len(encoded) <= _LONGEST else encoded[: _LONGEST - 3].decode(errors="ignore") + "..."

@@ -1,0 +1,88 @@
+"""What controllers work with, and the loop that runs them.
+
+A controller is made from an `Environment`: it takes the informers it reads, adds handlers that put keys into the queue
+of its `Workers`, and has a `run`. Its `reconcile` gets a key, reads the present, and makes one thing true: nothing it
+remembers matters, so it may be run twice, by two processes, or after a crash in the middle. Raising a ClientError means
+again later, the later the more often it failed; a number is when to look again without having failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from prometheus_client import CollectorRegistry
+
+from dray.api.gates import ALL_GATES, FeatureGates
+from dray.client.clock import SystemTime, TimeOfDay
+from dray.client.errors import ApiError, ClientError
+from dray.client.events import EventRecorder
+from dray.client.informers import Informers
+from dray.client.interface import Client
+from dray.client.queue import Stopped, WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+Reconcile = Callable[[K], Awaitable[float | None]]
+
+_logger = logging.getLogger("dray.controllers")
+
+
+@dataclass(slots=True)
+class Environment:
+    client: Client
+    informers: Informers
+    events: EventRecorder
+    time: TimeOfDay = field(default_factory=SystemTime)
+    metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
+    gates: FeatureGates = ALL_GATES
+
+
+class Controller(Protocol):
+    async def run(self) -> None:
+        """Until it is cancelled. The informers have synced before."""
+        ...
+
+
+class Workers(Generic[K]):
+    """A work queue and the tasks that empty it."""
+
+    def __init__(self, name: str, reconcile: Reconcile[K], *, count: int = 8) -> None:
+        self.name = name
+        self.queue: WorkQueue[K] = WorkQueue()
+        self._reconcile = reconcile
+        self._count = count
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._count):
+                group.create_task(self._work(), name=f"{self.name} {number}")
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except Stopped:
+                return
+            try:
+                await self._attempt(key)
+            finally:
+                self.queue.done(key)
+
+    async def _attempt(self, key: K) -> None:
+        try:
+            again = await self._reconcile(key)
+        except ClientError as error:
+            # Losing a race is ordinary: the other write comes by watch, or the next attempt reads it.
+            ordinary = isinstance(error, ApiError) and (error.is_conflict or error.is_not_found)
+            _logger.log(logging.DEBUG if ordinary else logging.WARNING, "%s: %s: %s", self.name, key, error)
+            self.queue.add_failed(key)
+        except Exception:
+            _logger.exception("%s: %s failed", self.name, key)
+            self.queue.add_failed(key)
+        else:
+            self.queue.forget(key)
+            if again is not None:
+                self.queue.add_after(key, again)

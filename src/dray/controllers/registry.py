@@ -1,0 +1,28 @@
+"""The controllers by name. Each is imported when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Final, cast
+
+from dray.controllers.environment import Controller, Environment
+
+CONTROLLERS: Final[Mapping[str, str]] = {
+    "resourceclaim": "dray.controllers.claims:ClaimController",
+    "device-taint-eviction": "dray.controllers.device_taints:DeviceTaintEviction",
+    "resource-pool-status": "dray.controllers.pool_status:PoolStatus",
+    "garbage-collector": "dray.controllers.garbage:GarbageCollector",
+    "pod-garbage-collector": "dray.controllers.pod_garbage:PodGarbageCollector",
+    "namespace": "dray.controllers.namespaces:NamespaceController",
+    "node-lifecycle": "dray.controllers.node_lifecycle:NodeLifecycle",
+    "resourcequota": "dray.controllers.quota:QuotaController",
+    "disruption": "dray.controllers.disruption:DisruptionController",
+    "job": "dray.controllers.jobs:JobController",
+}
+
+
+def make(name: str, environment: Environment) -> Controller:
+    module, _, attribute = CONTROLLERS[name].partition(":")
+    factory = cast(Callable[[Environment], Controller], getattr(import_module(module), attribute))
+    return factory(environment)

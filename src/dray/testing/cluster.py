@@ -1,0 +1,160 @@
+"""A small control plane in this process: API server, and the controllers and the scheduler that are asked for.
+
+async with LocalCluster(controllers=["resourceclaim"]) as cluster:
+    await cluster.apply(node("a"), slice_("a", gpus=4))
+    await cluster.eventually(lambda: cluster.get("Pod", "p")["spec"].get("nodeName"))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from types import TracebackType
+from typing import Any
+
+from dray.api.catalogue import KindVersion, find
+from dray.api.gates import ALL_GATES, FeatureGates
+from dray.client.api import ApiClient
+from dray.client.clock import SystemTime, TimeOfDay
+from dray.client.errors import ApiError
+from dray.client.events import EventRecorder
+from dray.client.informers import Informers
+from dray.client.inprocess import InProcessTransport
+from dray.client.interface import DeleteOptions
+from dray.controllers.environment import Environment
+from dray.controllers.registry import make
+from dray.server.api_server import ApiServer
+from dray.server.application import LOCAL_USER, Application
+from dray.server.authorization import ADMIN
+from dray.server.context import Context
+from dray.store.interface import Store
+from dray.store.memory import MemoryStore
+
+Object = dict[str, Any]
+
+_PATIENCE = 10.0
+
+
+def kind_of(name: str) -> KindVersion:
+    """The kind by its name, in the version that is stored."""
+    for api_version in (
+        "v1",
+        "resource.k8s.io/v1",
+        "resource.k8s.io/v1beta2",
+        "resource.k8s.io/v1alpha3",
+        "scheduling.k8s.io/v1",
+        "scheduling.k8s.io/v1beta1",
+        "batch/v1",
+        "policy/v1",
+        "coordination.k8s.io/v1",
+        "apiextensions.k8s.io/v1",
+    ):
+        found = find(api_version, name)
+        if found is not None:
+            return found
+    raise KeyError(name)
+
+
+class LocalCluster:
+    """`client` is an administrator's. Whatever runs in it ends with the block."""
+
+    def __init__(
+        self,
+        *,
+        controllers: Iterable[str] = (),
+        gates: FeatureGates = ALL_GATES,
+        store: Store | None = None,
+        time: TimeOfDay | None = None,
+    ) -> None:
+        self.server = ApiServer(Context(store or MemoryStore(), gates))
+        self.application = Application(self.server)
+        self.client = ApiClient(InProcessTransport(self.application, extensions={LOCAL_USER: ADMIN}))
+        self.time = time or SystemTime()
+        self.environment = Environment(
+            self.client,
+            Informers(self.client),
+            EventRecorder(self.client, "dray-controllers", time=self.time),
+            self.time,
+            gates=gates,
+        )
+        self._names = tuple(controllers)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> LocalCluster:
+        await self.server.start()
+        for namespace in ("default", "kube-system", "kube-node-lease"):
+            with contextlib.suppress(ApiError):
+                await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        controllers = [make(name, self.environment) for name in self._names]
+        self.start(self.environment.informers.run())
+        self.start(self.environment.events.run())
+        await self.environment.informers.synced()
+        for controller in controllers:
+            self.start(controller.run())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.client.close()
+        await self.server.close()
+        failures = [each for each in results if isinstance(each, Exception)]
+        if failures and error is None:
+            raise failures[0]
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.append(task)
+        return task
+
+    async def create(self, document: Object) -> Object:
+        """In namespace `default`, unless it says otherwise; with its status, if it has one."""
+        kind = find(document["apiVersion"], document["kind"])
+        assert kind is not None, document["kind"]
+        namespace = (document["metadata"].get("namespace") or "default") if kind.namespaced else ""
+        made = await self.client.create(kind, document, namespace=namespace)
+        if "status" in document and made.get("status") != document["status"]:
+            made = await self.client.update_status(kind, {**made, "status": document["status"]})
+        return made
+
+    async def apply(self, *documents: Object) -> None:
+        for document in documents:
+            await self.create(document)
+
+    async def get(self, kind: str, name: str, *, namespace: str = "default") -> Object | None:
+        """None where there is none."""
+        resource = kind_of(kind)
+        try:
+            return await self.client.get(resource, name, namespace=namespace if resource.namespaced else "")
+        except ApiError as error:
+            if error.is_not_found:
+                return None
+            raise
+
+    async def list(self, kind: str, *, namespace: str = "") -> list[Object]:
+        listed = await self.client.list_all(kind_of(kind), namespace=namespace)
+        return list(listed["items"])
+
+    async def patch(
+        self, kind: str, name: str, body: Object, *, namespace: str = "default", subresource: str = ""
+    ) -> Object:
+        resource = kind_of(kind)
+        place = namespace if resource.namespaced else ""
+        return await self.client.patch(resource, name, body, namespace=place, subresource=subresource)
+
+    async def delete(self, kind: str, name: str, *, namespace: str = "default", grace: int | None = 0) -> None:
+        resource = kind_of(kind)
+        place = namespace if resource.namespaced else ""
+        await self.client.delete(resource, name, namespace=place, options=DeleteOptions(grace_period=grace))
+
+    async def eventually(self, holds: Callable[[], Awaitable[Any]], *, within: float = _PATIENCE) -> Any:
+        """What `holds` gives once it is true; fails with what it gave last."""
+        end = asyncio.get_running_loop().time() + within
+        while not (found := await holds()):
+            assert asyncio.get_running_loop().time() < end, f"still {found!r} after {within:g} s"
+            await asyncio.sleep(0.01)
+        return found
