@@ -54,6 +54,8 @@ CapacityRequestPolicy.default PodGroupTemplate.schedulingConstraints ServiceSpec
 ServiceSpec.internalTrafficPolicy ServiceSpec.ipFamilyPolicy ServiceSpec.loadBalancerClass ServicePort.appProtocol
 ServiceSpec.trafficDistribution ClientIPConfig.timeoutSeconds
 PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy
+ResourcePoolStatusRequestStatus.poolCount PartitionTypeStatus.total PartitionTypeStatus.allocatable
+ShareableSummaryStatus.fullyAvailableDevices ShareableSummaryStatus.partiallyAvailableDevices
 """.split()
 
 ALWAYS = """

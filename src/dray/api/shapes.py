@@ -18,6 +18,15 @@ def sequence(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The members of a list that are mappings."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def strings(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
 def text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 

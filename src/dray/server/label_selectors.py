@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from dray.api import names
+from dray.api.label_selectors import Labels, Matcher, absent, equal, outside, present, unequal, within
 from dray.server import status
-
-Labels = Mapping[str, str]
-Matcher = Callable[[Labels], bool]
 
 _TOKEN = re.compile(r"\s*(?:(?P<symbol>==|!=|=|!|,|\(|\)|<|>)|(?P<word>[^\s=!,()<>]+))")
 
@@ -61,19 +58,16 @@ class _Parser:
     def requirement(self) -> Matcher:
         if self.peek() == "!":
             self.take()
-            key = self.key()
-            return lambda labels: key not in labels
+            return absent(self.key())
         key = self.key()
         operator = self.peek()
         if operator in ("", ","):
-            return lambda labels: key in labels
+            return present(key)
         self.take()
         if operator in ("=", "=="):
-            value = self.value()
-            return lambda labels: labels.get(key) == value
+            return equal(key, self.value())
         if operator == "!=":
-            value = self.value()
-            return lambda labels: labels.get(key) != value
+            return unequal(key, self.value())
         if operator in ("in", "notin"):
             return self.membership(key, operator == "in")
         if operator in (">", "<"):
@@ -87,9 +81,7 @@ class _Parser:
             self.take()
             values.add(self.value())
         self.take(")")
-        if inside:
-            return lambda labels: labels.get(key) in values
-        return lambda labels: labels.get(key) not in values
+        return within(key, values) if inside else outside(key, values)
 
     def comparison(self, key: str, operator: str) -> Matcher:
         text = self.value()
@@ -123,25 +115,3 @@ class _Parser:
 @lru_cache(maxsize=512)
 def parse(text: str) -> tuple[Matcher, ...]:
     return tuple(_Parser(text).parse())
-
-
-def from_object(selector: Mapping[str, object]) -> Matcher:
-    """The matcher of a LabelSelector object: an empty one matches everything."""
-    wanted = dict(selector.get("matchLabels") or {})  # type: ignore[call-overload]
-    expressions = [_expression(item) for item in selector.get("matchExpressions") or ()]  # type: ignore[attr-defined]
-
-    def matches(labels: Labels) -> bool:
-        return all(labels.get(key) == value for key, value in wanted.items()) and all(e(labels) for e in expressions)
-
-    return matches
-
-
-def _expression(item: Mapping[str, object]) -> Matcher:
-    key, operator, values = str(item.get("key")), item.get("operator"), item.get("values") or ()
-    if operator == "In":
-        return lambda labels: labels.get(key) in values  # type: ignore[operator]
-    if operator == "NotIn":
-        return lambda labels: labels.get(key) not in values  # type: ignore[operator]
-    if operator == "Exists":
-        return lambda labels: key in labels
-    return lambda labels: key not in labels

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dray.api.label_selectors import Matcher
 from dray.server import documents, field_selectors, label_selectors, status
 from dray.server.field_selectors import Field
-from dray.server.label_selectors import Matcher
 
 Object = dict[str, Any]
 Decode = Callable[[bytes], Object]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dray.server import label_selectors
+from dray.api import label_selectors
 from dray.server.authorization import User
 from dray.server.security.rules import PolicyRule
 from dray.server.security.users import service_account_name

@@ -1,0 +1,72 @@
+"""Label selectors: what a requirement means, and selectors as they stand in objects.
+
+A label that is absent is in no set of values, so that it satisfies `NotIn` and `DoesNotExist`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+Labels = Mapping[str, str]
+Matcher = Callable[[Labels], bool]
+
+
+def equal(key: str, value: str) -> Matcher:
+    return lambda labels: labels.get(key) == value
+
+
+def unequal(key: str, value: str) -> Matcher:
+    return lambda labels: labels.get(key) != value
+
+
+def within(key: str, values: Collection[str]) -> Matcher:
+    return lambda labels: labels.get(key) in values
+
+
+def outside(key: str, values: Collection[str]) -> Matcher:
+    return lambda labels: labels.get(key) not in values
+
+
+def present(key: str) -> Matcher:
+    return lambda labels: key in labels
+
+
+def absent(key: str) -> Matcher:
+    return lambda labels: key not in labels
+
+
+def nothing(_: Labels) -> bool:
+    return False
+
+
+def from_object(selector: Mapping[str, Any]) -> Matcher:
+    """The matcher of a LabelSelector object: an empty one matches everything."""
+    wanted = dict(selector.get("matchLabels") or {})
+    expressions = [_expression(item) for item in selector.get("matchExpressions") or ()]
+
+    def matches(labels: Labels) -> bool:
+        for key, value in wanted.items():
+            if labels.get(key) != value:
+                return False
+        for holds in expressions:
+            if not holds(labels):
+                return False
+        return True
+
+    return matches
+
+
+def _expression(item: Mapping[str, Any]) -> Matcher:
+    """An operator that does not exist matches nothing."""
+    key, operator, values = str(item.get("key")), item.get("operator"), item.get("values") or ()
+    match operator:
+        case "In":
+            return within(key, values)
+        case "NotIn":
+            return outside(key, values)
+        case "Exists":
+            return present(key)
+        case "DoesNotExist":
+            return absent(key)
+    return nothing

@@ -1,0 +1,61 @@
+"""What the scheduler wants done. It has assumed all of it already; whoever does it says how it went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dray.scheduling.model import Object, Pod
+
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULER_ERROR: Final = "SchedulerError"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimWrite:
+    """To be written to a claim before its pod is bound: the pod as a consumer, and the allocation if there is one."""
+
+    claim: Object
+    """As it was when decided. A special claim has yet to be created."""
+    allocation: Object | None
+    special: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    pod: Pod
+    node: str
+    writes: tuple[ClaimWrite, ...]
+    claims: tuple[Object, ...]
+    """All claims of the pod as they were, written or not."""
+    mappings: tuple[Object, ...] = ()
+    """For the pod's status: which container gets which request of the special claim."""
+    charges: tuple[Object, ...] = ()
+    """For the pod's status: what its devices take from the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """Pods to be removed so that another finds its place; none if those that are going already will do."""
+
+    node: str
+    victims: tuple[Pod, ...]
+    allocation: tuple[Object, ...] = ()
+    """The devices that the other pod counts on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    pod: Pod
+    message: str
+    reason: str = UNSCHEDULABLE
+    news: bool = True
+    """Whether it is something else than what was said last."""
+    release: Object | None = None
+    """A claim whose devices are in the way and should be given back."""
+    discard: Object | None = None
+    """A claim that an earlier attempt left behind."""
+    preemption: Preemption | None = None
+
+
+Action = Bind | Refuse

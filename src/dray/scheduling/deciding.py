@@ -1,0 +1,238 @@
+"""Where a pod goes: the cheap questions for all nodes at once, the search for devices on the best one alone.
+
+`decide` reads. It gives a `Placement`, which whoever asked may put into effect, or a `Refusal` that says why not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+
+from dray.allocation import KUBERNETES, Allocation, ChargeError, Policy, Rejection, allocate
+from dray.allocation import Kind as RejectionKind
+from dray.allocation.text import summary
+from dray.scheduling import charges, fit, scores
+from dray.scheduling.demand import NO_DEVICES, chosen_rank
+from dray.scheduling.model import Amounts, Node, Object, Pod
+from dray.scheduling.standings import Standing, Standings
+from dray.scheduling.state import State
+from dray.scheduling.wishes import Wishes, allowed
+
+ELSEWHERE: Final = "resourceclaim not available on the node"
+SPECIAL_NAME: Final = "<extended-resources>"
+_RANK_WEIGHT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """The claim for extended resources that has yet to be made, and which container gets which request."""
+
+    claim: Object
+    mappings: tuple[Object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    node: Node
+    wishes: Wishes
+    allocation: Allocation | None = None
+    """Of the open claims in their order, the special one last."""
+    special: Special | None = None
+    extra: Amounts = field(default_factory=dict)
+    charges: tuple[Object, ...] = ()
+    """What the claims take from the node, as it stands in the pod's status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    message: str
+    fault: bool = False
+    """Nobody can tell whether it fits: an error, not a lack of something."""
+    nodes: frozenset[int] | None = None
+    """The only nodes that come into question, because of claims that have devices already."""
+    social: bool = False
+    familiar: bool = False
+    """Nothing changed since others like it were refused."""
+
+
+class Decider:
+    def __init__(self, state: State, *, policy: Policy = KUBERNETES, weigh_devices: int = 0) -> None:
+        self._state = state
+        self._policy = policy
+        self.standings = Standings(state, weigh_devices=weigh_devices)
+
+    def decide(self, pod: Pod, wishes: Wishes, familiar: str = "") -> Placement | Refusal:
+        """`familiar` is what was said about pods just like it, and is said again rather than found out anew."""
+        state = self._state
+        standing = self.standings.of(pod.needs, wishes.demand)
+        here = allowed(state, wishes)
+        social = state.neighbours.matters(pod)
+        apart: Counter[str] = Counter()
+        plain = here is None and not social and not wishes.demand.prioritised
+        if plain and not pod.needs.preferred and not state.soft_taints:
+            with closing(standing.best()) as nodes:
+                answer = self._first(pod, wishes, standing, nodes)
+        else:
+            answer = self._best(pod, wishes, standing, here, apart)
+        if isinstance(answer, Placement):
+            return answer
+        if answer is not None:
+            return Refusal(answer, fault=True)
+        if familiar:
+            return Refusal(familiar, nodes=here, social=social, familiar=True)
+        if here is not None:
+            apart[ELSEWHERE] += len(standing.feasible - here)
+        message = self._message(pod, wishes, standing, apart)
+        return Refusal(message, nodes=here, social=social)
+
+    def on(self, pod: Pod, wishes: Wishes, node: Node) -> Placement | str:
+        """Whether one node can take the pod, with everything that speaks for it; else why not."""
+        reason = fit.standing(pod.needs, node)
+        if reason is None:
+            reasons = fit.room(pod.needs, {}, node, wishes.demand.served(node))
+            reason = reasons[0] if reasons else None
+        if reason is None and self._state.neighbours.matters(pod):
+            reason = self._state.neighbours.judge(pod, list(self._state)).obstacle(node)
+        here = allowed(self._state, wishes)
+        if reason is None and here is not None and node.number not in here:
+            reason = ELSEWHERE
+        if reason is not None:
+            return reason
+        answer = self._settle(pod, wishes, node)
+        return answer if isinstance(answer, Placement) else answer[0]
+
+    def _first(self, pod: Pod, wishes: Wishes, standing: Standing, nodes: Iterator[Node]) -> Placement | str | None:
+        """The first of the nodes that can; a text where it cannot be told."""
+        for node in nodes:
+            answer = self._settle(pod, wishes, node)
+            if isinstance(answer, Placement):
+                return answer
+            reason, fault = answer
+            if fault:
+                return reason
+            standing.refuse(node, reason)
+        return None
+
+    def _best(
+        self, pod: Pod, wishes: Wishes, standing: Standing, here: frozenset[int] | None, apart: Counter[str]
+    ) -> Placement | str | None:
+        """As `_first`, where nodes must be compared with each other. `apart` counts what only this attempt knows."""
+        first = True
+        while True:
+            ranked = self._ranked(pod, standing, here, apart if first else Counter())
+            first = False
+            if not ranked:
+                return None
+            answer = self._first(pod, wishes, standing, iter(ranked))
+            if not isinstance(answer, Placement) or not wishes.demand.prioritised:
+                return answer
+            allocation = answer.allocation
+            rank = chosen_rank(wishes.open, allocation.results[: len(wishes.open)]) if allocation else 0
+            if rank >= standing.rank(answer.node):
+                return answer
+            # It offers less than it seemed to: another node may now be better.
+            standing.lower(answer.node, rank)
+
+    def _ranked(self, pod: Pod, standing: Standing, here: frozenset[int] | None, apart: Counter[str]) -> list[Node]:
+        state = self._state
+        numbers = standing.feasible if here is None else standing.feasible & here
+        nodes = [node for number in numbers if (node := state.numbered[number]) is not None]
+        totals = {node.number: standing.score(node) for node in nodes}
+        if state.neighbours.matters(pod):
+            judgement = state.neighbours.judge(pod, list(state))
+            fitting = []
+            for node in nodes:
+                reason = judgement.obstacle(node)
+                if reason is None:
+                    fitting.append(node)
+                else:
+                    apart[reason] += 1
+            nodes = fitting
+            _add(totals, judgement.scores(nodes))
+        if pod.needs.preferred or state.soft_taints:
+            _add(totals, scores.preferences(pod.needs, nodes))
+        best = max((standing.rank(node) for node in nodes), default=0)
+        if best:
+            _add(totals, {node.number: _RANK_WEIGHT * (standing.rank(node) * 100 // best) for node in nodes})
+        return sorted(nodes, key=lambda node: (-totals[node.number], state.ties[node.number]))
+
+    def claims_on(self, pod: Pod, wishes: Wishes, node: Node) -> tuple[list[Object], Special | None]:
+        """The claims for which the node must have devices: open ones, and one for extended resources it does not have."""
+        served = wishes.demand.served(node)
+        if not served:
+            return list(wishes.open), None
+        special = _special(pod, *wishes.demand.special(served, self._state.resources))
+        return [*wishes.open, special.claim], special
+
+    def _settle(self, pod: Pod, wishes: Wishes, node: Node) -> Placement | tuple[str, bool]:
+        """The devices on one node; else why not, and whether that is an error."""
+        state = self._state
+        assert node.document is not None
+        claims, special = self.claims_on(pod, wishes, node)
+        allocation: Allocation | None = None
+        if claims:
+            answer = allocate(state.inventory, node.document, claims, policy=self._policy, explain=False)
+            if isinstance(answer, Rejection):
+                return _reason(answer), answer.kind in (RejectionKind.FAULT, RejectionKind.STEPS)
+            allocation = answer
+        if not state.gates["DRANodeAllocatableResources"]:
+            return Placement(node, wishes, allocation, special)
+        try:
+            extra, statuses = charges.of(state.inventory, pod, wishes, allocation)
+        except charges.Unshareable as problem:
+            return str(problem), False
+        except ChargeError as problem:
+            return str(problem), True
+        reasons = fit.room(pod.needs, extra, node, wishes.demand.served(node)) if extra else ()
+        if reasons:
+            return reasons[0], False
+        return Placement(node, wishes, allocation, special, extra, statuses)
+
+    def _message(self, pod: Pod, wishes: Wishes, standing: Standing, apart: Counter[str]) -> str:
+        size = self._state.size
+        if not size:
+            return "no nodes available to schedule pods"
+        counts = standing.counts + apart
+        reasons = ", ".join(sorted(f"{number} {reason}" for reason, number in counts.items()))
+        message = f"0/{size} nodes are available: {reasons}."
+        if NO_DEVICES in counts and wishes.open:
+            message += self._devices_message(wishes, standing)
+        return message
+
+    def _devices_message(self, wishes: Wishes, standing: Standing) -> str:
+        """What the allocator says about the node that has most devices of those that lack only devices."""
+        state = self._state
+        short = [node for node in state if NO_DEVICES in standing.reasons(node)]
+        if not short:
+            return ""
+        node = max(short, key=lambda each: (len(state.inventory.view(each.document or {}).devices), each.name))
+        assert node.document is not None
+        answer = allocate(state.inventory, node.document, wishes.open, policy=self._policy)
+        return f" {node.name}: {summary(answer)}." if isinstance(answer, Rejection) else ""
+
+
+def _special(pod: Pod, requests: Sequence[Object], mappings: Sequence[Object]) -> Special:
+    namespace, name = pod.key
+    claim: Object = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"namespace": namespace, "name": f"{SPECIAL_NAME}/{name}", "uid": pod.uid},
+        "spec": {"devices": {"requests": list(requests)}},
+    }
+    return Special(claim, tuple(mappings))
+
+
+def _reason(rejection: Rejection) -> str:
+    if rejection.kind is RejectionKind.NO_SOLUTION:
+        return NO_DEVICES
+    if rejection.kind is RejectionKind.STEPS:
+        return f"node {rejection.node}: {rejection.message}"
+    return rejection.message
+
+
+def _add(totals: dict[int, int], more: dict[int, int]) -> None:
+    for number, score in more.items():
+        totals[number] = totals.get(number, 0) + score

@@ -1,0 +1,153 @@
+"""The devices that pods of one kind want: their claims by content, and what extended resources come to.
+
+`obstacle` is cheap and optimistic: it counts, request by request, the free devices of a node that class and request
+select. What it lets through is decided by `allocate`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from dray.allocation import Inventory
+from dray.allocation.node_selectors import NodeSelectorError
+from dray.allocation.views import View
+from dray.scheduling.extended import ResourceMap, requests_for
+from dray.scheduling.model import Node, Object
+
+NO_DEVICES: Final = "cannot allocate all claims"
+_MOST_KINDS: Final = 20_000
+_PREFERENCE: Final = 8
+
+
+class Demand:
+    """Compared by identity: `Demands` gives the same one for the same content."""
+
+    __slots__ = ("_by_served", "_requests", "document", "extended", "prioritised", "specs")
+
+    def __init__(self, specs: Sequence[Object], extended: frozenset[str], document: Object) -> None:
+        self.specs = tuple(specs)
+        self.extended = extended
+        """Names of resources that a class may serve, where the node itself does not."""
+        self.document = document
+        """A pod of the kind, for what its containers ask of them."""
+        self._requests = [request for spec in specs for request in spec.get("devices", {}).get("requests") or ()]
+        self._by_served: dict[frozenset[str], tuple[list[Object], list[Object]]] = {}
+        self.prioritised = any(request.get("firstAvailable") for request in self._requests)
+        """Whether nodes differ in which alternative they offer."""
+
+    def __bool__(self) -> bool:
+        return bool(self.specs or self.extended)
+
+    def served(self, node: Node) -> frozenset[str]:
+        """The extended resources that devices must serve on the node, since it has none of its own."""
+        if not self.extended:
+            return self.extended
+        return frozenset(name for name in self.extended if not node.allocatable.get(name))
+
+    def special(self, served: frozenset[str], resources: ResourceMap) -> tuple[list[Object], list[Object]]:
+        """Requests of the claim for extended resources, and which container gets which."""
+        known = self._by_served.get(served)
+        if known is None:
+            known = self._by_served[served] = requests_for(self.document, served, resources)
+        return known
+
+    def missing_class(self, inventory: Inventory) -> str:
+        """Why no node can serve it at all: a class that does not exist."""
+        for request in self._requests:
+            for way in _ways(request):
+                name = way.get("deviceClassName") or ""
+                if name not in inventory.classes:
+                    title = f"{request['name']}/{way['name']}" if way.get("name") else request["name"]
+                    return f"request {title}: device class {name} does not exist"
+        return ""
+
+    def obstacle(self, inventory: Inventory, resources: ResourceMap, node: Node) -> str | None:
+        assert node.document is not None
+        try:
+            view = inventory.view(node.document)
+        except NodeSelectorError:
+            # `allocate` says it better.
+            return None
+        requests = self._requests
+        if self.extended:
+            requests = [*requests, *self.special(self.served(node), resources)[0]]
+        for request in requests:
+            if not any(_could(inventory, view, way) for way in _ways(request)):
+                return NO_DEVICES
+        return None
+
+    def rank(self, inventory: Inventory, node: Node) -> int:
+        """How good the alternatives are that the node seems to offer: the higher, the better."""
+        assert node.document is not None
+        view = inventory.view(node.document)
+        total = 0
+        for request in self._requests:
+            ways = request.get("firstAvailable") or ()
+            total += next((_PREFERENCE - n for n, way in enumerate(ways) if _could(inventory, view, way)), 0)
+        return total
+
+
+def _ways(request: Object) -> Sequence[Object]:
+    exactly = request.get("exactly")
+    return (exactly,) if exactly is not None else request.get("firstAvailable") or ()
+
+
+def _could(inventory: Inventory, view: View, way: Object) -> bool:
+    """Whether the node has enough devices for one way to serve a request, looked at alone."""
+    device_class = inventory.classes.get(way.get("deviceClassName") or "")
+    if device_class is None:
+        return True
+    bits = view.every
+    for selectors in ((device_class.get("spec") or {}).get("selectors"), way.get("selectors")):
+        for selector in selectors or ():
+            if not selector.get("cel"):
+                return True
+            column = view.column(selector["cel"]["expression"], inventory.selectors)
+            # Where an expression fails the node must be asked, for the attempt may end there.
+            bits &= column.selected | sum(1 << rank for rank in column.faults)
+    if way.get("allocationMode") == "All":
+        return bits != 0
+    if not way.get("adminAccess"):
+        bits &= ~view.held
+    return bits.bit_count() >= (way.get("count") or 1)
+
+
+def chosen_rank(claims: Sequence[Object], results: Sequence[Object]) -> int:
+    """How good the alternatives are that were allocated, on the scale of `Demand.rank`."""
+    total = 0
+    for claim, result in zip(claims, results, strict=True):
+        chosen = {each["request"] for each in result["devices"].get("results") or ()}
+        for request in claim["spec"].get("devices", {}).get("requests") or ():
+            for number, way in enumerate(request.get("firstAvailable") or ()):
+                if f"{request['name']}/{way['name']}" in chosen:
+                    total += _PREFERENCE - number
+    return total
+
+
+class Demands:
+    """The demands that were seen lately."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[Any, ...], Demand] = OrderedDict()
+
+    def of(self, claims: Sequence[Object], extended: frozenset[str], document: Object, needs: object) -> Demand:
+        """`needs` tells pods apart whose containers ask for different amounts of extended resources."""
+        specs = [claim["spec"] for claim in claims]
+        key = (msgspec.json.encode(specs), extended, needs if extended else None)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = Demand(specs, extended, document)
+            if len(self._known) > _MOST_KINDS:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(key)
+        return known
+
+    def forget_classes(self) -> None:
+        """The classes changed: what extended resources come to must be worked out anew."""
+        for demand in self._known.values():
+            demand._by_served.clear()

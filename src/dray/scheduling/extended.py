@@ -1,0 +1,171 @@
+"""Extended resources that devices serve: which class stands for which name, and the requests that a pod's come to.
+
+A node serves a name either by itself (its allocatable has some) or by devices, never both; so the requests depend on
+the names that devices must serve there. Containers that follow each other may use the same devices: an init container
+takes over what later containers hold, and only the most that any of them needs beyond that is requested for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from dray.api.quantity import Quantity, QuantityError
+from dray.api.shapes import mapping, objects
+from dray.scheduling.model import Object
+from dray.scheduling.requests import all_containers, container_requests, is_sidecar
+
+IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+class ResourceMap:
+    """Names of extended resources, and the device classes that serve them."""
+
+    def __init__(self) -> None:
+        self._claimants: dict[str, dict[str, str]] = {}
+        """By resource name: the classes that want it, with their times of creation."""
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._classes: dict[str, str] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._classes)
+
+    def put_class(self, document: Object) -> None:
+        metadata = document["metadata"]
+        name = metadata["name"]
+        explicit = mapping(document.get("spec")).get("extendedResourceName")
+        names = (IMPLICIT + name, explicit) if explicit else (IMPLICIT + name,)
+        self.remove_class(name)
+        self._names[name] = names
+        for resource in names:
+            self._claimants.setdefault(resource, {})[name] = metadata.get("creationTimestamp") or ""
+            self._decide(resource)
+
+    def remove_class(self, name: str) -> None:
+        for resource in self._names.pop(name, ()):
+            self._claimants[resource].pop(name, None)
+            self._decide(resource)
+
+    def class_of(self, resource: str) -> str | None:
+        return self._classes.get(resource)
+
+    def _decide(self, resource: str) -> None:
+        """The youngest class has the name; of those as young as it, the first by name."""
+        claimants = self._claimants[resource]
+        if claimants:
+            self._classes[resource] = max(sorted(claimants), key=lambda name: claimants[name])
+        else:
+            del self._claimants[resource]
+            self._classes.pop(resource, None)
+
+
+def wanted(document: Object, resources: ResourceMap) -> frozenset[str]:
+    """The names that the pod asks for and that a class may serve."""
+    if not resources:
+        return _NONE
+    spec = mapping(document.get("spec"))
+    found = {
+        name
+        for containers in (spec.get("containers"), spec.get("initContainers"))
+        for container in objects(containers)
+        for name, amount in container_requests(container).items()
+        if "/" in name and _is_extended(name) and resources.class_of(name) is not None and _count(amount)
+    }
+    return frozenset(found) if found else _NONE
+
+
+def _is_extended(name: str) -> bool:
+    return name.startswith(IMPLICIT) or ("kubernetes.io/" not in name and not name.startswith("requests."))
+
+
+def _count(amount: object) -> int:
+    """As a number of devices; nothing where it is not a whole number."""
+    try:
+        return max(0, Quantity.parse(str(amount)).as_int64() or 0)
+    except QuantityError:
+        return 0
+
+
+def requests_for(document: Object, served: Iterable[str], resources: ResourceMap) -> tuple[list[Object], list[Object]]:
+    """The requests of the claim for the names that devices must serve, by name, and the mappings of the pod's status:
+    which container gets which resource from which request."""
+    spec = mapping(document.get("spec"))
+    containers = list(all_containers(spec))
+    short = [n for n, each in enumerate(objects(spec.get("initContainers"))) if not is_sidecar(each)]
+    requests: list[Object] = []
+    mappings: list[Object] = []
+    for name in sorted(served):
+        device_class = resources.class_of(name)
+        if device_class is not None:
+            ledger = _Ledger(name, device_class, containers)
+            ledger.share(short)
+            requests += ledger.requests
+            mappings += ledger.mappings
+    return sorted(requests, key=lambda request: str(request["name"])), mappings
+
+
+class _Ledger:
+    """The requests for one resource."""
+
+    def __init__(self, resource: str, device_class: str, containers: Sequence[Object]) -> None:
+        self._resource = resource
+        self._class = device_class
+        self._containers = containers
+        self.requests: list[Object] = []
+        self.mappings: list[Object] = []
+
+    def share(self, short: Sequence[int]) -> None:
+        """`short` are the containers that end before the later ones start."""
+        lasting: dict[int, Object] = {}
+        for index, container in enumerate(self._containers):
+            amount = self._wants(container)
+            if amount and index not in short:
+                lasting[index] = self._request(index, amount)
+                self.mappings.append(self._mapping(index, lasting[index]["name"]))
+        extras: list[Object] = []
+        passing: list[Object] = []
+        for index in short:
+            missing, used = self._reuse(index, lasting)
+            passing += [self._mapping(index, name) for name in used]
+            if missing:
+                extras.append(self._request(index, missing))
+                passing.append(self._mapping(index, extras[-1]["name"]))
+        self.requests = list(lasting.values())
+        if extras:
+            self._keep_largest(extras, passing)
+        self.mappings += passing
+
+    def _reuse(self, index: int, lasting: dict[int, Object]) -> tuple[int, list[str]]:
+        """How many devices a passing container needs beyond those of later ones, and whose it uses."""
+        missing, used = self._wants(self._containers[index]), []
+        for later, request in lasting.items():
+            if missing <= 0:
+                break
+            if later > index:
+                missing -= request["exactly"]["count"]
+                used.append(request["name"])
+        return max(0, missing), used
+
+    def _keep_largest(self, extras: Sequence[Object], passing: Iterable[Object]) -> None:
+        largest = max(extras, key=lambda request: int(request["exactly"]["count"]))
+        self.requests.append(largest)
+        names = {request["name"] for request in extras}
+        for each in passing:
+            if each["requestName"] in names:
+                each["requestName"] = largest["name"]
+
+    def _wants(self, container: Object) -> int:
+        return _count(container_requests(container).get(self._resource, 0))
+
+    def _request(self, index: int, count: int) -> Object:
+        rank = sorted(container_requests(self._containers[index])).index(self._resource)
+        exactly = {"deviceClassName": self._class, "allocationMode": "ExactCount", "count": count}
+        return {"name": f"container-{index}-request-{rank}", "exactly": exactly}
+
+    def _mapping(self, index: int, request: str) -> Object:
+        return {
+            "containerName": self._containers[index].get("name"),
+            "resourceName": self._resource,
+            "requestName": request,
+        }

@@ -1,0 +1,122 @@
+"""Why a pod waits, asked of every node and in full, where a decision stops at the first good answer.
+
+It reads the same state by the same rules as decisions do, so that what is said is what happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dray.allocation import KUBERNETES, Policy, Rejection, allocate
+from dray.allocation import taints as device_taints
+from dray.scheduling import fit
+from dray.scheduling.actions import Preemption
+from dray.scheduling.claim_book import Unresolved
+from dray.scheduling.deciding import ELSEWHERE, Decider, Placement
+from dray.scheduling.judgement import Judgement
+from dray.scheduling.model import Amounts, Node, Object, Pod
+from dray.scheduling.preemption import Preemptor
+from dray.scheduling.state import State
+from dray.scheduling.tolerations import tolerated
+from dray.scheduling.wishes import Hindrance, Wishes, allowed, wishes
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Of something a node has a number of."""
+
+    resource: str
+    wanted: int
+    left: int
+    there: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one node says. Without obstacles it would take the pod."""
+
+    node: str
+    obstacles: tuple[str, ...] = ()
+    taints: tuple[Object, ...] = ()
+    """Those that are not tolerated, where that is an obstacle."""
+    shortages: tuple[Shortage, ...] = ()
+    rejection: Rejection | None = None
+    """Of the allocator, where the node would do but for its devices."""
+    placement: Placement | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    hindrance: str = ""
+    """Why no node can be asked."""
+    verdicts: tuple[Verdict, ...] = ()
+    preemption: Preemption | None = None
+    """Who could be removed for it, if no node would take it."""
+
+
+class Inquiry:
+    def __init__(self, state: State, *, policy: Policy = KUBERNETES, budgets: Iterable[Object] = ()) -> None:
+        self._state = state
+        self._policy = policy
+        self._decider = Decider(state, policy=policy)
+        self._preemptor = Preemptor(state, self._decider)
+        for budget in budgets:
+            self._preemptor.put_budget(budget)
+
+    def ask(self, pod: Pod, now: float, timeout: float) -> Answer:
+        try:
+            wanted = wishes(self._state, pod, now, timeout)
+        except (Unresolved, Hindrance) as problem:
+            return Answer(str(problem))
+        verdicts = tuple(self._verdicts(pod, wanted))
+        preemption = None
+        if pod.preempts and not any(each.placement for each in verdicts):
+            preemption = self._preemptor.find(pod, wanted)
+        return Answer(verdicts=verdicts, preemption=preemption)
+
+    def _verdicts(self, pod: Pod, wanted: Wishes) -> Iterator[Verdict]:
+        state = self._state
+        here = allowed(state, wanted)
+        judgement = state.neighbours.judge(pod, list(state)) if state.neighbours.matters(pod) else None
+        for node in sorted(state, key=lambda each: each.name):
+            yield self._standing(pod, wanted, node, judgement, here) or self._devices(pod, wanted, node)
+
+    def _standing(
+        self, pod: Pod, wanted: Wishes, node: Node, judgement: Judgement | None, here: frozenset[int] | None
+    ) -> Verdict | None:
+        """What stands in the way apart from devices; None if nothing does."""
+        reason = fit.standing(pod.needs, node)
+        if reason == fit.TAINTED:
+            return Verdict(node.name, (reason,), taints=tuple(_repelling(pod, node)))
+        if reason is not None:
+            return Verdict(node.name, (reason,))
+        served = wanted.demand.served(node)
+        reasons = fit.room(pod.needs, {}, node, served)
+        if reasons:
+            return Verdict(node.name, reasons, shortages=tuple(_shortages(pod.needs.requests, node, served)))
+        reason = judgement.obstacle(node) if judgement is not None else None
+        if reason is None and here is not None and node.number not in here:
+            reason = ELSEWHERE
+        return Verdict(node.name, (reason,)) if reason is not None else None
+
+    def _devices(self, pod: Pod, wanted: Wishes, node: Node) -> Verdict:
+        answer = self._decider.on(pod, wanted, node)
+        if isinstance(answer, Placement):
+            return Verdict(node.name, placement=answer)
+        claims, _ = self._decider.claims_on(pod, wanted, node)
+        assert node.document is not None
+        found = allocate(self._state.inventory, node.document, claims, policy=self._policy) if claims else None
+        return Verdict(node.name, (answer,), rejection=found if isinstance(found, Rejection) else None)
+
+
+def _repelling(pod: Pod, node: Node) -> Iterator[Object]:
+    return (each for each in device_taints.effective(node.taints) if not tolerated(each, pod.needs.tolerations))
+
+
+def _shortages(requests: Amounts, node: Node, served: frozenset[str]) -> Iterator[Shortage]:
+    for name, wanted in requests.items():
+        there = node.allocatable.get(name, 0)
+        left = there - node.requested.get(name, 0)
+        if wanted > left and name not in served:
+            yield Shortage(name, wanted, left, there)

@@ -1,0 +1,157 @@
+"""What pods need of a node, compiled once for all pods that need the same.
+
+Pods are the same where everything that scheduling looks at is the same. Labels and namespace belong to that only for
+pods with terms about other pods, since such terms speak of the pod's own labels and namespace too.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dray.api.shapes import mapping, objects, strings
+from dray.scheduling import requests
+from dray.scheduling.model import Needs, Object, Port
+
+_MOST: Final = 20_000
+_EVERYWHERE: Final = "0.0.0.0"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class Kinds:
+    """The kinds that were seen lately."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._known: OrderedDict[bytes, Needs] = OrderedDict()
+        self._encode = msgspec.json.Encoder().encode
+
+    def needs(self, document: Object) -> Needs:
+        """The same object for pods that need the same, as long as it is remembered."""
+        key = self._encode(_relevant(document))
+        known = self._known.get(key)
+        if known is not None:
+            self._known.move_to_end(key)
+            return known
+        made = self._known[key] = compiled(document)
+        if len(self._known) > self._most:
+            self._known.popitem(last=False)
+        return made
+
+
+def _relevant(document: Object) -> Any:
+    spec = document.get("spec") or {}
+    try:
+        get = spec.get
+        affinity, spread = get("affinity"), get("topologySpreadConstraints")
+        social = spread or (affinity and (affinity.get("podAffinity") or affinity.get("podAntiAffinity")))
+        metadata = document["metadata"] if social else {}
+        return (
+            [(c.get("image"), c.get("resources"), c.get("ports")) for c in get("containers") or ()],
+            [
+                (c.get("image"), c.get("resources"), c.get("ports"), c.get("restartPolicy"))
+                for c in get("initContainers") or ()
+            ],
+            get("overhead"),
+            get("resources"),
+            get("nodeSelector"),
+            affinity,
+            get("tolerations"),
+            spread,
+            get("hostNetwork"),
+            metadata.get("namespace"),
+            metadata.get("labels"),
+        )
+    except (AttributeError, KeyError, TypeError):
+        # Something else stands where an object should: compare all of it.
+        return spec, document.get("metadata")
+
+
+def compiled(document: Object) -> Needs:
+    """Reads past whatever is missing or not of the right form."""
+    spec, metadata = mapping(document.get("spec")), mapping(document.get("metadata"))
+    affinity = mapping(spec.get("affinity"))
+    near, apart = mapping(affinity.get("podAffinity")), mapping(affinity.get("podAntiAffinity"))
+    own = _Own(metadata)
+    required = mapping(affinity.get("nodeAffinity")).get(_REQUIRED)
+    terms_near, terms_apart = own.terms(near), own.terms(apart)
+    preferred_pods = (*own.weighted(near, 1), *own.weighted(apart, -1))
+    spread = own.constraints(spec)
+    return Needs(
+        requests=requests.requests(spec),
+        scoring=requests.scoring(spec),
+        ports=frozenset(_ports(spec)),
+        tolerations=tuple(objects(spec.get("tolerations"))),
+        selector=mapping(spec.get("nodeSelector")),
+        required=required if isinstance(required, dict) else None,
+        preferred=tuple(objects(mapping(affinity.get("nodeAffinity")).get(_PREFERRED))),
+        images=tuple(_with_tag(each["image"]) for each in requests.all_containers(spec) if each.get("image")),
+        affinity=terms_near,
+        anti_affinity=terms_apart,
+        preferred_affinity=preferred_pods,
+        spread=spread,
+        social=bool(terms_near or terms_apart or preferred_pods or spread),
+    )
+
+
+def _ports(spec: Object) -> Iterable[Port]:
+    containers = [c for c in objects(spec.get("initContainers")) if requests.is_sidecar(c)]
+    for container in (*objects(spec.get("containers")), *containers):
+        for port in objects(container.get("ports")):
+            number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") is True else 0)
+            if isinstance(number, int) and number > 0:
+                yield str(port.get("protocol") or "TCP"), str(port.get("hostIP") or _EVERYWHERE), number
+
+
+def _with_tag(image: object) -> str:
+    name = str(image)
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+class _Own:
+    """Terms about other pods, with what they leave to the pod's own labels and namespace filled in."""
+
+    def __init__(self, metadata: Object) -> None:
+        self._namespace = metadata.get("namespace") or ""
+        self._labels: Mapping[str, str] = mapping(metadata.get("labels"))
+
+    def terms(self, rules: Object) -> tuple[Object, ...]:
+        return tuple(self._term(term) for term in objects(rules.get(_REQUIRED)))
+
+    def weighted(self, rules: Object, sign: int) -> list[tuple[int, Object]]:
+        return [
+            (sign * each["weight"], self._term(mapping(each.get("podAffinityTerm"))))
+            for each in objects(rules.get(_PREFERRED))
+            if isinstance(each.get("weight"), int) and each["weight"] > 0
+        ]
+
+    def constraints(self, spec: Object) -> tuple[Object, ...]:
+        return tuple(
+            {**each, "labelSelector": self._narrowed(each), "namespaces": [self._namespace]}
+            for each in objects(spec.get("topologySpreadConstraints"))
+        )
+
+    def _term(self, term: Object) -> Object:
+        filled = {**term, "labelSelector": self._narrowed(term)}
+        if not term.get("namespaces") and term.get("namespaceSelector") is None:
+            filled["namespaces"] = [self._namespace]
+        return filled
+
+    def _narrowed(self, term: Object) -> Object | None:
+        """The selector with matchLabelKeys and mismatchLabelKeys; an API server may have added them already."""
+        selector = term.get("labelSelector")
+        if not isinstance(selector, dict):
+            return None
+        added = [
+            {"key": key, "operator": operator, "values": [self._labels[key]]}
+            for member, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+            for key in strings(term.get(member))
+            if key in self._labels
+        ]
+        written = objects(selector.get("matchExpressions"))
+        added = [each for each in added if each not in written]
+        return {**selector, "matchExpressions": [*written, *added]} if added else selector

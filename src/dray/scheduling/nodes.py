@@ -1,0 +1,29 @@
+"""Reads a Node object into what the scheduler keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dray.api.shapes import mapping, objects, strings
+from dray.scheduling.model import Node, Object
+from dray.scheduling.requests import amounts
+
+
+def read(node: Node, document: Object) -> None:
+    """Takes everything that the document says; what the pods take stays as it is."""
+    spec, status = mapping(document.get("spec")), mapping(document.get("status"))
+    node.document = document
+    node.labels = mapping(mapping(document.get("metadata")).get("labels"))
+    node.taints = tuple(objects(spec.get("taints")))
+    node.unschedulable = spec.get("unschedulable") is True
+    node.allocatable = amounts(status.get("allocatable"))
+    node.images = _images(status)
+
+
+def _images(status: Object) -> Mapping[str, int]:
+    sizes = {}
+    for image in objects(status.get("images")):
+        size = image.get("sizeBytes")
+        for name in strings(image.get("names")):
+            sizes[name] = size if isinstance(size, int) else 0
+    return sizes

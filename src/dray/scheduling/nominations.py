@@ -1,0 +1,75 @@
+"""Places that are kept for pods while those they displace are going.
+
+To pods of lower or equal priority the place and its devices are taken, as if the pod were there already; the pod itself
+and those of higher priority do not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from dray.scheduling.actions import Preemption
+from dray.scheduling.model import Key, Pod
+from dray.scheduling.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class _Nomination:
+    pod: Pod
+    ghost: Pod
+    preemption: Preemption
+
+    @property
+    def claim(self) -> Key:
+        return "", self.ghost.uid
+
+
+class Nominations:
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._kept: dict[str, _Nomination] = {}
+
+    def node(self, uid: str) -> str:
+        """Where the pod has a place kept for it, if anywhere."""
+        kept = self._kept.get(uid)
+        return kept.preemption.node if kept is not None else ""
+
+    def keep(self, pod: Pod, preemption: Preemption) -> None:
+        self.drop(pod.uid)
+        ghost = replace(pod, uid=f"{pod.uid}/nominated")
+        nomination = self._kept[pod.uid] = _Nomination(pod, ghost, preemption)
+        self._enter(nomination)
+
+    def drop(self, uid: str) -> None:
+        nomination = self._kept.pop(uid, None)
+        if nomination is not None:
+            self._leave(nomination, helps=True)
+
+    @contextmanager
+    def out_of_sight_of(self, pod: Pod) -> Iterator[None]:
+        """For one attempt of the pod."""
+        lifted = [
+            nomination
+            for nomination in self._kept.values()
+            if nomination.pod.uid == pod.uid or nomination.pod.priority < pod.priority
+        ]
+        for nomination in lifted:
+            self._leave(nomination, helps=False)
+        try:
+            yield
+        finally:
+            for nomination in lifted:
+                if self._kept.get(nomination.pod.uid) is nomination:
+                    self._enter(nomination)
+
+    def _enter(self, nomination: _Nomination) -> None:
+        self._state.place(nomination.ghost, nomination.preemption.node)
+        if nomination.preemption.allocation:
+            self._state.hold(nomination.claim, nomination.preemption.allocation)
+
+    def _leave(self, nomination: _Nomination, *, helps: bool) -> None:
+        self._state.displace(nomination.ghost, nomination.preemption.node, helps=helps)
+        if nomination.preemption.allocation:
+            self._state.release(nomination.claim, helps=helps)

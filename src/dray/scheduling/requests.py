@@ -1,0 +1,115 @@
+"""What a pod takes from its node, by Kubernetes' rules.
+
+Regular containers run together with the sidecars (init containers that restart always); before that each init
+container runs beside the sidecars started so far. A pod takes the most of any phase, its overhead comes on top, and
+cpu, memory and huge pages that are stated for the pod as a whole replace what its containers come to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from dray.api.quantity import Quantity, QuantityError
+from dray.api.shapes import mapping, objects
+from dray.scheduling.model import Object
+
+Nanos = dict[str, int]
+
+_UNIT: Final = 10**9
+_MILLI: Final = 10**6
+_ASSUMED: Final[Mapping[str, int]] = {"cpu": 100 * _MILLI, "memory": 200 * 1024 * 1024 * _UNIT}
+"""What scoring assumes of a container that says nothing."""
+
+
+def requests(spec: Object) -> dict[str, int]:
+    """cpu in thousandths, everything else in whole units, rounded up; nothing that is zero."""
+    return whole(_total(spec, {}))
+
+
+def scoring(spec: Object) -> dict[str, int]:
+    """cpu and memory, with what is assumed of containers that ask for none."""
+    stated = _of_the_pod(spec)
+    plain = _total(spec, {}) if stated else {}
+    total = whole(_total(spec, {name: amount for name, amount in _ASSUMED.items() if name not in plain}))
+    return {name: total[name] for name in _ASSUMED if name in total}
+
+
+def whole(amounts: Mapping[str, int]) -> dict[str, int]:
+    """From nanos to the units that the scheduler counts in, without what is zero."""
+    return {name: -(-nanos // (_MILLI if name == "cpu" else _UNIT)) for name, nanos in amounts.items() if nanos > 0}
+
+
+def is_sidecar(init_container: Object) -> bool:
+    return init_container.get("restartPolicy") == "Always"
+
+
+def container_requests(container: Object) -> Object:
+    """As written."""
+    return mapping(mapping(container.get("resources")).get("requests"))
+
+
+def amounts(written: Any) -> dict[str, int]:
+    """A ResourceList in the units that the scheduler counts in."""
+    return whole(_nanos(mapping(written)))
+
+
+def _total(spec: Object, assumed: Mapping[str, int]) -> Nanos:
+    total: Nanos = {}
+    for container in objects(spec.get("containers")):
+        _add(total, _of(container, assumed))
+    sidecars: Nanos = {}
+    most: Nanos = {}
+    for container in objects(spec.get("initContainers")):
+        own = _of(container, assumed)
+        if is_sidecar(container):
+            _add(total, own)
+            _add(sidecars, own)
+            _raise(most, sidecars)
+        else:
+            _add(own, sidecars)
+            _raise(most, own)
+    _raise(total, most)
+    total.update(_of_the_pod(spec))
+    _add(total, _nanos(mapping(spec.get("overhead"))))
+    return total
+
+
+def _of(container: Object, assumed: Mapping[str, int]) -> Nanos:
+    return {**assumed, **_nanos(container_requests(container))}
+
+
+def _of_the_pod(spec: Object) -> Nanos:
+    written = mapping(mapping(spec.get("resources")).get("requests"))
+    return _nanos(
+        {name: amount for name, amount in written.items() if name in _ASSUMED or name.startswith("hugepages-")}
+    )
+
+
+def _nanos(written: Object) -> Nanos:
+    return {name: _read(amount if isinstance(amount, str) else str(amount)) for name, amount in written.items()}
+
+
+@lru_cache(maxsize=16_384)
+def _read(text: str) -> int:
+    try:
+        return Quantity.parse(text).nanos
+    except QuantityError:
+        return 0
+
+
+def _add(total: Nanos, amounts: Mapping[str, int]) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise(total: Nanos, amounts: Mapping[str, int]) -> None:
+    for name, amount in amounts.items():
+        if amount > total.get(name, 0):
+            total[name] = amount
+
+
+def all_containers(spec: Object) -> Iterable[Object]:
+    """Init containers first, as Kubernetes numbers them."""
+    return [*objects(spec.get("initContainers")), *objects(spec.get("containers"))]

@@ -1,0 +1,482 @@
+"""The scheduler: events in, actions out. It does no I/O and reads no clock; the time comes with every call.
+
+    scheduler.put_pod(document, now)            # what the watches say
+    while (action := scheduler.next(now)):      # what should be done, assumed to succeed
+        ...
+    scheduler.bound(action, now)                # or failed(action, now): how it went
+
+A decision is in force from the moment it is made: room and devices are taken before anything is written. If the write
+fails, `failed` takes it back and the pod is tried again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from dray.allocation import KUBERNETES, Policy, commit
+from dray.allocation.usage import claim_key
+from dray.api.gates import ALL_GATES, FeatureGates
+from dray.scheduling.actions import SCHEDULER_ERROR, UNSCHEDULABLE, Action, Bind, ClaimWrite, Preemption, Refuse
+from dray.scheduling.claim_book import Unresolved
+from dray.scheduling.deciding import Decider, Placement, Refusal
+from dray.scheduling.model import Key, Object, Pod
+from dray.scheduling.nominations import Nominations
+from dray.scheduling.preemption import Preemptor
+from dray.scheduling.queue import Group, Place, Queue, Waiting
+from dray.scheduling.standings import Kind, obstacles
+from dray.scheduling.state import DONE, State
+from dray.scheduling.wishes import Binding, Hindrance, Wishes, allowed, binding_of, releasable, reserved, wishes
+
+_NOWHERE: Final[frozenset[int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    name: str = "default-scheduler"
+    """Pods that name another scheduler are not ours to place."""
+    gates: FeatureGates = ALL_GATES
+    policy: Policy = KUBERNETES
+    """Which of a node's devices to take."""
+    weigh_devices: int = 0
+    """How much nodes whose devices are in use are preferred (packing), or avoided if negative (spreading)."""
+    preempt_for_devices: bool = True
+    binding_timeout: float = 600.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Flight:
+    """A decision that is being written."""
+
+    waiting: Waiting
+    node: str
+    claims: frozenset[Key] = field(default_factory=frozenset)
+
+
+class Scheduler:
+    def __init__(self, options: Options | None = None) -> None:
+        self.options = options or Options()
+        self.state = State(gates=self.options.gates, seed=self.options.seed)
+        self.queue = Queue()
+        self._decider = Decider(self.state, policy=self.options.policy, weigh_devices=self.options.weigh_devices)
+        self._preemptor = Preemptor(self.state, self._decider)
+        self._nominations = Nominations(self.state)
+        self._flights: dict[str, _Flight] = {}
+        self._interested: dict[Key, set[str]] = {}
+        """Which waiting pods a claim's change may concern, by their uids."""
+        self._interests: dict[str, tuple[Key, ...]] = {}
+        self._seen_helped = 0
+        self._seen_pods = 0
+
+    # Events: nodes and devices
+
+    def put_node(self, node: Object) -> None:
+        self.state.put_node(node)
+
+    def remove_node(self, node: Object) -> None:
+        self.state.remove_node(node["metadata"]["name"])
+
+    def put_slice(self, slice_: Object) -> None:
+        self.state.put_slice(slice_)
+
+    def remove_slice(self, slice_: Object) -> None:
+        self.state.remove_slice(slice_)
+
+    def put_class(self, device_class: Object) -> None:
+        self.state.put_class(device_class)
+
+    def remove_class(self, device_class: Object) -> None:
+        self.state.remove_class(device_class["metadata"]["name"])
+
+    def put_taint_rule(self, rule: Object) -> None:
+        self.state.put_taint_rule(rule)
+
+    def remove_taint_rule(self, rule: Object) -> None:
+        self.state.remove_taint_rule(rule["metadata"]["name"])
+
+    def put_namespace(self, namespace: Object) -> None:
+        self.state.neighbours.namespace_changed(
+            namespace["metadata"]["name"], namespace["metadata"].get("labels") or {}
+        )
+
+    def put_budget(self, budget: Object) -> None:
+        self._preemptor.put_budget(budget)
+
+    def remove_budget(self, budget: Object) -> None:
+        self._preemptor.remove_budget(budget)
+
+    # Events: claims
+
+    def put_claim(self, claim: Object, now: float) -> None:
+        if self.state.claims.put(claim):
+            self._tell(claim_key(claim), now)
+
+    def remove_claim(self, claim: Object, now: float) -> None:
+        if self.state.claims.remove(claim):
+            self._tell(claim_key(claim), now)
+
+    def _tell(self, claim: Key, now: float) -> None:
+        for uid in tuple(self._interested.get(claim, ())):
+            waiting = self.queue.get(uid)
+            if waiting is not None:
+                self._admit(waiting, now)
+
+    # Events: pods
+
+    def put_pod(self, document: Object, now: float) -> None:
+        metadata, spec = document["metadata"], document["spec"]
+        uid, node = metadata["uid"], spec.get("nodeName") or ""
+        if (document.get("status") or {}).get("phase") in DONE or (metadata.get("deletionTimestamp") and not node):
+            self._forget_pod(uid, now)
+        elif node:
+            self._put_placed(document, node, now)
+        elif (spec.get("schedulerName") or "default-scheduler") == self.options.name:
+            self._put_waiting(document, now)
+
+    def remove_pod(self, document: Object, now: float) -> None:
+        self._forget_pod(document["metadata"]["uid"], now)
+
+    def _put_placed(self, document: Object, node: str, now: float) -> None:
+        uid = document["metadata"]["uid"]
+        known = self.state.placed(uid)
+        if known is None:
+            flight = self._flights.get(uid)
+            pod = flight.waiting.pod if flight is not None else self._made(document)
+            pod.document = document
+            self._enter(pod, node, now)
+            return
+        before = self.state.node_of(known)
+        assert before is not None
+        fresh = self._made(document, known)
+        if before.name != node or fresh.needs is not known.needs or fresh.labels != known.labels:
+            self.state.displace(known, before.name)
+            self._enter(fresh, node, now)
+        else:
+            known.document, known.priority = document, fresh.priority
+            self._settled(uid, now)
+
+    def _enter(self, pod: Pod, node: str, now: float) -> None:
+        self.state.place(pod, node)
+        self._settled(pod.uid, now)
+
+    def _settled(self, uid: str, now: float) -> None:
+        """The pod is where it is: nothing about it is to be decided any more."""
+        if uid not in self._flights:
+            self._lose_interest(uid)
+            self.queue.remove(uid, now)
+        self._nominations.drop(uid)
+
+    def _put_waiting(self, document: Object, now: float) -> None:
+        uid = document["metadata"]["uid"]
+        waiting = self.queue.get(uid)
+        if waiting is None:
+            placed = self.state.placed(uid)
+            if placed is not None:
+                # An old event of a pod that is bound by now, as far as we know.
+                return
+            waiting = self.queue.add(self._made(document), now)
+        else:
+            pod = self._made(document, waiting.pod)
+            same = pod.needs is waiting.pod.needs and pod.priority == waiting.pod.priority
+            if uid in self._flights or (same and _claims_of(document) == _claims_of(waiting.pod.document)):
+                waiting.pod.document = document
+                if waiting.place is not Place.GATED:
+                    return
+            else:
+                waiting.pod = pod
+        self._admit(waiting, now)
+
+    def _made(self, document: Object, known: Pod | None = None) -> Pod:
+        metadata, spec = document["metadata"], document["spec"]
+        generation = metadata.get("generation")
+        if known is not None and generation and known.document["metadata"].get("generation") == generation:
+            needs = known.needs
+        else:
+            needs = self.state.kinds.needs(document)
+        return Pod(
+            (metadata.get("namespace") or "", metadata["name"]),
+            metadata["uid"],
+            document,
+            needs,
+            spec.get("priority") or 0,
+            spec.get("preemptionPolicy") != "Never",
+            metadata.get("creationTimestamp") or "",
+            known.extra if known is not None else _charged(document),
+        )
+
+    def _forget_pod(self, uid: str, now: float) -> None:
+        flight = self._flights.pop(uid, None)
+        if flight is not None:
+            self._drop_assumptions(flight)
+        self._lose_interest(uid)
+        self.queue.remove(uid, now)
+        self._nominations.drop(uid)
+        placed = self.state.placed(uid)
+        if placed is not None:
+            node = self.state.node_of(placed)
+            assert node is not None
+            self.state.displace(placed, node.name)
+
+    # Queueing
+
+    def _admit(self, waiting: Waiting, now: float) -> None:
+        """Into the queue, if nothing keeps the pod from being tried at all."""
+        document = waiting.pod.document
+        # After an error it waits its time, whatever its own writes stirred up.
+        if waiting.place in (Place.FLYING, Place.DELAYED):
+            return
+        if document["spec"].get("schedulingGates"):
+            self.queue.gate(waiting, now)
+            return
+        if document["spec"].get("resourceClaims"):
+            try:
+                claims = self.state.claims.resolve(document)
+            except Unresolved as problem:
+                self._be_interested(waiting.pod.uid, (problem.waits_for,) if problem.waits_for else ())
+                self.queue.gate(waiting, now)
+                return
+            self._be_interested(waiting.pod.uid, tuple(map(claim_key, claims)))
+        self.queue.activate(waiting, now)
+
+    def _be_interested(self, uid: str, claims: tuple[Key, ...]) -> None:
+        if self._interests.get(uid, ()) == claims:
+            return
+        self._lose_interest(uid)
+        if claims:
+            self._interests[uid] = claims
+        for claim in claims:
+            self._interested.setdefault(claim, set()).add(uid)
+
+    def _lose_interest(self, uid: str) -> None:
+        for claim in self._interests.pop(uid, ()):
+            uids = self._interested.get(claim)
+            if uids is not None:
+                uids.discard(uid)
+                if not uids:
+                    del self._interested[claim]
+
+    def _rouse(self, now: float) -> None:
+        """Wakes the groups that a change since the last time may help."""
+        state = self.state
+        if state.helped.end == self._seen_helped and state.pods_revision == self._seen_pods:
+            return
+        changed = state.helped.since(self._seen_helped)
+        pods = state.pods_revision != self._seen_pods
+        self._seen_helped, self._seen_pods = state.helped.end, state.pods_revision
+        for group in self.queue.groups():
+            if group.trying is None and self._may_help(group, changed, pods=pods):
+                self.queue.wake(group, now)
+
+    def _may_help(self, group: Group, changed: set[int] | None, *, pods: bool) -> bool:
+        if changed is None or (group.social and pods):
+            return True
+        if group.nodes is not None:
+            return not group.nodes.isdisjoint(changed)
+        if group.kind is None:
+            return bool(changed)
+        return any(
+            node is not None and node.document is not None and not obstacles(self.state, group.kind, node)
+            for node in (self.state.numbered[number] for number in changed)
+        )
+
+    # Decisions
+
+    def next(self, now: float) -> Action | None:
+        """What to do next; None if there is nothing to do before `due`, or before something happens."""
+        while True:
+            self._rouse(now)
+            waiting = self.queue.pop(now)
+            if waiting is None:
+                return None
+            action = self._attempt(waiting, now)
+            if action is not None:
+                return action
+
+    def due(self) -> float | None:
+        return self.queue.due()
+
+    def _attempt(self, waiting: Waiting, now: float) -> Action | None:
+        pod = waiting.pod
+        try:
+            wanted = wishes(self.state, pod, now, self.options.binding_timeout)
+        except Unresolved:
+            self._admit(waiting, now)
+            return None
+        except Hindrance as problem:
+            return self._hinder(waiting, problem, now)
+        if wanted.leftover is not None:
+            key = claim_key(wanted.leftover)
+            self._be_interested(pod.uid, (*self._interests.get(pod.uid, ()), key))
+            self._park(waiting, wanted, "cannot schedule extended resource claim", now, nodes=_NOWHERE)
+            return Refuse(pod, waiting.said, news=False, discard=wanted.leftover)
+        with self._nominations.out_of_sight_of(pod):
+            group = self.queue.known(_kind_key(pod, wanted))
+            answer = self._decider.decide(pod, wanted, group.message if group is not None else "")
+            if isinstance(answer, Placement):
+                return self._assume(waiting, answer, now)
+            return self._refuse(waiting, wanted, answer, now)
+
+    def _hinder(self, waiting: Waiting, problem: Hindrance, now: float) -> Action | None:
+        if problem.passing:
+            self.queue.gate(waiting, now)
+            return None
+        message = f"0/{self.state.size} nodes are available: {problem}."
+        self.queue.park(waiting, ("hindrance", waiting.pod.uid), None, message, now, nodes=_NOWHERE)
+        return self._said(waiting, message)
+
+    def _assume(self, waiting: Waiting, placement: Placement, now: float) -> Bind:
+        pod, node = waiting.pod, placement.node.name
+        self._nominations.drop(pod.uid)
+        pod.extra = placement.extra
+        self.state.place(pod, node)
+        results: dict[Key, Object] = {}
+        if placement.allocation is not None:
+            commit(self.state.inventory, placement.allocation)
+            results = dict(zip(placement.allocation.claims, placement.allocation.results, strict=True))
+            for key, result in results.items():
+                self.state.claims.assume(key, result)
+        self._flights[pod.uid] = _Flight(waiting, node, frozenset(results))
+        self.queue.fly(waiting, now)
+        writes = [
+            ClaimWrite(claim, results.get(claim_key(claim)))
+            for claim in placement.wishes.claims
+            if not reserved(claim, pod)
+        ]
+        mappings: tuple[Object, ...] = ()
+        if placement.special is not None:
+            mappings = placement.special.mappings
+            claim = placement.special.claim
+            writes.append(ClaimWrite(claim, results[claim_key(claim)], special=True))
+        return Bind(pod, node, tuple(writes), placement.wishes.claims, mappings, placement.charges)
+
+    def _refuse(self, waiting: Waiting, wanted: Wishes, refusal: Refusal, now: float) -> Action | None:
+        pod, message = waiting.pod, refusal.message
+        reason = SCHEDULER_ERROR if refusal.fault else UNSCHEDULABLE
+        release = None if refusal.fault else self._to_release(pod, wanted)
+        preemption = None
+        if release is not None:
+            message += " deallocation of ResourceClaim completed"
+        elif pod.preempts and not refusal.fault and not refusal.familiar:
+            preemption = self._preempt(pod, wanted)
+            if preemption is not None:
+                self._nominations.keep(pod, preemption)
+        self._park(waiting, wanted, message, now, nodes=refusal.nodes, social=refusal.social)
+        if release is None and (preemption is None or not preemption.victims):
+            return self._said(waiting, message, reason)
+        news = waiting.said != message
+        waiting.said = message
+        return Refuse(pod, message, reason, news, release, preemption=preemption)
+
+    def _to_release(self, pod: Pod, wanted: Wishes) -> Object | None:
+        """A claim that keeps the pod from a node where it could be, and that nobody else uses."""
+        candidates = wanted.unavailable
+        if not candidates and wanted.fixed and allowed(self.state, wanted) is not None:
+            standing = self._decider.standings.of(pod.needs, wanted.demand)
+            here = allowed(self.state, wanted) or _NOWHERE
+            candidates = wanted.fixed if standing.feasible - here else ()
+        return next((claim for claim in candidates if releasable(claim, pod)), None)
+
+    def _preempt(self, pod: Pod, wanted: Wishes) -> Preemption | None:
+        if wanted.demand and not self.options.preempt_for_devices:
+            return None
+        return self._preemptor.find(pod, wanted)
+
+    def _park(
+        self,
+        waiting: Waiting,
+        wanted: Wishes,
+        message: str,
+        now: float,
+        *,
+        nodes: frozenset[int] | None,
+        social: bool = False,
+    ) -> None:
+        pod = waiting.pod
+        # Alike are pods whose answer depends on nothing but what they need: no claims of their own, no neighbours.
+        key = _kind_key(pod, wanted, pod.uid if nodes is not None or social else "")
+        kind = Kind(pod.needs, wanted.demand)
+        self.queue.park(waiting, key, kind, message, now, nodes=nodes, social=social)
+
+    def _said(self, waiting: Waiting, message: str, reason: str = UNSCHEDULABLE) -> Refuse | None:
+        """Nothing, if it was said before."""
+        if waiting.said == message:
+            return None
+        waiting.said = message
+        return Refuse(waiting.pod, message, reason)
+
+    # Outcomes
+
+    def written(self, action: Bind, write: ClaimWrite, claim: Object, now: float) -> None:
+        """A claim was written; `claim` is what the server answered."""
+        key = claim_key(claim)
+        placeholder = claim_key(write.claim)
+        self.state.claims.confirm(key, claim)
+        if placeholder != key:
+            self.state.claims.forget(placeholder)
+        self._tell(key, now)
+
+    def bound(self, action: Bind, now: float) -> None:
+        flight = self._flights.pop(action.pod.uid, None)
+        if flight is None:
+            return
+        self._drop_assumptions(flight)
+        self._lose_interest(action.pod.uid)
+        self.queue.remove(action.pod.uid, now)
+
+    def failed(self, action: Bind, now: float) -> None:
+        """The pod was not bound, as far as is known. It is tried again after a while."""
+        flight = self._flights.pop(action.pod.uid, None)
+        if flight is None:
+            return
+        self._drop_assumptions(flight)
+        if not flight.waiting.pod.document["spec"].get("nodeName"):
+            self.state.displace(flight.waiting.pod, flight.node)
+        self.queue.land(flight.waiting, now)
+        waiting = self.queue.get(action.pod.uid)
+        if waiting is not None and waiting.pod.document["spec"].get("resourceClaims"):
+            self._be_interested(action.pod.uid, tuple(map(claim_key, action.claims)))
+
+    def unsaid(self, action: Refuse, now: float) -> None:
+        """What was to be said or done about a pod that waits could not be: it is tried again after a while."""
+        waiting = self.queue.get(action.pod.uid)
+        if waiting is not None and waiting.place is Place.PARKED:
+            waiting.said = ""
+            self.queue.delay(waiting, now)
+
+    def _drop_assumptions(self, flight: _Flight) -> None:
+        for key in flight.claims:
+            self.state.claims.forget(key)
+
+    def binding_of(self, claims: tuple[Object, ...], now: float) -> Binding:
+        """How far the devices of a pod's claims are, as they stand now."""
+        worst = Binding.READY
+        for claim in claims:
+            current = self.state.claims.get(claim_key(claim))
+            if current is None:
+                return Binding.FAILED
+            found = binding_of(current, now, self.options.binding_timeout)
+            if found in (Binding.FAILED, Binding.EXPIRED):
+                return found
+            if found is Binding.PENDING:
+                worst = found
+        return worst
+
+
+def _kind_key(pod: Pod, wanted: Wishes, alone: str = "") -> tuple[object, ...]:
+    return pod.needs, wanted.demand, pod.priority, pod.preempts, alone
+
+
+def _claims_of(document: Object) -> object:
+    """What of a pod that waits says which claims it has, and whether it may be tried."""
+    spec = document["spec"]
+    statuses = (document.get("status") or {}).get("resourceClaimStatuses")
+    return spec.get("resourceClaims"), statuses, spec.get("schedulingGates")
+
+
+def _charged(document: Object) -> dict[str, int]:
+    """What a bound pod's devices take from its node, as its status says."""
+    from dray.scheduling.charges import amounts_of
+
+    statuses = (document.get("status") or {}).get("nodeAllocatableResourceClaimStatuses")
+    return amounts_of(statuses) if statuses else {}

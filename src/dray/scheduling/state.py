@@ -1,0 +1,235 @@
+"""The cluster as the scheduler knows it, kept current from events and from its own decisions.
+
+Nothing is copied per pod. Whoever keeps something worked out per node reads in `touched` which nodes to look at again;
+`helped` has only those where something became free or possible, which is what those who wait for room want to know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+from zlib import crc32
+
+from dray.allocation import Inventory
+from dray.allocation.devices import DeviceID
+from dray.api.gates import ALL_GATES, FeatureGates
+from dray.scheduling import nodes
+from dray.scheduling.changes import ChangeLog
+from dray.scheduling.claim_book import ClaimBook
+from dray.scheduling.demand import Demands
+from dray.scheduling.extended import ResourceMap
+from dray.scheduling.model import Key, Node, Object, Pod
+from dray.scheduling.needs import Kinds
+from dray.scheduling.neighbours import Neighbours
+
+DONE: Final = ("Succeeded", "Failed")
+
+
+class State:
+    def __init__(self, *, gates: FeatureGates = ALL_GATES, seed: int = 0) -> None:
+        self.gates = gates
+        self.inventory = Inventory(gates=gates)
+        self.claims = ClaimBook(self.inventory, self._freed, self._taken)
+        self.resources = ResourceMap()
+        self.kinds = Kinds()
+        self.demands = Demands()
+        self.neighbours = Neighbours()
+        self.nodes: dict[str, Node] = {}
+        self.numbered: list[Node | None] = []
+        """Nodes by number; the number of one that is gone is used again."""
+        self.ties: list[int] = []
+        """By number: which of equally good nodes comes first."""
+        self.images: dict[str, int] = {}
+        """On how many nodes an image is."""
+        self.size = 0
+        """How many nodes exist."""
+        self.soft_taints = 0
+        """How many nodes have a taint that only asks to stay away."""
+        self.touched = ChangeLog()
+        self.helped = ChangeLog()
+        self.pods_revision = 0
+        """Changes with every pod that comes to a node or leaves one."""
+        self._places: dict[str, Node] = {}
+        """Where pods are, by their uid."""
+        self._spare: list[int] = []
+        self._seed = seed
+
+    def __iter__(self) -> Iterator[Node]:
+        """The nodes that exist."""
+        return (node for node in self.nodes.values() if node.document is not None)
+
+    # Nodes
+
+    def put_node(self, document: Object) -> None:
+        node = self._node(document["metadata"]["name"])
+        before, images = dict(node.labels), node.images
+        fresh = node.document is None
+        known = _relevant(node)
+        self.size += fresh
+        self.soft_taints -= _is_soft(node)
+        nodes.read(node, document)
+        self.soft_taints += _is_soft(node)
+        self._count_images(images, -1)
+        self._count_images(node.images, 1)
+        if fresh or before != node.labels:
+            self.neighbours.node_changed(node, before)
+        # Most updates are heartbeats.
+        if fresh or known != _relevant(node):
+            self._changed(node, helps=True)
+
+    def remove_node(self, name: str) -> None:
+        node = self.nodes.get(name)
+        if node is None or node.document is None:
+            return
+        self.size -= 1
+        self._count_images(node.images, -1)
+        before = dict(node.labels)
+        self.soft_taints -= _is_soft(node)
+        node.document, node.labels, node.images, node.taints = None, {}, {}, ()
+        self.neighbours.node_changed(node, before)
+        self.touched.note(node.number)
+        self._retire(node)
+
+    def _node(self, name: str) -> Node:
+        node = self.nodes.get(name)
+        if node is None:
+            number = self._spare.pop() if self._spare else len(self.numbered)
+            if number == len(self.numbered):
+                self.numbered.append(None)
+                self.ties.append(0)
+            node = self.nodes[name] = self.numbered[number] = Node(name, number)
+            self.ties[number] = crc32(f"{self._seed}/{name}".encode())
+        return node
+
+    def _retire(self, node: Node) -> None:
+        """A node that is gone is kept for as long as pods are said to be on it."""
+        if node.document is None and not node.pods:
+            del self.nodes[node.name]
+            self.numbered[node.number] = None
+            self._spare.append(node.number)
+
+    def _count_images(self, names: Iterable[str], sign: int) -> None:
+        for name in names:
+            left = self.images.get(name, 0) + sign
+            if left:
+                self.images[name] = left
+            else:
+                self.images.pop(name, None)
+
+    def _changed(self, node: Node, *, helps: bool) -> None:
+        self.touched.note(node.number)
+        if helps:
+            self.helped.note(node.number)
+
+    # Pods on nodes
+
+    def place(self, pod: Pod, name: str) -> None:
+        node = self._node(name)
+        node.add(pod)
+        self._places[pod.uid] = node
+        self.neighbours.add(pod, node)
+        self.pods_revision += 1
+        self._changed(node, helps=False)
+
+    def displace(self, pod: Pod, name: str, *, helps: bool = True) -> None:
+        node = self.nodes.get(name)
+        if node is None or pod.uid not in node.pods:
+            return
+        node.remove(pod)
+        del self._places[pod.uid]
+        self.neighbours.remove(pod, node)
+        self.pods_revision += 1
+        self._changed(node, helps=helps)
+        self._retire(node)
+
+    def node_of(self, pod: Pod) -> Node | None:
+        return self._places.get(pod.uid)
+
+    def placed(self, uid: str) -> Pod | None:
+        node = self._places.get(uid)
+        return node.pods.get(uid) if node is not None else None
+
+    def bound(self, pod: Pod) -> bool:
+        """Whether the server knows that the pod is on its node, so that removing it frees the place."""
+        return bool(pod.document["spec"].get("nodeName"))
+
+    # Devices
+
+    def put_slice(self, document: Object) -> None:
+        self.inventory.put_slice(document)
+        self._published(document)
+
+    def remove_slice(self, document: Object) -> None:
+        self.inventory.remove_slice(document["metadata"]["name"])
+        self._published(document)
+
+    def _published(self, document: Object) -> None:
+        name = document["spec"].get("nodeName")
+        if not name:
+            self.reconsider()
+        elif name in self.nodes:
+            self._changed(self.nodes[name], helps=True)
+
+    def put_class(self, document: Object) -> None:
+        self.inventory.put_class(document)
+        self.resources.put_class(document)
+        self.demands.forget_classes()
+        self.reconsider()
+
+    def remove_class(self, name: str) -> None:
+        self.inventory.remove_class(name)
+        self.resources.remove_class(name)
+        self.demands.forget_classes()
+        self.reconsider()
+
+    def put_taint_rule(self, document: Object) -> None:
+        self.inventory.put_taint_rule(document)
+        self.reconsider()
+
+    def remove_taint_rule(self, name: str) -> None:
+        self.inventory.remove_taint_rule(name)
+        self.reconsider()
+
+    def reconsider(self) -> None:
+        """Something changed that concerns every node."""
+        self.touched.everything()
+        self.helped.everything()
+
+    def hold(self, key: Key, results: Sequence[Object]) -> None:
+        """Devices that are kept for somebody, under a name that no claim has."""
+        self._taken(self.inventory.usage.hold(key, list(results)))
+        self.inventory.follow([(each["driver"], each["pool"], each["device"]) for each in results])
+
+    def release(self, key: Key, *, helps: bool) -> None:
+        devices = self.inventory.usage.release(key)
+        self.inventory.follow(devices)
+        self._devices_changed(devices, helps=helps)
+
+    def _freed(self, devices: Iterable[DeviceID]) -> None:
+        self._devices_changed(devices, helps=True)
+
+    def _taken(self, devices: Iterable[DeviceID]) -> None:
+        self._devices_changed(devices, helps=False)
+
+    def _devices_changed(self, devices: Iterable[DeviceID], *, helps: bool) -> None:
+        names: set[str] = set()
+        for device in devices:
+            viewers = self.inventory.viewers(device)
+            if viewers is None:
+                # That a device of the network is taken is found out when a node is asked.
+                if helps:
+                    self.reconsider()
+                return
+            names.update(viewers)
+        for name in names:
+            if name in self.nodes:
+                self._changed(self.nodes[name], helps=helps)
+
+
+def _is_soft(node: Node) -> bool:
+    return any(taint.get("effect") == "PreferNoSchedule" for taint in node.taints)
+
+
+def _relevant(node: Node) -> tuple[Any, ...]:
+    features = ((node.document or {}).get("status") or {}).get("declaredFeatures")
+    return node.labels, node.taints, node.unschedulable, node.allocatable, node.images, features

@@ -1,0 +1,180 @@
+"""What one pod brings to an attempt: its claims as they are now, and what of them is still to be had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+from dray.allocation import node_selectors
+from dray.allocation.node_selectors import NodeSelectorError
+from dray.allocation.usage import claim_key
+from dray.scheduling.claim_book import MOST_CONSUMERS, ClaimBook
+from dray.scheduling.demand import Demand
+from dray.scheduling.extended import wanted
+from dray.scheduling.model import Node, Object, Pod
+from dray.scheduling.state import State
+
+_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
+_NOTHING: Final[frozenset[str]] = frozenset()
+
+
+class Hindrance(Exception):
+    """No node can be asked at all. `passing`: it will be over in a moment, when a claim is written."""
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
+
+
+class Binding(Enum):
+    """How far the devices of an allocated claim are with getting ready."""
+
+    READY = "ready"
+    PENDING = "pending"
+    FAILED = "failed"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    claims: tuple[Object, ...]
+    """All of the pod's own, in its order."""
+    open: tuple[Object, ...]
+    """Those that have no devices yet."""
+    fixed: tuple[Object, ...]
+    """Those that have."""
+    unavailable: tuple[Object, ...]
+    """Those whose devices did not get ready: they must be given back first."""
+    demand: Demand
+    leftover: Object | None
+    """A claim for extended resources that an earlier attempt made: in the way of a new one."""
+
+
+def wishes(state: State, pod: Pod, now: float, timeout: float) -> Wishes:
+    """Raises Unresolved or Hindrance."""
+    document = pod.document
+    claims = state.claims.resolve(document) if document["spec"].get("resourceClaims") else []
+    extended = wanted(document, state.resources) if state.resources else _NOTHING
+    opened, fixed, unavailable = [], [], []
+    for claim in claims:
+        if _allocation(claim) is None:
+            _check_free(state.claims, claim)
+            opened.append(claim)
+            continue
+        _check_room(claim, pod)
+        fixed.append(claim)
+        if binding_of(claim, now, timeout) in (Binding.FAILED, Binding.EXPIRED):
+            unavailable.append(claim)
+    demand = state.demands.of(opened, extended, document, pod.needs)
+    if missing := demand.missing_class(state.inventory):
+        raise Hindrance(missing)
+    leftover = state.claims.special(pod.uid) if extended else None
+    return Wishes(tuple(claims), tuple(opened), tuple(fixed), tuple(unavailable), demand, leftover)
+
+
+def _allocation(claim: Object) -> Object | None:
+    return (claim.get("status") or {}).get("allocation") or None
+
+
+def reserved(claim: Object, pod: Pod) -> bool:
+    """Whether a claim is reserved for the pod, or for the group it belongs to."""
+    group = (pod.document["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    for each in (claim.get("status") or {}).get("reservedFor") or ():
+        if each.get("uid") == pod.uid or (group and each.get("resource") == "podgroups" and each.get("name") == group):
+            return True
+    return False
+
+
+def _check_free(book: ClaimBook, claim: Object) -> None:
+    key = claim_key(claim)
+    if book.assumed(key):
+        raise Hindrance(f"resource claim {key[0]}/{key[1]} is in the process of being allocated", passing=True)
+
+
+def _check_room(claim: Object, pod: Pod) -> None:
+    consumers = claim["status"].get("reservedFor") or ()
+    if len(consumers) >= MOST_CONSUMERS and not reserved(claim, pod):
+        key = claim_key(claim)
+        raise Hindrance(f"resource claim {key[0]}/{key[1]} is in use by {len(consumers)} pods, and cannot be by more")
+
+
+def allowed(state: State, wishes: Wishes) -> frozenset[int] | None:
+    """The nodes where all claims that have devices can be used; None where that is everywhere."""
+    if wishes.unavailable:
+        return frozenset()
+    found: frozenset[int] | None = None
+    for claim in wishes.fixed:
+        here = _usable(state, claim)
+        if here is not None:
+            found = here if found is None else found & here
+    return found
+
+
+def _usable(state: State, claim: Object) -> frozenset[int] | None:
+    allocation = claim["status"]["allocation"]
+    selector = allocation.get("nodeSelector")
+    skips = any(each.get("skipNodeOperations") for each in allocation.get("devices", {}).get("results") or ())
+    if selector is None and not skips:
+        return None
+    if selector is not None and (name := _single(selector)):
+        node = state.nodes.get(name)
+        nodes = [node] if node is not None and node.document is not None else []
+    else:
+        nodes = [node for node in state if selector is None or _matches(selector, node)]
+    return frozenset(node.number for node in nodes if not skips or _can_skip(node))
+
+
+def _single(selector: Object) -> str:
+    """The name of the one node that a selector for a device of a node names."""
+    match selector:
+        case {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} as t]
+        }:
+            return str(name) if not t.get("matchExpressions") else ""
+    return ""
+
+
+def _matches(selector: Object, node: Node) -> bool:
+    try:
+        return node_selectors.matches(selector, node.name, node.labels)
+    except NodeSelectorError:
+        return False
+
+
+def _can_skip(node: Node) -> bool:
+    assert node.document is not None
+    return _NODE_OPERATIONS in ((node.document.get("status") or {}).get("declaredFeatures") or ())
+
+
+def releasable(claim: Object, pod: Pod) -> bool:
+    """Whether the devices of a claim can be given back for the pod's sake: nobody else uses them."""
+    consumers = claim["status"].get("reservedFor") or ()
+    return all(each.get("uid") == pod.uid for each in consumers)
+
+
+def binding_of(claim: Object, now: float, timeout: float) -> Binding:
+    """Whether the conditions that drivers set on a claim's devices let pods be bound."""
+    allocation = _allocation(claim)
+    results = (allocation or {}).get("devices", {}).get("results") or ()
+    waiting = [result for result in results if result.get("bindingConditions")]
+    if not waiting:
+        return Binding.READY
+    reported = {
+        (each.get("driver"), each.get("pool"), each.get("device")): each
+        for each in claim["status"].get("devices") or ()
+    }
+    ready = True
+    for result in waiting:
+        entry = reported.get((result["driver"], result["pool"], result["device"])) or {}
+        true = {each["type"] for each in entry.get("conditions") or () if each.get("status") == "True"}
+        if true & set(result.get("bindingFailureConditions") or ()):
+            return Binding.FAILED
+        ready = ready and true >= set(result["bindingConditions"])
+    if ready:
+        return Binding.READY
+    began = (allocation or {}).get("allocationTimestamp")
+    if began and now - datetime.fromisoformat(began.replace("Z", "+00:00")).timestamp() > timeout:
+        return Binding.EXPIRED
+    return Binding.PENDING
