@@ -1,7 +1,8 @@
 """Events about objects, written in the background.
 
 The same event about the same object (reason and message) is one Event whose count grows. Writing never holds up or
-fails who records: what cannot be written after the client's retries, or does not fit into the queue, is dropped.
+fails who records: what cannot be written after the client's retries, or does not fit into the queue, is dropped. When
+many come at once they are written with pauses, for what they tell about is more urgent than the telling.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from dray.client.interface import Client, Object
 _QUEUE: Final = 10_000
 _KNOWN: Final = 4096
 _LONGEST: Final = 1024
+_MANY: Final = 64
+_PAUSE: Final = 0.005
 _logger = logging.getLogger(__name__)
 
 
@@ -67,6 +70,8 @@ class EventRecorder:
                 _logger.warning("event %s about %s %s is lost: %s", key.reason, key.kind, key.name, error)
             finally:
                 self._queue.task_done()
+            if self._queue.qsize() > _MANY:
+                await asyncio.sleep(_PAUSE)
 
     async def written(self) -> None:
         """Returns when everything recorded so far is written or dropped."""

@@ -36,6 +36,8 @@ class Informers:
         async with asyncio.TaskGroup() as self._tasks:
             for (_, _, plural), informer in self._informers.items():
                 self._tasks.create_task(informer.run(), name=f"informer of {plural}")
+            # More of them may be asked for later, even if there is none yet.
+            await asyncio.Event().wait()
 
     async def synced(self) -> None:
         """Returns when each has its first list."""

@@ -15,6 +15,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "garbage-collector": "dray.controllers.garbage:GarbageCollector",
     "pod-garbage-collector": "dray.controllers.pod_garbage:PodGarbageCollector",
     "namespace": "dray.controllers.namespaces:NamespaceController",
+    "serviceaccount": "dray.controllers.service_accounts:ServiceAccountController",
     "node-lifecycle": "dray.controllers.node_lifecycle:NodeLifecycle",
     "resourcequota": "dray.controllers.quota:QuotaController",
     "disruption": "dray.controllers.disruption:DisruptionController",

@@ -1,0 +1,221 @@
+"""Leader election by Lease, as the clients of Kubernetes do it: of those who name the same lease, one works.
+
+A lease that somebody else holds is taken over once it has not changed for as long as it says. How long that is, is
+measured here, from when the change was seen: clocks of other machines do not matter. Who cannot renew stops working
+before anybody else may start, because the deadline counts from when the last renewal was sent and is shorter than the
+lease. Who stops in an orderly way gives the lease back, and a successor takes it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from dray.client.clock import SystemTime, TimeOfDay, micro_timestamp
+from dray.client.errors import ApiError, ClientError
+from dray.client.interface import Client, GroupVersionResource, Object
+
+_LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases")
+# Of the waiting time, so that candidates do not come all at once.
+_JITTER: Final = 0.2
+_logger = logging.getLogger(__name__)
+
+
+class LeadershipLost(Exception):
+    """The lease could not be renewed in time, or somebody else holds it."""
+
+
+class LeaderElection:
+    """`monotonic` gives seconds from any start; `time` is only for what is written into the lease."""
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str,
+        lease_seconds: float = 15,
+        renew_deadline: float = 10,
+        retry_period: float = 2,
+        time: TimeOfDay | None = None,
+        *,
+        monotonic: Callable[[], float] | None = None,
+    ) -> None:
+        if not lease_seconds > renew_deadline > retry_period > 0:
+            raise ValueError("the lease must be longer than the renew deadline, and that than the retry period")
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._lease_seconds = lease_seconds
+        self._renew_deadline = renew_deadline
+        self._retry_period = retry_period
+        self._time = time or SystemTime()
+        self._monotonic = monotonic or asyncio.get_running_loop().time
+        self._lease: Object | None = None
+        """As it was seen last, and when that was."""
+        self._seen = 0.0
+        self._renewed = 0.0
+        """When the last renewal that came through was sent."""
+
+    @property
+    def leader(self) -> str:
+        """The identity of who leads, as far as is known; empty if nobody does."""
+        return _holder(self._lease)
+
+    async def lead(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Waits for the lease and runs the work while it is held; returns or raises what the work does.
+
+        Raises LeadershipLost after the work was cancelled for want of the lease. Cancelled itself, it cancels the work,
+        waits for its end, and gives the lease back.
+        """
+        await self._acquire()
+        _logger.info("%s leads %s/%s", self._identity, self._namespace, self._name)
+        try:
+            await self._work(work)
+        except LeadershipLost:
+            raise
+        except BaseException:
+            await self._release()
+            raise
+        await self._release()
+
+    async def _acquire(self) -> None:
+        while True:
+            try:
+                if await self._try():
+                    return
+            except ClientError as error:
+                # Another candidate was faster: that is what they are for.
+                raced = isinstance(error, ApiError) and (error.is_conflict or error.is_already_exists)
+                level = logging.DEBUG if raced else logging.WARNING
+                _logger.log(level, "cannot get the lease %s/%s: %s", self._namespace, self._name, error)
+            await asyncio.sleep(self._retry_period * (1 + _JITTER * random.random()))
+
+    async def _work(self, work: Callable[[], Awaitable[None]]) -> None:
+        working = asyncio.ensure_future(work())
+        renewing = asyncio.ensure_future(self._renew())
+        try:
+            await asyncio.wait({working, renewing}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            # The lease is kept until the work has really ended.
+            ended = working.done()
+            await _cancelled(working)
+            lost = renewing.done()
+            await _cancelled(renewing)
+        if ended:
+            working.result()
+        elif lost:
+            raise LeadershipLost(f"the lease {self._namespace}/{self._name} is lost") from renewing.exception()
+
+    async def _renew(self) -> None:
+        """Until it cannot."""
+        while True:
+            await asyncio.sleep(self._retry_period)
+            left = self._renewed + self._renew_deadline - self._monotonic()
+            late = f"not renewed within {self._renew_deadline:g} s"
+            if left <= 0:
+                raise LeadershipLost(late)
+            try:
+                # No longer than it may take, however often the client tries again.
+                async with asyncio.timeout(left):
+                    if not await self._try(held=True):
+                        raise LeadershipLost(f"held by {self.leader}")
+            except TimeoutError as error:
+                raise LeadershipLost(late) from error
+            except ClientError as error:
+                _logger.warning("cannot renew the lease %s/%s: %s", self._namespace, self._name, error)
+
+    async def _try(self, *, held: bool = False) -> bool:
+        """Takes or renews the lease; False if it is somebody else's. Raises ClientError if that cannot be told.
+
+        Who held it does not take it over from somebody else, even if that one is late: it is lost.
+        """
+        if held and self._lease is not None:
+            try:
+                await self._put(self._lease)
+            except ApiError as error:
+                # Changed or deleted by somebody, which servers say in several ways: look at what there is.
+                if error.is_too_many_requests or error.is_server_fault:
+                    raise
+            else:
+                return True
+        try:
+            lease = await self._client.get(_LEASES, self._name, namespace=self._namespace)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+            await self._create()
+            return True
+        self._observe(lease)
+        if self.leader not in ("", self._identity) and (held or self._is_valid(lease)):
+            return False
+        await self._put(lease)
+        return True
+
+    async def _create(self) -> None:
+        sent = self._monotonic()
+        metadata = {"namespace": self._namespace, "name": self._name}
+        body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+        self._observe(await self._client.create(_LEASES, {**body, "spec": self._spec({})}))
+        self._renewed = sent
+
+    async def _put(self, lease: Object) -> None:
+        sent = self._monotonic()
+        self._observe(await self._client.update(_LEASES, {**lease, "spec": self._spec(lease.get("spec") or {})}))
+        self._renewed = sent
+
+    def _spec(self, before: Object) -> Object:
+        now = micro_timestamp(self._time.now())
+        spec: Object = {
+            **before,
+            "holderIdentity": self._identity,
+            # The API takes whole seconds, and at least one.
+            "leaseDurationSeconds": max(1, math.ceil(self._lease_seconds)),
+            "renewTime": now,
+        }
+        if before.get("holderIdentity") != self._identity or not before.get("acquireTime"):
+            spec["acquireTime"] = now
+        spec["leaseTransitions"] = int(before.get("leaseTransitions") or 0)
+        if before and before.get("holderIdentity") != self._identity:
+            spec["leaseTransitions"] += 1
+        return spec
+
+    def _observe(self, lease: Object) -> None:
+        if self._lease is None or self._lease.get("spec") != lease.get("spec"):
+            self._seen = self._monotonic()
+        self._lease = lease
+
+    def _is_valid(self, lease: Object) -> bool:
+        """Whether its holder may still be working, for all that was seen here."""
+        seconds = (lease.get("spec") or {}).get("leaseDurationSeconds") or self._lease_seconds
+        return self._monotonic() < self._seen + float(seconds)
+
+    async def _release(self) -> None:
+        """As well as it can be done; it ends by itself otherwise."""
+        with contextlib.suppress(ClientError, TimeoutError):
+            async with asyncio.timeout(self._renew_deadline):
+                lease = await self._client.get(_LEASES, self._name, namespace=self._namespace)
+                self._observe(lease)
+                if self.leader == self._identity:
+                    now = micro_timestamp(self._time.now())
+                    freed: dict[str, Any] = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": now}
+                    self._observe(await self._client.update(_LEASES, {**lease, "spec": {**lease["spec"], **freed}}))
+
+
+def _holder(lease: Object | None) -> str:
+    return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
+
+
+async def _cancelled(task: asyncio.Future[None]) -> None:
+    """Asks it to end and waits until it has, whatever it makes of that."""
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        # Retrieved, so that nobody is told that it was not.
+        task.exception()

@@ -1,0 +1,89 @@
+"""Pods and groups as those who use claims, and whether they still do.
+
+What a cache says of a pod can be trusted where it cannot change back: a pod that has ended stays so. That a pod is not
+in the cache, or is another one of the same name, may only mean that the cache is behind: then the server is asked.
+"""
+
+from __future__ import annotations
+
+from dray.client.cache import Cache
+from dray.client.errors import ApiError
+from dray.client.interface import Client, Object
+from dray.controllers.claims.memory import Gone
+from dray.controllers.claims.objects import POD, Consumer, OwnerKind, group_name, is_done, lists, uid_of
+
+
+class UnknownGroup(Exception):
+    """The pod belongs to a group that the cache does not have yet."""
+
+
+class Consumers:
+    def __init__(self, client: Client, pods: Cache, *, workload_claims: bool) -> None:
+        self.pods = pods
+        self.groups: Cache | None = None
+        """None where the server has no groups."""
+        self.workload_claims = workload_claims
+        """Whether groups may have claims."""
+        self._client = client
+        self._gone = Gone()
+
+    def get(self, kind: OwnerKind, namespace: str, name: str) -> Object | None:
+        cache = self.pods if kind is POD else self.groups
+        return None if cache is None else cache.get(name, namespace=namespace)
+
+    def deleted(self, consumer: Object) -> None:
+        """It was seen to be deleted."""
+        self._gone.add(uid_of(consumer))
+
+    def known_to_use(self, consumer: Consumer) -> bool | None:
+        """Whether it may still use its claims; None if the server must be asked."""
+        kind, namespace, name, uid = consumer
+        if uid in self._gone:
+            return False
+        if kind is not POD and (self.groups is None or not self.workload_claims):
+            return True
+        found = self.get(kind, namespace, name)
+        if found is None or uid_of(found) != uid:
+            return None
+        return kind is not POD or not is_done(found)
+
+    async def uses(self, consumer: Consumer) -> bool:
+        known = self.known_to_use(consumer)
+        if known is not None:
+            return known
+        kind, namespace, name, uid = consumer
+        try:
+            found = await self._client.get(kind.resource, name, namespace=namespace)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+            found = None
+        if found is None or uid_of(found) != uid:
+            self._gone.add(uid)
+            return False
+        return kind is not POD or not is_done(found)
+
+    def group_of(self, pod: Object) -> Object | None:
+        """Raises UnknownGroup."""
+        name = group_name(pod)
+        if not name or self.groups is None:
+            return None
+        group = self.groups.get(name, namespace=pod["metadata"]["namespace"])
+        if group is None:
+            raise UnknownGroup(name)
+        return group
+
+    def group_sharing(self, pod: Object, entry: dict[str, str]) -> Object | None:
+        """The pod's group, if the claim of the entry is the group's. Raises UnknownGroup."""
+        group = self.group_of(pod)
+        return group if group is not None and lists(group, entry) else None
+
+    def owns(self, owner: Object, uid: str) -> bool:
+        """Whether this is the uid of the owner or of the group it belongs to."""
+        if uid == uid_of(owner):
+            return True
+        try:
+            group = self.group_of(owner)
+        except UnknownGroup:
+            return False
+        return group is not None and uid == uid_of(group)

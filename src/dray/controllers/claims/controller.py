@@ -1,0 +1,224 @@
+"""The claim controller: which event asks for what, and the workers that see to it.
+
+Claims are made and released by workers of their own, so that devices are free at once, however many pods come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from dray.client.backoff import Backoff
+from dray.client.cache import Change, Key, key_of
+from dray.client.discovery import served_version
+from dray.client.errors import ApiError, ClientError
+from dray.client.interface import Object
+from dray.client.retries import Retries
+from dray.controllers.claims.consumers import Consumers
+from dray.controllers.claims.generation import BY_OWNER, Generation
+from dray.controllers.claims.memory import Written
+from dray.controllers.claims.metrics import Metrics
+from dray.controllers.claims.objects import (
+    CLAIMS,
+    GROUP,
+    GROUPS,
+    POD,
+    PODS,
+    TEMPLATES,
+    OwnerKind,
+    allocation_of,
+    claims_used,
+    controller_uid,
+    entries,
+    extended_claim,
+    group_name,
+    is_deleting,
+    is_done,
+    made_for,
+    node_of,
+    uid_of,
+    waiting_entries,
+)
+from dray.controllers.claims.release import Release
+from dray.controllers.claims.reservation import Reservation
+from dray.controllers.environment import Environment, Workers
+
+OwnerKey = tuple[OwnerKind, str, str]
+
+# Over HTTP every write is a round trip, and there are two for a pod.
+_MAKERS: Final = 32
+_RELEASERS: Final = 16
+
+_BY_TEMPLATE: Final = "resourceclaim: template waited for"
+_BY_GROUP: Final = "resourceclaim: group"
+_BY_CLAIM: Final = "resourceclaim: claim used on a node"
+_RETRIES: Final = Retries(backoff=Backoff(first=0.5, longest=30.0))
+_logger = logging.getLogger(__name__)
+
+
+class ClaimController:
+    def __init__(self, environment: Environment) -> None:
+        client, informers = environment.client, environment.informers
+        self._environment = environment
+        pods = informers.of(PODS, {_BY_TEMPLATE: _templates_of, _BY_GROUP: _group_of, _BY_CLAIM: _claims_on_node})
+        claims = informers.of(CLAIMS, {BY_OWNER: _owner_of})
+        templates = informers.of(TEMPLATES)
+        gates, written = environment.gates, Written()
+        self._pods, self._claims = pods.cache, claims.cache
+        self._has_groups = gates["GenericWorkload"] or gates["DRAWorkloadResourceClaims"]
+        self._consumers = Consumers(client, pods.cache, workload_claims=gates["DRAWorkloadResourceClaims"])
+        self._metrics = Metrics(claims.cache)
+        self._generation = Generation(
+            client, environment.events, claims, templates.cache, self._consumers, written, self._metrics
+        )
+        self._reservation = Reservation(client, claims.cache, self._consumers, written)
+        self._release = Release(client, claims.cache, self._consumers, written)
+        self._makers: Workers[OwnerKey] = Workers("resourceclaim", self._reconcile_owner, count=_MAKERS)
+        self._releasers: Workers[Key] = Workers("resourceclaim release", self._release.reconcile, count=_RELEASERS)
+
+    async def run(self) -> None:
+        if self._has_groups and await self._serves_groups():
+            groups = self._environment.informers.of(GROUPS, {_BY_TEMPLATE: _templates_of})
+            self._consumers.groups = groups.cache
+            groups.add_handler(self._on_group)
+        # Not before there is somebody to do the work: a standby would collect it without end.
+        for resource, handler in ((PODS, self._on_pod), (CLAIMS, self._on_claim), (TEMPLATES, self._on_template)):
+            self._environment.informers.of(resource).add_handler(handler)
+        with self._metrics.in_registry(self._environment.metrics):
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._makers.run())
+                tasks.create_task(self._releasers.run())
+
+    async def _serves_groups(self) -> bool:
+        """Older servers have no groups, or not in this version, and an informer would ask them forever."""
+        failures = 0
+        while True:
+            try:
+                found = await served_version(self._environment.client, GROUPS.group, GROUPS.plural, [GROUPS.version])
+            except ClientError as error:
+                if isinstance(error, ApiError) and error.is_forbidden:
+                    return False
+                _logger.warning("cannot ask whether there are pod groups: %s", error)
+                failures += 1
+                await _RETRIES.pause(failures)
+            else:
+                return found is not None
+
+    async def _reconcile_owner(self, key: OwnerKey) -> float | None:
+        kind, namespace, name = key
+        owner = self._consumers.get(kind, namespace, name)
+        if owner is None or is_deleting(owner) or (kind is POD and is_done(owner)):
+            return None
+        again = await self._generation.generate(kind, owner)
+        if kind is POD:
+            await self._reservation.reserve(owner)
+        return again
+
+    def _on_pod(self, change: Change) -> None:
+        pod = change.object
+        if not (entries(pod) or extended_claim(pod) or self._claims.by(BY_OWNER, uid_of(pod))):
+            return
+        if change.type == "DELETED":
+            self._consumers.deleted(pod)
+            self._release_all(pod)
+        elif is_done(pod):
+            if change.previous is None or not is_done(change.previous):
+                self._release_all(pod)
+        else:
+            self._look_at_pod(pod)
+
+    def _on_claim(self, change: Change) -> None:
+        claim, previous = change.object, change.previous
+        if change.type == "DELETED":
+            self._look_at_owner(previous or claim)
+            return
+        if self._release.is_needed(claim):
+            self._releasers.queue.add(change.key)
+        if allocation_of(claim) is not None:
+            for pod in self._pods.by(_BY_CLAIM, "/".join(change.key)):
+                self._look_at_pod(pod)
+        if previous is None:
+            self._look_at_group_of(claim)
+        elif controller_uid(previous) != controller_uid(claim):
+            self._look_at_owner(previous)
+
+    def _on_template(self, change: Change) -> None:
+        if change.type == "DELETED":
+            return
+        value = "/".join(change.key)
+        for pod in self._pods.by(_BY_TEMPLATE, value):
+            self._look_at_pod(pod)
+        if self._consumers.groups is not None:
+            for group in self._consumers.groups.by(_BY_TEMPLATE, value):
+                self._look_at_group(group)
+
+    def _on_group(self, change: Change) -> None:
+        group = change.object
+        if change.type == "DELETED":
+            self._consumers.deleted(group)
+            self._release_all(group)
+            return
+        self._look_at_group(group)
+        for pod in self._pods.by(_BY_GROUP, "/".join(change.key)):
+            self._look_at_pod(pod)
+
+    def _look_at_pod(self, pod: Object) -> None:
+        if is_deleting(pod) or is_done(pod):
+            return
+        if self._generation.is_needed(pod) or self._reservation.is_needed(pod):
+            self._makers.queue.add((POD, *key_of(pod)))
+
+    def _look_at_group(self, group: Object) -> None:
+        if self._consumers.workload_claims and not is_deleting(group) and self._generation.is_needed(group):
+            self._makers.queue.add((GROUP, *key_of(group)))
+
+    def _look_at_owner(self, claim: Object) -> None:
+        """Its claim is gone."""
+        made = made_for(claim)
+        owner = None if made is None else self._consumers.get(made.kind, made.namespace, made.name)
+        if made is None or owner is None:
+            return
+        if made.kind is POD:
+            self._look_at_pod(owner)
+        else:
+            self._look_at_group(owner)
+
+    def _look_at_group_of(self, claim: Object) -> None:
+        """Pods may wait for a claim that was made for their group."""
+        made = made_for(claim)
+        if made is not None and made.kind is GROUP:
+            for pod in self._pods.by(_BY_GROUP, f"{made.namespace}/{made.name}"):
+                self._look_at_pod(pod)
+
+    def _release_all(self, owner: Object) -> None:
+        namespace = owner["metadata"]["namespace"]
+        names = {name for _, name in claims_used(owner)} | {extended_claim(owner)}
+        names.update(claim["metadata"]["name"] for claim in self._claims.by(BY_OWNER, uid_of(owner)))
+        for name in names:
+            claim = self._claims.get(name, namespace=namespace)
+            if claim is not None and self._release.is_needed(claim):
+                self._releasers.queue.add((namespace, name))
+
+
+def _owner_of(claim: Object) -> Iterable[str]:
+    uid = controller_uid(claim)
+    return (uid,) if uid else ()
+
+
+def _templates_of(owner: Object) -> Iterable[str]:
+    namespace = owner["metadata"].get("namespace")
+    return [f"{namespace}/{entry['resourceClaimTemplateName']}" for entry in waiting_entries(owner)]
+
+
+def _group_of(pod: Object) -> Iterable[str]:
+    name = group_name(pod)
+    return (f"{pod['metadata'].get('namespace')}/{name}",) if name and entries(pod) else ()
+
+
+def _claims_on_node(pod: Object) -> Iterable[str]:
+    if not entries(pod) or not node_of(pod) or is_done(pod):
+        return ()
+    namespace = pod["metadata"].get("namespace")
+    return [f"{namespace}/{name}" for _, name in claims_used(pod)]

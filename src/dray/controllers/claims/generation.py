@@ -1,0 +1,204 @@
+"""Makes the claims that pods and groups ask for by template, and notes their names in the owner's status.
+
+For every entry there is one claim: the one the status names, one that was made before but not noted, or a new one.
+What is missing but will announce itself by an event (a template, a group and its claim) is not tried again until then.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.client.cache import Cache
+from dray.client.errors import ApiError, ClientError
+from dray.client.events import EventRecorder
+from dray.client.informer import Informer
+from dray.client.interface import Client, Object, WriteOptions
+from dray.controllers.claims.consumers import Consumers, UnknownGroup
+from dray.controllers.claims.memory import CreatedClaims, Written
+from dray.controllers.claims.metrics import Metrics
+from dray.controllers.claims.objects import (
+    CLAIMS,
+    ENTRY_ANNOTATION,
+    POD,
+    OwnerKind,
+    controller_uid,
+    entries,
+    new_claim,
+    recorded,
+    uid_of,
+)
+
+BY_OWNER: Final = "resourceclaim: controller uid"
+"""The index of claims by the uid of their controller."""
+
+_APPLY: Final = WriteOptions(field_manager="ResourceClaimController", force=True)
+# Names that may belong to somebody else before it looks like a mistake.
+_NAMES: Final = 4
+# For the informer to show a claim that was created.
+_UNSEEN: Final = 10.0
+
+
+class Waiting(Exception):
+    """Something is missing whose coming will be noticed; the text, if any, is for the user."""
+
+
+class Generation:
+    def __init__(
+        self,
+        client: Client,
+        events: EventRecorder,
+        claims: Informer,
+        templates: Cache,
+        consumers: Consumers,
+        written: Written,
+        metrics: Metrics,
+    ) -> None:
+        self._client = client
+        self._events = events
+        self._claims = claims.cache
+        self._templates = templates
+        self._consumers = consumers
+        self._created = CreatedClaims(claims)
+        self._written = written
+        self._metrics = metrics
+
+    def is_needed(self, owner: Object) -> bool:
+        """Whether, as far as the caches tell, a claim is missing or not noted."""
+        listed = entries(owner)
+        if not listed or self._written.is_ahead_of(owner):
+            return False
+        names = recorded(owner)
+        for entry in listed:
+            if entry.get("resourceClaimTemplateName"):
+                name = names.get(entry["name"], "")
+                if name is not None and not (name and self._is_known(owner, entry["name"], name)):
+                    return True
+        return False
+
+    async def generate(self, kind: OwnerKind, owner: Object) -> float | None:
+        """When to look again, if at all."""
+        if not self.is_needed(owner):
+            return None
+        names = recorded(owner)
+        found: dict[str, str] = {}
+        for entry in entries(owner):
+            if not entry.get("resourceClaimTemplateName"):
+                continue
+            noted = names.get(entry["name"], "")
+            if noted is None:
+                continue
+            try:
+                name = await self._claim(kind, owner, entry, noted)
+            except Waiting as reason:
+                if reason.args:
+                    self._report(kind, owner, entry, reason)
+                return None
+            except ClientError as error:
+                self._report(kind, owner, entry, error)
+                raise
+            if name != noted:
+                found[entry["name"]] = name
+        if found:
+            await self._note(kind, owner, {**names, **found})
+        place = owner["metadata"]["namespace"]
+        return None if all(self._claims.get(name, namespace=place) for name in found.values()) else _UNSEEN
+
+    async def _claim(self, kind: OwnerKind, owner: Object, entry: dict[str, str], noted: str) -> str:
+        if noted and await self._is_there(owner, entry["name"], noted):
+            return noted
+        if kind is POD:
+            try:
+                group = self._consumers.group_sharing(owner, entry)
+            except UnknownGroup:
+                raise Waiting from None
+            if group is not None:
+                return self._claim_of_group(group, entry["name"])
+        return self._unnoted(owner, entry["name"]) or await self._create(kind, owner, entry, noted)
+
+    def _is_known(self, owner: Object, entry: str, name: str) -> bool:
+        claim = self._claims.get(name, namespace=owner["metadata"]["namespace"])
+        if claim is not None:
+            return self._consumers.owns(owner, controller_uid(claim))
+        return self._created.name(owner, entry) == name
+
+    async def _is_there(self, owner: Object, entry: str, name: str) -> bool:
+        namespace = owner["metadata"]["namespace"]
+        if self._is_known(owner, entry, name):
+            return True
+        if self._claims.get(name, namespace=namespace) is not None:
+            return False
+        claim = await self._get(namespace, name)
+        return claim is not None and self._consumers.owns(owner, controller_uid(claim))
+
+    def _claim_of_group(self, group: Object, entry: str) -> str:
+        if not self._consumers.workload_claims:
+            raise Waiting("the claim belongs to the pod's PodGroup, and claims of PodGroups are disabled")
+        name = recorded(group).get(entry)
+        if not name or not self._is_known(group, entry, name):
+            raise Waiting
+        return name
+
+    def _unnoted(self, owner: Object, entry: str) -> str:
+        """A claim that was made for the entry by somebody who did not come to note it."""
+        for claim in self._claims.by(BY_OWNER, uid_of(owner)):
+            if (claim["metadata"].get("annotations") or {}).get(ENTRY_ANNOTATION) == entry:
+                return str(claim["metadata"]["name"])
+        return self._created.name(owner, entry)
+
+    async def _create(self, kind: OwnerKind, owner: Object, entry: dict[str, str], avoid: str) -> str:
+        name = entry["resourceClaimTemplateName"]
+        template = self._templates.get(name, namespace=owner["metadata"]["namespace"])
+        if template is None:
+            missing = f'resourceclaimtemplate.resource.k8s.io "{name}" not found'
+            raise Waiting(f'resource claim template "{name}": {missing}')
+        for _ in range(_NAMES):
+            body = new_claim(kind, owner, entry["name"], template, avoid)
+            claim = await self._post(kind, owner, body)
+            if claim is not None:
+                self._created.add(owner, entry["name"], claim)
+                return str(claim["metadata"]["name"])
+            avoid = body["metadata"]["name"]
+        raise ClientError(f"the names of {_NAMES} claims belong to somebody else, {avoid} among them")
+
+    async def _post(self, kind: OwnerKind, owner: Object, body: Object) -> Object | None:
+        """The claim, made now or in an attempt whose answer was lost; None if the name is somebody else's."""
+        metadata = body["metadata"]
+        try:
+            claim = await self._client.create(CLAIMS, body)
+        except ClientError as error:
+            if isinstance(error, ApiError) and error.is_already_exists:
+                there = await self._get(metadata["namespace"], metadata["name"])
+                return there if there is not None and controller_uid(there) == uid_of(owner) else None
+            self._metrics.created(kind, body, success=False)
+            raise
+        self._metrics.created(kind, body, success=True)
+        return claim
+
+    async def _get(self, namespace: str, name: str) -> Object | None:
+        try:
+            return await self._client.get(CLAIMS, name, namespace=namespace)
+        except ApiError as error:
+            if error.is_not_found:
+                return None
+            raise
+
+    async def _note(self, kind: OwnerKind, owner: Object, names: dict[str, str | None]) -> None:
+        """All that is known, because what an earlier apply had and this one has not is dropped."""
+        metadata = owner["metadata"]
+        statuses = [
+            {"name": entry, "resourceClaimName": name} if name else {"name": entry}
+            for entry, name in sorted(names.items())
+        ]
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            # The uid keeps it from another pod of the same name.
+            "metadata": {"namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]},
+            "status": {"resourceClaimStatuses": statuses},
+        }
+        self._written.add(await self._client.apply(kind.resource, body, subresource="status", options=_APPLY))
+
+    def _report(self, kind: OwnerKind, owner: Object, entry: dict[str, str], reason: Exception) -> None:
+        about = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": owner["metadata"]}
+        message = f"{kind.kind}ResourceClaim {entry['name']}: {reason}"
+        self._events.warning(about, "FailedResourceClaimCreation", message)

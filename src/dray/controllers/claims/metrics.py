@@ -1,0 +1,82 @@
+"""The controller's metrics, under the names of Kubernetes."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from dray.client.cache import Cache
+from dray.client.interface import Object
+from dray.controllers.claims.objects import (
+    ENTRY_ANNOTATION,
+    EXTENDED_ANNOTATION,
+    OwnerKind,
+    allocation_of,
+    uses_admin_access,
+)
+
+_CREATES: Final = "dynamic_resource_allocation_resourceclaim_creates_total"
+_CLAIMS: Final = "dynamic_resource_allocation_resource_claims"
+_LABELS: Final = ("allocated", "admin_access", "source")
+
+
+class Metrics:
+    def __init__(self, claims: Cache) -> None:
+        self._creates = Counter(
+            _CREATES,
+            "ResourceClaims that were created, or could not be",
+            ("status", "admin_access", "owner_api_group", "owner_api_kind"),
+            registry=None,
+        )
+        self._claims = _Claims(claims)
+
+    @contextmanager
+    def in_registry(self, registry: CollectorRegistry) -> Iterator[None]:
+        """Only while the controller runs: another one may come after it."""
+        with ExitStack() as stack:
+            for collector in (self._creates, self._claims):
+                registry.register(collector)
+                stack.callback(registry.unregister, collector)
+            yield
+
+    def created(self, kind: OwnerKind, claim: Object, *, success: bool) -> None:
+        status = "success" if success else "failure"
+        admin_access = _word(uses_admin_access(claim["spec"]))
+        self._creates.labels(status, admin_access, kind.api_group, kind.kind).inc()
+
+
+class _Claims(Collector):
+    """Counts when it is asked, so that a claim costs nothing in between."""
+
+    def __init__(self, claims: Cache) -> None:
+        self._claims = claims
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        yield GaugeMetricFamily(_CLAIMS, "ResourceClaims there are", labels=_LABELS)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        family = next(self.describe())
+        for labels, count in Tally(map(_labels, self._claims)).items():
+            family.add_metric(labels, count)
+        yield family
+
+
+def _labels(claim: Object) -> tuple[str, str, str]:
+    return _word(allocation_of(claim) is not None), _word(uses_admin_access(claim.get("spec") or {})), _source(claim)
+
+
+def _source(claim: Object) -> str:
+    annotations = claim["metadata"].get("annotations") or {}
+    if ENTRY_ANNOTATION in annotations:
+        return "resource_claim_template"
+    return "extended_resource" if annotations.get(EXTENDED_ANNOTATION) == "true" else ""
+
+
+def _word(value: bool) -> str:
+    return "true" if value else "false"

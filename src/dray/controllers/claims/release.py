@@ -1,0 +1,100 @@
+"""Takes claims back from those who no longer use them.
+
+Whoever has ended is dropped from reservedFor, and with the last one the allocation, in one write: from then on the
+devices are free. The finalizer follows, and a claim that was made for somebody who has ended is deleted. A claim that
+is being deleted loses allocation and finalizer as soon as nobody uses it. An allocation that nobody ever reserved
+stays, unless the claim itself has to go.
+"""
+
+from __future__ import annotations
+
+from dray.client.cache import Cache, Key
+from dray.client.errors import ApiError
+from dray.client.interface import Client, DeleteOptions, Object
+from dray.controllers.claims.consumers import Consumers
+from dray.controllers.claims.memory import Written
+from dray.controllers.claims.objects import (
+    CLAIMS,
+    FINALIZER,
+    allocation_of,
+    is_deleting,
+    is_protected,
+    made_for,
+    reservations,
+    users,
+)
+
+
+class Release:
+    def __init__(self, client: Client, claims: Cache, consumers: Consumers, written: Written) -> None:
+        self._client = client
+        self._claims = claims
+        self._consumers = consumers
+        self._written = written
+
+    def is_needed(self, claim: Object) -> bool:
+        """Whether, as far as the caches tell, there may be something to take back."""
+        if self._written.is_ahead_of(claim):
+            # What was made of it comes by watch, and is looked at then.
+            return False
+        known, reserved = self._consumers.known_to_use, users(claim)
+        if reserved:
+            return any(user is not None and known(user) is not True for user in reserved)
+        if is_deleting(claim):
+            return is_protected(claim)
+        owner = made_for(claim)
+        return owner is not None and known(owner) is not True
+
+    async def reconcile(self, key: Key) -> float | None:
+        namespace, name = key
+        claim = self._claims.get(name, namespace=namespace)
+        if claim is None or not self.is_needed(claim):
+            return None
+        reserved = reservations(claim)
+        kept = [
+            each
+            for each, user in zip(reserved, users(claim), strict=True)
+            if user is None or await self._consumers.uses(user)
+        ]
+        over = not kept and await self._is_over(claim)
+        freed = len(kept) < len(reserved)
+        unused = not kept and is_protected(claim) and (freed or over or is_deleting(claim))
+        if freed or (unused and allocation_of(claim) is not None):
+            claim = await self._client.update_status(CLAIMS, _with_status(claim, kept, deallocated=unused))
+            self._written.add(claim)
+        if unused and allocation_of(claim) is None:
+            claim = await self._client.update(CLAIMS, _unprotected(claim))
+            self._written.add(claim)
+        if over and not is_deleting(claim):
+            await self._delete(claim)
+        return None
+
+    async def _is_over(self, claim: Object) -> bool:
+        """Whether it was made for somebody who has ended; one that was made by hand never is."""
+        owner = made_for(claim)
+        return owner is not None and not await self._consumers.uses(owner)
+
+    async def _delete(self, claim: Object) -> None:
+        metadata = claim["metadata"]
+        # At this version: somebody may just have taken the owner away from it, to keep it.
+        options = DeleteOptions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+        try:
+            await self._client.delete(CLAIMS, metadata["name"], namespace=metadata["namespace"], options=options)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+        self._written.add_deleted(claim)
+
+
+def _with_status(claim: Object, reserved: list[dict[str, str]], *, deallocated: bool) -> Object:
+    dropped = {"reservedFor", "allocation"} if deallocated else {"reservedFor"}
+    status = {member: value for member, value in claim["status"].items() if member not in dropped}
+    if reserved:
+        status["reservedFor"] = reserved
+    return {**claim, "status": status}
+
+
+def _unprotected(claim: Object) -> Object:
+    metadata = claim["metadata"]
+    finalizers = [each for each in metadata["finalizers"] if each != FINALIZER]
+    return {**claim, "metadata": {**metadata, "finalizers": finalizers}}

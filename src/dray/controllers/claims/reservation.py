@@ -1,0 +1,58 @@
+"""Reserves claims for pods that were bound without the scheduler, which reserves before it binds."""
+
+from __future__ import annotations
+
+from dray.client.cache import Cache
+from dray.client.interface import Client, Object
+from dray.controllers.claims.consumers import Consumers, UnknownGroup
+from dray.controllers.claims.memory import Written
+from dray.controllers.claims.objects import (
+    CLAIMS,
+    GROUP,
+    MOST_CONSUMERS,
+    POD,
+    allocation_of,
+    claims_used,
+    controller_uid,
+    is_deleting,
+    node_of,
+    reservation,
+    reservations,
+)
+
+
+class Reservation:
+    def __init__(self, client: Client, claims: Cache, consumers: Consumers, written: Written) -> None:
+        self._client = client
+        self._claims = claims
+        self._consumers = consumers
+        self._written = written
+
+    def is_needed(self, pod: Object) -> bool:
+        return bool(self._lacking(pod))
+
+    async def reserve(self, pod: Object) -> None:
+        for claim, reference in self._lacking(pod):
+            status = {**claim["status"], "reservedFor": [*reservations(claim), reference]}
+            self._written.add(await self._client.update_status(CLAIMS, {**claim, "status": status}))
+
+    def _lacking(self, pod: Object) -> list[tuple[Object, dict[str, str]]]:
+        """The allocated claims of a pod on a node that are not reserved for it but could be, and how they would be."""
+        found: list[tuple[Object, dict[str, str]]] = []
+        if not node_of(pod):
+            return found
+        for entry, name in claims_used(pod):
+            claim = self._claims.get(name, namespace=pod["metadata"]["namespace"])
+            if claim is None or allocation_of(claim) is None or is_deleting(claim) or self._written.is_ahead_of(claim):
+                continue
+            if entry.get("resourceClaimTemplateName") and not self._consumers.owns(pod, controller_uid(claim)):
+                continue
+            try:
+                group = self._consumers.group_sharing(pod, entry)
+            except UnknownGroup:
+                continue
+            reference = reservation(POD, pod) if group is None else reservation(GROUP, group)
+            listed = reservations(claim)
+            if len(listed) < MOST_CONSUMERS and all(each.get("uid") != reference["uid"] for each in listed):
+                found.append((claim, reference))
+        return found

@@ -1,0 +1,219 @@
+"""Evicts pods from tainted devices when their time has come.
+
+The key of the work is the pod: what is to happen to it is worked out from the caches each time. The handlers only
+find the pods that a change may concern: nothing is asked where no device is tainted, and then claims are found by
+device and pods by claim. A change of a rule concerns claims that no index finds; a sweep through them is work too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dray.allocation.devices import DeviceID
+from dray.client.cache import Change, Key, key_of
+from dray.controllers.claims.objects import is_deleting, node_of
+from dray.controllers.device_taints import evictions, pods, rules
+from dray.controllers.device_taints.deletion import EVENT, Deletion
+from dray.controllers.device_taints.evictions import Eviction, Reason
+from dray.controllers.device_taints.lookup import Lookup
+from dray.controllers.device_taints.rule_condition import Impact
+from dray.controllers.device_taints.rule_status import RuleStatus
+from dray.controllers.device_taints.tainted import TaintedDevices
+from dray.controllers.environment import Environment, Workers
+
+Object = dict[str, Any]
+
+# The time of day may be set anew while the timer runs.
+_LONGEST_WAIT: Final = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    uid: str
+    eviction: Eviction
+
+
+class DeviceTaintEviction:
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._lookup = Lookup(environment.informers)
+        self._rules = rules.taint_rules(environment)
+        self._tainted = TaintedDevices()
+        self._evicting: dict[str, Object] = {}
+        """Rules by name."""
+        self._pending: dict[Key, Pending] = {}
+        self._deletion = Deletion(environment)
+        self._status = RuleStatus(environment, self._rules, self._impact)
+        self._workers: Workers[Key] = Workers("device-taint-eviction", self._reconcile)
+        self._sweeps: Workers[str] = Workers("device-taint-rule", self._sweep, count=1)
+
+    async def run(self) -> None:
+        gates = self._environment.gates
+        if not gates["DRADeviceTaints"]:
+            await asyncio.Event().wait()
+        async with asyncio.TaskGroup() as group:
+            if gates["DRADeviceTaintRules"]:
+                await self._rules.start()
+                group.create_task(self._rules.run())
+            self._lookup.slices.add_handler(self._on_slice)
+            self._rules.add_handler(self._on_rule)
+            self._lookup.claims.add_handler(self._on_claim)
+            self._lookup.pods.add_handler(self._on_pod)
+            for part in (self._status, self._sweeps, self._workers):
+                group.create_task(part.run())
+
+    # What a change may concern
+
+    def _on_pod(self, change: Change) -> None:
+        pod, before = change.object, change.previous
+        if not pod["spec"].get("resourceClaims"):
+            return
+        pending = change.key in self._pending
+        if change.type == "DELETED" or is_deleting(pod):
+            if pending:
+                self._workers.queue.add(change.key)
+            return
+        if not (pending or self._tainted or self._evicting) or not node_of(pod):
+            return
+        if before is None or not node_of(before) or _claim_statuses(before) != _claim_statuses(pod):
+            self._workers.queue.add(change.key)
+
+    def _on_claim(self, change: Change) -> None:
+        if not (self._pending or self._tainted or self._evicting):
+            return
+        claim, before = change.object, change.previous
+        if change.type == "MODIFIED" and before is not None and _use(before) == _use(claim):
+            return
+        if self._is_tainted(claim) or (before is not None and self._is_tainted(before)):
+            self._look_at_users(claim)
+
+    def _on_slice(self, change: Change) -> None:
+        gone = change.type == "DELETED"
+        changed = self._tainted.remove(change.object) if gone else self._tainted.put(change.object)
+        for device in changed:
+            for claim in self._lookup.holders(device):
+                self._look_at_users(claim)
+
+    def _on_rule(self, change: Change) -> None:
+        rule, before = change.object, change.previous
+        name = rule["metadata"]["name"]
+        if change.type == "DELETED":
+            self._evicting.pop(name, None)
+            self._status.forget(rule)
+            self._sweeps.queue.add(name)
+            return
+        if change.type == "MODIFIED" and before is not None and before["spec"] == rule["spec"]:
+            # Most likely our own change of the status.
+            return
+        if rules.is_evicting(rule):
+            self._evicting[name] = rule
+        else:
+            self._evicting.pop(name, None)
+        self._status.changed(name)
+        self._sweeps.queue.add(name)
+
+    def _look_at_users(self, claim: Object) -> None:
+        for pod in self._lookup.users(claim):
+            self._workers.queue.add(key_of(pod))
+
+    def _is_tainted(self, claim: Object) -> bool:
+        return any(True for device in evictions.devices(claim) for _ in self._taints_of(device))
+
+    def _taints_of(self, device: DeviceID) -> Iterator[tuple[Reason, Object]]:
+        for position, taint in self._tainted.taints(device):
+            yield evictions.by_slice(device, position), taint
+        for rule in self._evicting.values():
+            if rules.selects(rule, device):
+                yield evictions.by_rule(rule), rule["spec"]["taint"]
+
+    async def _sweep(self, name: str) -> None:
+        """Looks at the pods that the rule concerned and concerns now."""
+        for key, pending in self._pending.items():
+            if name in pending.eviction.rules:
+                self._workers.queue.add(key)
+        rule = self._evicting.get(name)
+        if rule is not None:
+            for claim in await self._lookup.selected(rule):
+                self._look_at_users(claim)
+
+    # What is to be done
+
+    async def _reconcile(self, key: Key) -> float | None:
+        pod = self._lookup.pods.cache.get(key[1], namespace=key[0])
+        eviction = self._plan(pod) if pod is not None else None
+        if pod is None or eviction is None:
+            self._cancel(key, pod)
+            return None
+        self._announce(key, Pending(pod["metadata"].get("uid") or "", eviction))
+        wait = (eviction.when - self._environment.time.now()).total_seconds()
+        if wait > 0:
+            return min(wait, _LONGEST_WAIT)
+        if await self._deletion.delete(pod, eviction.when):
+            self._status.count(eviction)
+        self._drop(key)
+        return None
+
+    def _plan(self, pod: Object) -> Eviction | None:
+        if not self._can_go(pod):
+            return None
+        found = (evictions.claim_eviction(claim, self._taints_of) for claim in self._lookup.claims_of(pod))
+        return evictions.merged(each for each in found if each is not None)
+
+    def _can_go(self, pod: Object) -> bool:
+        """Whether there is something to evict: the pod has a node, and its end has not begun."""
+        return bool(node_of(pod)) and not is_deleting(pod) and not self._deletion.is_done(pod)
+
+    def _announce(self, key: Key, pending: Pending) -> None:
+        if self._pending.get(key) == pending:
+            return
+        self._drop(key)
+        self._pending[key] = pending
+        self._tell(pending.eviction.rules)
+
+    def _cancel(self, key: Key, pod: Object | None) -> None:
+        pending = self._drop(key)
+        if pending is None or pod is None or pod["metadata"].get("uid") != pending.uid:
+            return
+        if not is_deleting(pod) and not self._deletion.is_done(pod):
+            about = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]}
+            self._environment.events.normal(about, EVENT, "Cancelling deletion")
+
+    def _drop(self, key: Key) -> Pending | None:
+        pending = self._pending.pop(key, None)
+        if pending is not None:
+            self._tell(pending.eviction.rules)
+        return pending
+
+    def _tell(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._status.changed(name)
+
+    # What a rule does
+
+    async def _impact(self, rule: Object) -> Impact:
+        """As it is, or as it would be with effect NoExecute."""
+        simulated = not rules.is_evicting(rule)
+        rule = rules.with_effect(rule, rules.NO_EXECUTE)
+        reason = (evictions.by_rule(rule), rule["spec"]["taint"])
+        affected: set[Key] = set()
+        allocated = 0
+        for claim in await self._lookup.selected(rule):
+            allocated += sum(rules.selects(rule, device) for device in evictions.devices(claim))
+            if evictions.claim_eviction(claim, lambda device: [reason] if rules.selects(rule, device) else []):
+                users = filter(self._can_go, self._lookup.users(claim))
+                affected |= {key_of(pod) for pod in users if pods.uses(pod, claim)}
+        published = await self._lookup.published(rule) if simulated else 0
+        return Impact(len(affected), len({namespace for namespace, _ in affected}), published, allocated)
+
+
+def _claim_statuses(pod: Object) -> Any:
+    return (pod.get("status") or {}).get("resourceClaimStatuses")
+
+
+def _use(claim: Object) -> tuple[Any, Any]:
+    """What decides who is evicted for the claim."""
+    status = claim.get("status") or {}
+    return status.get("allocation"), status.get("reservedFor")

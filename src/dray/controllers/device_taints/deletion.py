@@ -1,0 +1,110 @@
+"""The end of a pod: the event, the condition that says why, the deletion.
+
+What the informer knows may be old, so the pod is read again first. Everything is bound to its uid: a pod of the same
+name that came since is left alone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from datetime import datetime
+from typing import Any, Final
+
+from prometheus_client import Counter, Histogram
+
+from dray.api.catalogue import find
+from dray.client.cache import key_of
+from dray.client.clock import timestamp
+from dray.client.errors import ApiError
+from dray.client.interface import DeleteOptions, PatchType
+from dray.controllers.claims.objects import is_deleting
+from dray.controllers.environment import Environment
+
+Object = dict[str, Any]
+
+EVENT: Final = "DeviceTaintManagerEviction"
+_CONDITION: Final = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "DeletionByDeviceTaintManager",
+    "message": "Device Taint manager: deleting due to NoExecute taint",
+}
+_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+_REMEMBERED: Final = 500
+
+
+class Deletion:
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        kind = find("v1", "Pod")
+        assert kind is not None
+        self._kind = kind
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._total = Counter(
+            "device_taint_eviction_controller_pod_deletions",
+            "Pods deleted because of device taints.",
+            registry=environment.metrics,
+        )
+        self._latency = Histogram(
+            "device_taint_eviction_controller_pod_deletion_duration_seconds",
+            "Seconds from the moment at which a pod was due to be deleted to its deletion.",
+            buckets=_BUCKETS,
+            registry=environment.metrics,
+        )
+
+    def is_done(self, pod: Object) -> bool:
+        """Whether the pod was seen to end here, though the informer may not know yet."""
+        return pod["metadata"].get("uid") in self._ended
+
+    async def delete(self, known: Object, due: datetime) -> bool:
+        """False where somebody else was faster. Raises ClientError."""
+        uid = known["metadata"].get("uid") or ""
+        try:
+            deleted = await self._delete(known, uid)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+            deleted = False
+        self._remember(uid)
+        if deleted:
+            self._total.inc()
+            self._latency.observe(max(0.0, (self._environment.time.now() - due).total_seconds()))
+        return deleted
+
+    async def _delete(self, known: Object, uid: str) -> bool:
+        client = self._environment.client
+        namespace, name = key_of(known)
+        pod = await client.get(self._kind, name, namespace=namespace)
+        if pod["metadata"].get("uid") != uid or is_deleting(pod):
+            return False
+        self._environment.events.normal(pod, EVENT, "Marking for deletion")
+        condition = self._condition(pod)
+        if condition is not None:
+            # The uid is a precondition.
+            body = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
+            await client.patch(
+                self._kind,
+                name,
+                body,
+                namespace=namespace,
+                patch_type=PatchType.STRATEGIC,
+                subresource="status",
+            )
+        await client.delete(self._kind, name, namespace=namespace, options=DeleteOptions(uid=uid))
+        return True
+
+    def _condition(self, pod: Object) -> Object | None:
+        """What to write; None where it is there."""
+        since = timestamp(self._environment.time.now())
+        for present in (pod.get("status") or {}).get("conditions") or ():
+            if present.get("type") == _CONDITION["type"]:
+                if all(present.get(member) == value for member, value in _CONDITION.items()):
+                    return None
+                if present.get("status") == _CONDITION["status"]:
+                    since = present.get("lastTransitionTime") or since
+        return {**_CONDITION, "lastTransitionTime": since}
+
+    def _remember(self, uid: str) -> None:
+        self._ended[uid] = None
+        while len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)

@@ -1,0 +1,109 @@
+"""When an allocated claim ends the pods that use it, and why.
+
+A NoExecute taint of one of its devices does, from `timeAdded` on, unless the allocation result tolerates it. Only
+tolerations that name the effect count: to tolerate every effect is about being allocated, not about staying. With
+several taints the earliest moment counts and every taint is a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from dray.allocation import taints
+from dray.allocation.devices import DeviceID
+from dray.client.clock import moment
+from dray.controllers.device_taints.rules import NO_EXECUTE
+
+Object = dict[str, Any]
+
+
+class Reason(NamedTuple):
+    """A taint that evicts; in order, rules come first by name, then the taints of slices."""
+
+    published: bool
+    """By a slice; otherwise by a rule."""
+    rule: str
+    """Its name, and the uid that tells it from another of that name."""
+    uid: str
+    driver: str = ""
+    pool: str = ""
+    device: str = ""
+    position: int = 0
+    """Among the taints of the device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    when: datetime
+    reasons: tuple[Reason, ...]
+
+    @property
+    def rules(self) -> set[str]:
+        return {reason.rule for reason in self.reasons if not reason.published}
+
+
+TaintsOf = Callable[[DeviceID], Iterable[tuple[Reason, Object]]]
+"""The NoExecute taints of a device, wherever they come from."""
+
+
+def by_rule(rule: Object) -> Reason:
+    metadata = rule["metadata"]
+    return Reason(False, metadata["name"], metadata.get("uid") or "")
+
+
+def by_slice(device: DeviceID, position: int) -> Reason:
+    return Reason(True, "", "", *device, position)
+
+
+def results(claim: Object) -> list[Object]:
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    return (allocation.get("devices") or {}).get("results") or []
+
+
+def devices(claim: Object) -> Iterator[DeviceID]:
+    for result in results(claim):
+        yield result["driver"], result["pool"], result["device"]
+
+
+def claim_eviction(claim: Object, taints_of: TaintsOf) -> Eviction | None:
+    found: dict[Reason, datetime] = {}
+    for result in results(claim):
+        tolerations = result.get("tolerations") or ()
+        for reason, taint in taints_of((result["driver"], result["pool"], result["device"])):
+            when = _when(taint, tolerations)
+            if when is not None:
+                found[reason] = min(when, found.get(reason, when))
+    return Eviction(min(found.values()), tuple(sorted(found))) if found else None
+
+
+def merged(evictions: Iterable[Eviction]) -> Eviction | None:
+    """The earliest, for all the reasons."""
+    every = list(evictions)
+    if not every:
+        return None
+    reasons = {reason for eviction in every for reason in eviction.reasons}
+    return Eviction(min(eviction.when for eviction in every), tuple(sorted(reasons)))
+
+
+def _when(taint: Object, tolerations: Iterable[Object]) -> datetime | None:
+    """None where the taint is tolerated for good, or does not say since when it is there."""
+    added = taint.get("timeAdded")
+    if not added:
+        return None
+    seconds = []
+    for toleration in tolerations:
+        if toleration.get("effect") == NO_EXECUTE and taints.tolerated(taint, [toleration]):
+            if toleration.get("tolerationSeconds") is None:
+                return None
+            seconds.append(max(0, toleration["tolerationSeconds"]))
+    return _later(moment(added), min(seconds, default=0))
+
+
+def _later(start: datetime, seconds: int) -> datetime:
+    try:
+        return start + timedelta(seconds=seconds)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)

@@ -1,0 +1,85 @@
+"""Pods, claims and slices as the eviction finds them: claims by device, pods by claim."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from dray.allocation.devices import DeviceID
+from dray.api.catalogue import KindVersion, find
+from dray.client.cache import key_of
+from dray.client.informers import Informers
+from dray.controllers.claims.objects import claims_used
+from dray.controllers.device_taints import evictions, pods, rules
+
+Object = dict[str, Any]
+
+_BY_CLAIM: Final = "device-taints: claim"
+_BY_DEVICE: Final = "device-taints: device"
+# After so many objects others get their turn.
+_BREATH: Final = 500
+
+
+class Lookup:
+    def __init__(self, informers: Informers) -> None:
+        self.pods = informers.of(_kind("v1", "Pod"), {_BY_CLAIM: pods.index_by_claim})
+        self.claims = informers.of(_kind("resource.k8s.io/v1", "ResourceClaim"), {_BY_DEVICE: _index_by_device})
+        self.slices = informers.of(_kind("resource.k8s.io/v1", "ResourceSlice"))
+
+    def users(self, claim: Object) -> list[Object]:
+        """Pods that name the claim."""
+        return self.pods.cache.by(_BY_CLAIM, "/".join(key_of(claim)))
+
+    def claims_of(self, pod: Object) -> list[Object]:
+        """Claims that the pod has for its use."""
+        namespace = key_of(pod)[0]
+        found = (self.claims.cache.get(name, namespace=namespace) for _, name in claims_used(pod))
+        return [claim for claim in found if claim is not None and pods.uses(pod, claim)]
+
+    def holders(self, device: DeviceID) -> list[Object]:
+        """Claims that were given the device."""
+        return self.claims.cache.by(_BY_DEVICE, "/".join(device))
+
+    async def selected(self, rule: Object) -> list[Object]:
+        """Claims that were given a device that the rule selects, whether or not it is still published."""
+        if not rules.has_selector(rule):
+            return []
+        selector = rule["spec"]["deviceSelector"]
+        driver, pool, device = (selector.get(member) or "" for member in ("driver", "pool", "device"))
+        if driver and pool and device:
+            return self.holders((driver, pool, device))
+        found = []
+        for number, claim in enumerate(self.claims.cache, 1):
+            if number % _BREATH == 0:
+                await asyncio.sleep(0)
+            if any(rules.selects(rule, each) for each in evictions.devices(claim)):
+                found.append(claim)
+        return found
+
+    async def published(self, rule: Object) -> int:
+        """How many devices the rule selects, in the newest generation of their pools."""
+        if not rules.has_selector(rule):
+            return 0
+        found: dict[tuple[str, str], tuple[int, int]] = {}
+        for number, document in enumerate(self.slices.cache, 1):
+            if number % _BREATH == 0:
+                await asyncio.sleep(0)
+            spec = document["spec"]
+            pool, generation = (spec["driver"], spec["pool"]["name"]), spec["pool"].get("generation") or 0
+            newest, count = found.get(pool, (-1, 0))
+            if generation < newest:
+                continue
+            devices = spec.get("devices") or ()
+            more = sum(rules.selects(rule, (*pool, device["name"])) for device in devices)
+            found[pool] = generation, more + (count if generation == newest else 0)
+        return sum(count for _, count in found.values())
+
+
+def _kind(api_version: str, name: str) -> KindVersion:
+    found = find(api_version, name)
+    assert found is not None
+    return found
+
+
+def _index_by_device(claim: Object) -> list[str]:
+    return ["/".join(device) for device in evictions.devices(claim)]

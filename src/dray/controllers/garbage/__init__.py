@@ -1,0 +1,10 @@
+"""Garbage collection by owner references: what all owners of an object have left, leaves too.
+
+`graph` knows who owns whom, `monitors` keep it current for every kind the server serves, `collector` acts: in the
+background, in the foreground (the owner waits for its dependents) or by orphaning. The server has turned the policy of
+a deletion into a finalizer before; the collector carries it out and takes the finalizer away.
+"""
+
+from dray.controllers.garbage.collector import GarbageCollector
+
+__all__ = ["GarbageCollector"]

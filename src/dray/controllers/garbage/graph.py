@@ -1,0 +1,128 @@
+"""Who owns whom: every object by its uid, and the dependents of each uid, whether its object was seen or not.
+
+Putting an object in costs a few dict operations, since every object of the cluster passes through here.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from dray.client.cache import Cache, key_of
+from dray.client.interface import Object
+from dray.controllers.served import ServedResource
+
+_REMEMBERED: Final = 10_000
+
+
+@dataclass(eq=False, slots=True)
+class Source:
+    """Where objects of a resource come from; `active` until the server ceases to serve it."""
+
+    resource: ServedResource
+    cache: Cache
+    active: bool = True
+
+
+class Item:
+    """An object; its present state is in the cache of its source."""
+
+    __slots__ = ("name", "namespace", "owners", "source", "uid")
+
+    def __init__(self, uid: str, source: Source, namespace: str, name: str) -> None:
+        self.uid = uid
+        self.source = source
+        self.namespace = namespace
+        self.name = name
+        self.owners: tuple[str, ...] = ()
+
+    def read(self) -> Object | None:
+        """None where the cache has lost it or holds another one of its name: news of that are on their way."""
+        found = self.source.cache.get(self.name, namespace=self.namespace)
+        return found if found is not None and found["metadata"].get("uid") == self.uid else None
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.source.resource.qualified} {place}"
+
+
+class Graph:
+    def __init__(self) -> None:
+        self._items: dict[str, Item] = {}
+        # The inner dicts are ordered sets.
+        self._dependents: dict[str, dict[str, None]] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def get(self, uid: str) -> Item | None:
+        return self._items.get(uid)
+
+    def put(self, source: Source, obj: Object) -> tuple[Item, tuple[str, ...]]:
+        """The item, and the uids of owners it had before and has no longer."""
+        metadata = obj["metadata"]
+        uid = metadata["uid"]
+        item = self._items.get(uid)
+        if item is None or item.source is not source:
+            namespace, name = key_of(obj)
+            before = item
+            item = self._items[uid] = Item(uid, source, namespace, name)
+            item.owners = before.owners if before is not None else ()
+        references = metadata.get("ownerReferences")
+        owners = tuple(reference["uid"] for reference in references) if references else ()
+        if owners == item.owners:
+            return item, ()
+        lost = tuple(owner for owner in item.owners if owner not in owners)
+        self._forget_dependent(uid, lost)
+        for owner in owners:
+            self._dependents.setdefault(owner, {})[uid] = None
+        item.owners = owners
+        return item, lost
+
+    def remove(self, uid: str) -> Item | None:
+        """Its dependents stay known."""
+        item = self._items.pop(uid, None)
+        if item is None:
+            return None
+        self._forget_dependent(uid, item.owners)
+        self._gone[uid] = None
+        if len(self._gone) > _REMEMBERED:
+            self._gone.popitem(last=False)
+        return item
+
+    def was_seen_to_go(self, uid: str) -> bool:
+        """Whether an object of this uid was here not long ago."""
+        return uid in self._gone
+
+    def dependents(self, uid: str) -> list[Item]:
+        return [item for each in self._dependents.get(uid, ()) if (item := self._items.get(each)) is not None]
+
+    def owned(self) -> list[Item]:
+        """Everything that has owners."""
+        return [item for item in self._items.values() if item.owners]
+
+    def of_source(self, source: Source) -> list[Item]:
+        return [item for item in self._items.values() if item.source is source]
+
+    def stands(self, reference: Object, namespace: str) -> bool:
+        """Whether an object of this namespace ("" for the cluster) has in the reference an owner that was seen.
+
+        A reference that does not describe the object of its uid, or reaches into another namespace, is none.
+        """
+        owner = self._items.get(reference["uid"])
+        return (
+            owner is not None
+            and owner.namespace in ("", namespace)
+            and owner.name == reference.get("name")
+            and owner.source.resource.kind == reference.get("kind")
+        )
+
+    def _forget_dependent(self, uid: str, owners: tuple[str, ...]) -> None:
+        for owner in owners:
+            dependents = self._dependents.get(owner)
+            if dependents is not None:
+                dependents.pop(uid, None)
+                if not dependents:
+                    del self._dependents[owner]

@@ -1,0 +1,8 @@
+"""The end of a namespace: what is in it is deleted, pods first, and when nothing is left, so is the namespace.
+
+`contents` deletes and counts, `report` is what the namespace's conditions say about it, `controller` does it in turn.
+"""
+
+from dray.controllers.namespaces.controller import NamespaceController
+
+__all__ = ["NamespaceController"]

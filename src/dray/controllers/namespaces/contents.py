@@ -1,0 +1,78 @@
+"""Empties a namespace of one resource after the other, and counts what does not go at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from dray.client.errors import ApiError, ClientError
+from dray.client.interface import Client, DeleteOptions, Object
+from dray.controllers.namespaces.report import Report
+from dray.controllers.served import ServedResource
+
+_AT_ONCE: Final = 8
+_BACKGROUND: Final = DeleteOptions(propagation="Background")
+
+
+async def empty(client: Client, resources: Iterable[ServedResource], namespace: str, report: Report) -> None:
+    """Deletes what there is of these resources, and adds to the report what is left."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(resource: ServedResource) -> None:
+        async with turns:
+            try:
+                left = await _delete(client, resource, namespace)
+            except ClientError as error:
+                report.failures.append(f"{resource.qualified}: {error}")
+                return
+        if left:
+            report.remaining[f"{resource.plural}.{resource.group}"] = len(left)
+        for obj in left:
+            for finalizer in obj["metadata"].get("finalizers") or ():
+                report.finalizers[finalizer] = report.finalizers.get(finalizer, 0) + 1
+
+    await asyncio.gather(*(one(resource) for resource in resources))
+
+
+async def _delete(client: Client, resource: ServedResource, namespace: str) -> list[Object]:
+    """What is left afterwards. What is on its way out already is not deleted again."""
+    present = await _list(client, resource, namespace)
+    staying = [obj for obj in present if not obj["metadata"].get("deletionTimestamp")]
+    if not staying:
+        return present
+    if not ("deletecollection" in resource.verbs and await _delete_all(client, resource, namespace)):
+        for obj in staying:
+            await _delete_one(client, resource, obj)
+    return await _list(client, resource, namespace)
+
+
+async def _list(client: Client, resource: ServedResource, namespace: str) -> list[Object]:
+    try:
+        return list((await client.list_all(resource, namespace=namespace)).get("items") or ())
+    except ApiError as error:
+        # The kind was taken away since.
+        if error.is_not_found or error.status == 405:
+            return []
+        raise
+
+
+async def _delete_all(client: Client, resource: ServedResource, namespace: str) -> bool:
+    """False where the server cannot do so after all."""
+    try:
+        await client.delete_collection(resource, namespace=namespace, options=_BACKGROUND)
+    except ApiError as error:
+        if error.is_not_found or error.status == 405:
+            return False
+        raise
+    return True
+
+
+async def _delete_one(client: Client, resource: ServedResource, obj: Object) -> None:
+    metadata = obj["metadata"]
+    options = DeleteOptions(uid=metadata.get("uid") or "", propagation="Background")
+    try:
+        await client.delete(resource, metadata["name"], namespace=metadata["namespace"], options=options)
+    except ApiError as error:
+        if not error.is_not_found:
+            raise

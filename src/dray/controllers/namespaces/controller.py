@@ -1,0 +1,110 @@
+"""Ends namespaces that are terminating.
+
+A server that ends namespaces itself may do the same at the same time: each step is one that may be taken twice.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.api.catalogue import find
+from dray.client.cache import Change
+from dray.client.clock import moment, timestamp
+from dray.client.errors import ApiError
+from dray.client.interface import Object
+from dray.controllers.environment import Environment, Workers
+from dray.controllers.namespaces.contents import empty
+from dray.controllers.namespaces.report import Report, updated
+from dray.controllers.served import Discovered, discover
+
+FINALIZER: Final = "kubernetes"
+_NEEDED: Final = frozenset({"delete", "list"})
+_PODS: Final = ("", "pods")
+_SHORTEST, _LONGEST = 0.2, 8.0
+
+
+class NamespaceController:
+    """Keyed by the names of namespaces."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._client = environment.client
+        self._time = environment.time
+        self._workers: Workers[str] = Workers("namespaces", self.reconcile, count=4)
+        kind = find("v1", "Namespace")
+        assert kind is not None
+        self._kind = kind
+        self._namespaces = environment.informers.of(kind)
+        self._namespaces.add_handler(self._changed)
+
+    async def run(self) -> None:
+        await self._workers.run()
+
+    def _changed(self, change: Change) -> None:
+        if change.type != "DELETED" and _is_ours(change.object) and not _is_repeated(change):
+            self._workers.queue.add(change.key[1])
+
+    async def reconcile(self, name: str) -> float | None:
+        cached = self._namespaces.cache.get(name)
+        if cached is None or not _is_ours(cached):
+            return None
+        try:
+            return await self._end(name)
+        except ApiError as error:
+            if error.is_not_found:
+                return None
+            raise
+
+    async def _end(self, name: str) -> float | None:
+        # The cache may lag behind what this controller wrote itself.
+        namespace = await self._client.get(self._kind, name)
+        if not _is_ours(namespace):
+            return None
+        found = await discover(self._client)
+        report = await self._empty(name, found)
+        if report.is_empty:
+            await self._finalize(namespace)
+            return None
+        await self._tell(namespace, report)
+        return self._patience(namespace)
+
+    async def _empty(self, name: str, found: Discovered) -> Report:
+        """Pods go before everything that they may rely on until they have ended."""
+        report = Report(undiscovered=[f"{group}: {why}" for group, why in sorted(found.failed.items())])
+        resources = [each for each in found.resources if each.namespaced and each.verbs >= _NEEDED]
+        pods = [each for each in resources if (each.group, each.plural) == _PODS]
+        await empty(self._client, pods, name, report)
+        if not (report.remaining or report.failures):
+            await empty(self._client, [each for each in resources if each not in pods], name, report)
+        return report
+
+    async def _finalize(self, namespace: Object) -> None:
+        spec = namespace.get("spec") or {}
+        left = [each for each in spec.get("finalizers") or () if each != FINALIZER]
+        body = {**namespace, "spec": {**spec, "finalizers": left}}
+        await self._client.update(self._kind, body, subresource="finalize")
+
+    async def _tell(self, namespace: Object, report: Report) -> None:
+        status = namespace.get("status") or {}
+        conditions = updated(status.get("conditions") or [], report, timestamp(self._time.now()))
+        if conditions is None and status.get("phase") == "Terminating":
+            return
+        new = {**status, "phase": "Terminating", "conditions": conditions or status.get("conditions") or []}
+        await self._client.update_status(self._kind, {**namespace, "status": new})
+
+    def _patience(self, namespace: Object) -> float:
+        """The longer it takes already, the longer until the next look."""
+        since = moment(namespace["metadata"]["deletionTimestamp"])
+        return min(max((self._time.now() - since).total_seconds() / 4, _SHORTEST), _LONGEST)
+
+
+def _is_ours(namespace: Object) -> bool:
+    """It is being deleted, and waits for what this controller does."""
+    return bool(namespace["metadata"].get("deletionTimestamp")) and FINALIZER in (
+        (namespace.get("spec") or {}).get("finalizers") or ()
+    )
+
+
+def _is_repeated(change: Change) -> bool:
+    """Only the status changed, as by this controller: it looks again by itself."""
+    before = change.previous
+    return before is not None and _is_ours(before) and before.get("spec") == change.object.get("spec")

@@ -1,0 +1,12 @@
+"""The life of nodes: who falls silent is unknown, who is not well takes no pods, and in the end loses those it has.
+
+`heartbeats` tell when a node was last heard of, `health` what that makes of its conditions and taints, `tolerations`
+how long a pod stays on a tainted node; `controller` looks after nodes, `evictions` and `readiness` after their pods.
+
+A node that never had a lease nor a heartbeat in its status has nobody who could send one: it is as its author wrote it
+down, and its conditions are never called unknown.
+"""
+
+from dray.controllers.node_lifecycle.controller import NodeLifecycle
+
+__all__ = ["NodeLifecycle"]

@@ -1,0 +1,151 @@
+"""Looks after nodes: conditions of those that fell silent, and the taints that follow from conditions."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from dray.api.catalogue import KindVersion, find
+from dray.client.cache import Change
+from dray.client.clock import timestamp
+from dray.client.errors import ApiError
+from dray.client.interface import Object, PatchType
+from dray.controllers.environment import Environment, Workers
+from dray.controllers.node_lifecycle import health
+from dray.controllers.node_lifecycle.evictions import Evictions
+from dray.controllers.node_lifecycle.heartbeats import LEASES, Heartbeats, renewed
+from dray.controllers.node_lifecycle.readiness import mark_unready
+from dray.controllers.pod_ends import BY_NODE, node_of, pods
+
+GRACE: Final = 50.0
+STARTUP_GRACE: Final = 60.0
+
+
+class NodeLifecycle:
+    """Keyed by the names of nodes. The grace periods are how long a node may be silent; the second is for one that
+    has not said yet whether it is ready."""
+
+    def __init__(
+        self, environment: Environment, *, grace_period: float = GRACE, startup_grace_period: float = STARTUP_GRACE
+    ) -> None:
+        self._client = environment.client
+        self._time = environment.time
+        self._events = environment.events
+        self._grace = grace_period
+        self._startup_grace = startup_grace_period
+        self._workers: Workers[str] = Workers("node lifecycle", self.reconcile)
+        self._node_kind = _kind("v1", "Node")
+        self._lease_kind = _kind("coordination.k8s.io/v1", "Lease")
+        leases = environment.informers.of(self._lease_kind)
+        self._heartbeats = Heartbeats(leases.cache, self._time)
+        self._evictions = Evictions(environment)
+        self._nodes = environment.informers.of(self._node_kind)
+        self._pods = environment.informers.of(pods(), {BY_NODE: node_of})
+        leases.add_handler(self._lease_changed)
+        self._nodes.add_handler(self._node_changed)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._workers.run(), name="node lifecycle: nodes")
+            group.create_task(self._evictions.run(), name="node lifecycle: pods")
+
+    def look(self, name: str) -> None:
+        """Now, instead of when it is due."""
+        self._workers.queue.add(name)
+
+    def _lease_changed(self, change: Change) -> None:
+        if self._heartbeats.lease_changed(change):
+            self._workers.queue.add(change.key[1])
+
+    def _node_changed(self, change: Change) -> None:
+        self._heartbeats.node_changed(change)
+        self._evictions.node_changed(change)
+        if change.type != "DELETED" and (change.previous is None or _differs(change.previous, change.object)):
+            self._workers.queue.add(change.key[1])
+
+    async def reconcile(self, name: str) -> float | None:
+        node = self._nodes.cache.get(name)
+        if node is None:
+            return None
+        try:
+            node, again = await self._listen(node)
+            await self._taint(node)
+            if health.statuses(node).get("Ready") == "Unknown" and self._heartbeats.has_pulse(node):
+                await mark_unready(self._client, self._pods.cache.by(BY_NODE, name), timestamp(self._time.now()))
+        except ApiError as error:
+            if error.is_not_found:
+                return None
+            raise
+        return again
+
+    async def _listen(self, node: Object) -> tuple[Object, float | None]:
+        """The node as it is then, and when its silence will have been too long."""
+        if not self._heartbeats.has_pulse(node):
+            return node, None
+        name = node["metadata"]["name"]
+        grace = self._grace if "Ready" in health.statuses(node) else self._startup_grace
+        left = grace - self._heartbeats.silence(name)
+        if left > 0:
+            return node, left
+        changed = health.silenced(node, timestamp(self._time.now()))
+        if not changed:
+            # Whoever speaks again says how the node is, and that is seen.
+            return node, None
+        if await self._renewed_unseen(name):
+            self._heartbeats.heard(name)
+            return node, grace
+        was_ready = health.statuses(node).get("Ready") == "True"
+        node = await self._client.patch(
+            self._node_kind,
+            name,
+            {"metadata": _pin(node), "status": {"conditions": changed}},
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+        )
+        if was_ready:
+            self._events.normal(
+                {"apiVersion": "v1", "kind": "Node", "metadata": node["metadata"]},
+                "NodeNotReady",
+                f"Node {name} status is now: NodeNotReady",
+            )
+        return node, None
+
+    async def _renewed_unseen(self, name: str) -> bool:
+        """Whether the server has a newer lease than was seen here: the watch may be what is silent."""
+        known = self._heartbeats.lease(name)
+        if known is None:
+            return False
+        try:
+            live = await self._client.get(self._lease_kind, name, namespace=LEASES)
+        except ApiError as error:
+            if error.is_not_found:
+                return False
+            raise
+        return renewed(live) != renewed(known)
+
+    async def _taint(self, node: Object) -> None:
+        taints = health.taints(node, timestamp(self._time.now()))
+        if taints is not None:
+            body = {"metadata": _pin(node), "spec": {"taints": taints or None}}
+            await self._client.patch(self._node_kind, node["metadata"]["name"], body)
+
+
+def _pin(node: Object) -> Object:
+    """What was decided holds for the node as it was read, and for no other."""
+    return {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]}
+
+
+def _differs(before: Object, now: Object) -> bool:
+    """In more than a heartbeat."""
+    was, is_ = before.get("spec") or {}, now.get("spec") or {}
+    return (
+        was.get("taints") != is_.get("taints")
+        or was.get("unschedulable") != is_.get("unschedulable")
+        or health.statuses(before) != health.statuses(now)
+    )
+
+
+def _kind(api_version: str, name: str) -> KindVersion:
+    found = find(api_version, name)
+    assert found is not None
+    return found

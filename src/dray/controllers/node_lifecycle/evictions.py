@@ -1,0 +1,117 @@
+"""Pods leave nodes that have taints of effect NoExecute, at once or when their tolerations have run out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from prometheus_client import Counter, Histogram
+
+from dray.client.cache import Change, Key
+from dray.client.clock import moment
+from dray.client.interface import Object
+from dray.controllers.environment import Environment, Workers
+from dray.controllers.node_lifecycle.tolerations import Expulsion, deadline
+from dray.controllers.pod_ends import BY_NODE, disruption, end_pod, is_disrupted, node_of, pods
+
+_REASON: Final = "DeletionByTaintManager"
+_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+
+
+class Evictions:
+    """Keyed by the namespace and name of pods."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._client = environment.client
+        self._time = environment.time
+        self._events = environment.events
+        self._workers: Workers[Key] = Workers("taint eviction", self.reconcile)
+        # By node; nodes without such taints are not in it.
+        self._expulsions: dict[str, tuple[Expulsion, ...]] = {}
+        self._pods = environment.informers.of(pods(), {BY_NODE: node_of})
+        self._deleted = Counter(
+            "taint_eviction_controller_pod_deletions",
+            "Pods deleted because of node taints.",
+            registry=environment.metrics,
+        )
+        self._latency = Histogram(
+            "taint_eviction_controller_pod_deletion_duration_seconds",
+            "Seconds from the moment at which a pod was due to be deleted to its deletion.",
+            buckets=_BUCKETS,
+            registry=environment.metrics,
+        )
+        self._pods.add_handler(self._pod_changed)
+
+    async def run(self) -> None:
+        await self._workers.run()
+
+    def node_changed(self, change: Change) -> None:
+        name = change.key[1]
+        taints = (change.object.get("spec") or {}).get("taints") if change.type != "DELETED" else None
+        before = self._expulsions.get(name, ())
+        if not taints and not before:
+            return
+        expulsions = self._follow(before, taints or ())
+        if expulsions == before:
+            return
+        if not expulsions:
+            del self._expulsions[name]
+            return
+        self._expulsions[name] = expulsions
+        for pod in self._pods.cache.by(BY_NODE, name):
+            self._workers.queue.add((pod["metadata"]["namespace"], pod["metadata"]["name"]))
+
+    def _follow(self, before: tuple[Expulsion, ...], taints: list[Object] | tuple[()]) -> tuple[Expulsion, ...]:
+        """A taint that does not say since when it is there counts from the moment it was seen."""
+        known = {(each.taint.get("key"), each.taint.get("value")): each for each in before}
+        found = []
+        for taint in taints:
+            if taint.get("effect") != "NoExecute":
+                continue
+            same = known.get((taint.get("key"), taint.get("value")))
+            if same is None or same.taint != taint:
+                same = Expulsion(taint, self._since(taint))
+            found.append(same)
+        return tuple(found)
+
+    def _since(self, taint: Object) -> datetime:
+        try:
+            return moment(taint["timeAdded"])
+        except (KeyError, TypeError, ValueError):
+            return self._time.now()
+
+    def _pod_changed(self, change: Change) -> None:
+        if not self._expulsions or change.type == "DELETED":
+            return
+        spec = change.object.get("spec") or {}
+        if spec.get("nodeName") not in self._expulsions:
+            return
+        before = (change.previous or {}).get("spec") or {}
+        if before.get("nodeName") != spec["nodeName"] or before.get("tolerations") != spec.get("tolerations"):
+            self._workers.queue.add(change.key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        pod = self._pods.cache.get(key[1], namespace=key[0])
+        if pod is None or pod["metadata"].get("deletionTimestamp"):
+            return None
+        now = self._time.now()
+        end = deadline(pod, self._expulsions.get(pod["spec"].get("nodeName") or "", ()), now)
+        if end is None:
+            return None
+        left = (end - now).total_seconds()
+        if left > 0:
+            return left
+        await self._evict(pod, -left)
+        return None
+
+    async def _evict(self, pod: Object, late: float) -> None:
+        about = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]}
+        place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        status: Object = {}
+        if not is_disrupted(pod, _REASON):
+            text = "Taint manager: deleting due to NoExecute taint"
+            status["conditions"] = [disruption(_REASON, text, self._time.now())]
+        if await end_pod(self._client, pod, status=status):
+            self._events.normal(about, "TaintManagerEviction", f"Marking for deletion Pod {place}")
+            self._deleted.inc()
+            self._latency.observe(late)

@@ -1,0 +1,95 @@
+"""What a node's conditions make of its taints, and what becomes of its conditions when it falls silent. Plain data."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.client.interface import Object
+
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+
+_PRESSURES: Final = {
+    "MemoryPressure": "node.kubernetes.io/memory-pressure",
+    "DiskPressure": "node.kubernetes.io/disk-pressure",
+    "PIDPressure": "node.kubernetes.io/pid-pressure",
+    "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
+}
+_REPORTED: Final = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+Taint = tuple[str, str]
+"""Key and effect."""
+
+_MANAGED: Final = {
+    *((key, "NoSchedule") for key in (NOT_READY, UNREACHABLE, UNSCHEDULABLE, *_PRESSURES.values())),
+    *((key, "NoExecute") for key in (NOT_READY, UNREACHABLE)),
+}
+
+
+def statuses(node: Object) -> dict[str, str]:
+    """Of the conditions, by type."""
+    return {
+        condition.get("type", ""): condition.get("status", "")
+        for condition in (node.get("status") or {}).get("conditions") or ()
+    }
+
+
+def silenced(node: Object, now: str) -> list[Object]:
+    """The conditions that a node, now silent, has to get; none where it says so already."""
+    present = {condition.get("type"): condition for condition in (node.get("status") or {}).get("conditions") or ()}
+    changed = []
+    for kind in _REPORTED:
+        before = present.get(kind)
+        if before is None:
+            changed.append(
+                {
+                    "type": kind,
+                    "status": "Unknown",
+                    "reason": "NodeStatusNeverUpdated",
+                    "message": "Kubelet never posted node status.",
+                    "lastHeartbeatTime": node["metadata"].get("creationTimestamp") or now,
+                    "lastTransitionTime": now,
+                }
+            )
+        elif before.get("status") != "Unknown":
+            changed.append(
+                {
+                    **before,
+                    "status": "Unknown",
+                    "reason": "NodeStatusUnknown",
+                    "message": "Kubelet stopped posting node status.",
+                    "lastTransitionTime": now,
+                }
+            )
+    return changed
+
+
+def taints(node: Object, now: str) -> list[Object] | None:
+    """The taints the node has to have; None if it has them. Those of other keys stay as they are."""
+    conditions = statuses(node)
+    managed = _MANAGED
+    if "Ready" not in conditions:
+        # Nobody has said yet how it is: what was decided when it was made stands.
+        managed = {taint for taint in managed if taint[0] not in (NOT_READY, UNREACHABLE)}
+    wanted = _wanted(node, conditions)
+    present = (node.get("spec") or {}).get("taints") or []
+    kept = [taint for taint in present if _name(taint) not in managed or _name(taint) in wanted]
+    missing = wanted - {_name(taint) for taint in kept}
+    if len(kept) == len(present) and not missing:
+        return None
+    return kept + [{"key": key, "effect": effect, "timeAdded": now} for key, effect in sorted(missing)]
+
+
+def _wanted(node: Object, conditions: dict[str, str]) -> set[Taint]:
+    wanted = {(key, "NoSchedule") for kind, key in _PRESSURES.items() if conditions.get(kind) == "True"}
+    key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(conditions.get("Ready", ""))
+    if key is not None:
+        wanted |= {(key, "NoSchedule"), (key, "NoExecute")}
+    if (node.get("spec") or {}).get("unschedulable"):
+        wanted.add((UNSCHEDULABLE, "NoSchedule"))
+    return wanted
+
+
+def _name(taint: Object) -> Taint:
+    return taint.get("key", ""), taint.get("effect", "")

@@ -1,0 +1,33 @@
+"""Pods of a silent node are not ready: nobody can say that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dray.client.cache import key_of
+from dray.client.errors import ApiError
+from dray.client.interface import Client, Object, PatchType
+from dray.controllers.pod_ends import pods
+
+
+async def mark_unready(client: Client, found: Iterable[Object], now: str) -> None:
+    for pod in found:
+        ready = _ready(pod)
+        if ready is None or ready.get("status") != "True":
+            continue
+        condition = {**ready, "status": "False", "lastTransitionTime": now}
+        metadata = {"uid": pod["metadata"]["uid"], "resourceVersion": pod["metadata"]["resourceVersion"]}
+        body = {"metadata": metadata, "status": {"conditions": [condition]}}
+        namespace, name = key_of(pod)
+        try:
+            await client.patch(
+                pods(), name, body, namespace=namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+            )
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+
+
+def _ready(pod: Object) -> Object | None:
+    conditions: list[Object] = (pod.get("status") or {}).get("conditions") or []
+    return next((each for each in conditions if each.get("type") == "Ready"), None)

@@ -1,0 +1,78 @@
+"""How long a pod stays on a node with taints of effect NoExecute. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from dray.client.clock import moment
+from dray.client.interface import Object
+
+_LONGEST: Final = 10 * 365 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Expulsion:
+    """A taint that drives pods out, and since when it is there."""
+
+    taint: Object
+    since: datetime
+
+
+def tolerates(toleration: Object, taint: Object) -> bool:
+    if toleration.get("effect") not in (None, "", taint.get("effect")):
+        return False
+    if toleration.get("key") not in (None, "", taint.get("key")):
+        return False
+    ours, theirs = toleration.get("value") or "", taint.get("value") or ""
+    match toleration.get("operator") or "Equal":
+        case "Exists":
+            return True
+        case "Equal":
+            return bool(ours == theirs)
+        case "Lt":
+            return _whole(theirs) is not None and _whole(ours) is not None and int(theirs) < int(ours)
+        case "Gt":
+            return _whole(theirs) is not None and _whole(ours) is not None and int(theirs) > int(ours)
+    return False
+
+
+def _whole(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def deadline(pod: Object, expulsions: Iterable[Expulsion], now: datetime) -> datetime | None:
+    """When the pod has to go; None for never. A taint that was there before the pod counts from its binding on.
+
+    Of several tolerations that match a taint the first one counts.
+    """
+    tolerations = (pod.get("spec") or {}).get("tolerations") or ()
+    bound = _bound(pod)
+    ends: list[datetime] = []
+    for expulsion in expulsions:
+        toleration = next((each for each in tolerations if tolerates(each, expulsion.taint)), None)
+        if toleration is None:
+            ends.append(min(expulsion.since, now))
+        elif (seconds := toleration.get("tolerationSeconds")) is not None:
+            since = expulsion.since if bound is None else max(expulsion.since, bound)
+            ends.append(since + timedelta(seconds=min(max(seconds, 0), _LONGEST)))
+    return min(ends, default=None)
+
+
+def _bound(pod: Object) -> datetime | None:
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
+            return _moment(condition.get("lastTransitionTime"))
+    return _moment(pod["metadata"].get("creationTimestamp"))
+
+
+def _moment(text: str | None) -> datetime | None:
+    try:
+        return moment(text) if text else None
+    except ValueError:
+        return None

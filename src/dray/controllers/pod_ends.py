@@ -1,0 +1,67 @@
+"""How controllers end pods: why is written into the pod first, everything is bound to its uid."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from dray.api.catalogue import KindVersion, find
+from dray.client.cache import key_of
+from dray.client.clock import timestamp
+from dray.client.errors import ApiError
+from dray.client.interface import Client, DeleteOptions, Object, PatchType
+
+BY_NODE: Final = "spec.nodeName"
+"""The index of pods by the node they are bound to."""
+FINISHED: Final = ("Succeeded", "Failed")
+
+
+def pods() -> KindVersion:
+    found = find("v1", "Pod")
+    assert found is not None
+    return found
+
+
+def node_of(pod: Object) -> tuple[str, ...]:
+    node = (pod.get("spec") or {}).get("nodeName")
+    return (node,) if node else ()
+
+
+def disruption(reason: str, message: str, now: datetime) -> Object:
+    return {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": timestamp(now),
+    }
+
+
+def is_disrupted(pod: Object, reason: str) -> bool:
+    """Whether the pod says already that it ends for this reason."""
+    return any(
+        condition.get("type") == "DisruptionTarget"
+        and condition.get("status") == "True"
+        and condition.get("reason") == reason
+        for condition in (pod.get("status") or {}).get("conditions") or ()
+    )
+
+
+async def end_pod(client: Client, pod: Object, *, status: Object | None = None, grace: int | None = None) -> bool:
+    """Patches the status, if there is something to say, and deletes the pod; False if it is gone already."""
+    kind = pods()
+    namespace, name = key_of(pod)
+    uid = pod["metadata"]["uid"]
+    try:
+        if status:
+            # The uid is a precondition: a pod that took the name since is another one.
+            body = {"metadata": {"uid": uid}, "status": status}
+            await client.patch(
+                kind, name, body, namespace=namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+            )
+        await client.delete(kind, name, namespace=namespace, options=DeleteOptions(uid=uid, grace_period=grace))
+    except ApiError as error:
+        if error.is_not_found:
+            return False
+        raise
+    return True

@@ -1,0 +1,197 @@
+"""Pods that nobody will take away: finished ones beyond a number, those of nodes that are no more, those that end
+without ever having had a node, and those that cannot end because their node is out of service.
+
+Where no kubelet is left to do it, such a pod is set to Failed and deleted at once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import Counter
+
+from dray.api.catalogue import find
+from dray.client.cache import Change, Key
+from dray.client.errors import ApiError, ClientError
+from dray.client.interface import Object
+from dray.controllers.environment import Environment, Workers
+from dray.controllers.pod_ends import BY_NODE, FINISHED, disruption, end_pod, node_of, pods
+
+THRESHOLD: Final = 12_500
+QUARANTINE: Final = 40.0
+PERIOD: Final = 20.0
+
+OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
+
+Work = tuple[str, str, str]
+"""What to look at: ("surplus", "", ""), ("node", "", name), or a reason with a pod's namespace and name."""
+
+_SURPLUS: Final[Work] = ("surplus", "", "")
+_NODE: Final = "node"
+_TERMINATED: Final = "terminated"
+_UNSCHEDULED: Final = "unscheduled"
+_STRANDED: Final = "out-of-service"
+_ORPHANED: Final = "orphaned"
+
+
+class PodGarbageCollector:
+    """`quarantine` is how long a node must be missed until its pods are lost, `period` how often surplus is counted."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        *,
+        threshold: int = THRESHOLD,
+        quarantine: float = QUARANTINE,
+        period: float = PERIOD,
+    ) -> None:
+        self._client = environment.client
+        self._time = environment.time
+        self._threshold = threshold
+        self._quarantine = quarantine
+        self._period = period
+        self._workers: Workers[Work] = Workers("pod garbage collector", self.reconcile)
+        self._terminated: set[Key] = set()
+        self._out_of_service: set[str] = set()
+        nodes = find("v1", "Node")
+        assert nodes is not None
+        self._node_kind = nodes
+        self._nodes = environment.informers.of(nodes)
+        self._pods = environment.informers.of(pods(), {BY_NODE: node_of})
+        self._deleted = Counter(
+            "pod_gc_collector_force_delete_pods",
+            "Pods deleted by the pod garbage collector.",
+            ("namespace", "reason"),
+            registry=environment.metrics,
+        )
+        self._failed = Counter(
+            "pod_gc_collector_force_delete_pod_errors",
+            "Pods that the pod garbage collector could not delete.",
+            ("namespace", "reason"),
+            registry=environment.metrics,
+        )
+        self._nodes.add_handler(self._node_changed)
+        self._pods.add_handler(self._pod_changed)
+
+    async def run(self) -> None:
+        await self._workers.run()
+
+    def _pod_changed(self, change: Change) -> None:
+        pod = change.object
+        metadata = pod["metadata"]
+        ending = metadata.get("deletionTimestamp")
+        finished = (pod.get("status") or {}).get("phase") in FINISHED
+        if change.type == "DELETED":
+            self._terminated.discard(change.key)
+            return
+        if finished and not ending:
+            self._terminated.add(change.key)
+            if len(self._terminated) > self._threshold > 0:
+                self._workers.queue.add_after(_SURPLUS, self._period)
+        elif self._terminated:
+            self._terminated.discard(change.key)
+        node = (pod.get("spec") or {}).get("nodeName")
+        if node:
+            if self._nodes.cache.get(node) is None:
+                self._workers.queue.add_after((_NODE, "", node), self._quarantine)
+            elif ending and node in self._out_of_service:
+                self._workers.queue.add((_STRANDED, *change.key))
+        elif ending and (not finished or metadata.get("deletionGracePeriodSeconds")):
+            self._workers.queue.add((_UNSCHEDULED, *change.key))
+
+    def _node_changed(self, change: Change) -> None:
+        name = change.key[1]
+        if change.type == "DELETED":
+            self._out_of_service.discard(name)
+            if self._pods.cache.by(BY_NODE, name):
+                self._workers.queue.add_after((_NODE, "", name), self._quarantine)
+        elif not is_out_of_service(change.object):
+            self._out_of_service.discard(name)
+        elif name not in self._out_of_service:
+            self._out_of_service.add(name)
+            for pod in self._pods.cache.by(BY_NODE, name):
+                if pod["metadata"].get("deletionTimestamp"):
+                    self._workers.queue.add((_STRANDED, pod["metadata"]["namespace"], pod["metadata"]["name"]))
+
+    async def reconcile(self, work: Work) -> float | None:
+        what, namespace, name = work
+        if what == _NODE:
+            return await self._bury_node(name)
+        if work == _SURPLUS:
+            self._pick_surplus()
+            return None
+        pod = self._pods.cache.get(name, namespace=namespace)
+        if pod is not None and self._applies(what, pod):
+            await self._delete(pod, what)
+        return None
+
+    def _applies(self, reason: str, pod: Object) -> bool:
+        """Whether a pod that was picked is still to go."""
+        ending = bool(pod["metadata"].get("deletionTimestamp"))
+        node = (pod.get("spec") or {}).get("nodeName")
+        if reason == _TERMINATED:
+            return not ending and (pod.get("status") or {}).get("phase") in FINISHED
+        return ending and (not node if reason == _UNSCHEDULED else node in self._out_of_service)
+
+    def _pick_surplus(self) -> None:
+        """The evicted first, then the oldest."""
+        surplus = len(self._terminated) - self._threshold
+        if surplus <= 0:
+            return
+        found = [pod for key in self._terminated if (pod := self._pods.cache.get(key[1], namespace=key[0])) is not None]
+        for pod in sorted(found, key=_order)[:surplus]:
+            self._workers.queue.add((_TERMINATED, pod["metadata"]["namespace"], pod["metadata"]["name"]))
+
+    async def _bury_node(self, name: str) -> float | None:
+        """Ends the pods of a node that is not there; when to look again, if it seems to be there after all."""
+        if self._nodes.cache.get(name) is not None:
+            return None
+        lost = self._pods.cache.by(BY_NODE, name)
+        if not lost:
+            return None
+        try:
+            await self._client.get(self._node_kind, name)
+            return self._quarantine
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+        failure: ClientError | None = None
+        for pod in lost:
+            try:
+                await self._delete(pod, _ORPHANED, "PodGC: node no longer exists")
+            except ClientError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+        return None
+
+    async def _delete(self, pod: Object, reason: str, message: str = "") -> None:
+        status: Object = {}
+        if (pod.get("status") or {}).get("phase") not in FINISHED:
+            status["phase"] = "Failed"
+            if message:
+                status["conditions"] = [disruption("DeletionByPodGC", message, self._time.now())]
+        namespace = pod["metadata"]["namespace"]
+        try:
+            if await end_pod(self._client, pod, status=status, grace=0):
+                self._deleted.labels(namespace, reason).inc()
+        except ClientError:
+            self._failed.labels(namespace, reason).inc()
+            raise
+
+
+def is_out_of_service(node: Object) -> bool:
+    """Somebody has said so by a taint, and the node is indeed not ready."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    if not any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
+        return False
+    return not any(
+        condition.get("type") == "Ready" and condition.get("status") == "True"
+        for condition in (node.get("status") or {}).get("conditions") or ()
+    )
+
+
+def _order(pod: Object) -> tuple[bool, str, str, str]:
+    metadata = pod["metadata"]
+    evicted = (pod.get("status") or {}).get("reason") == "Evicted"
+    return not evicted, metadata.get("creationTimestamp") or "", metadata["namespace"], metadata["name"]

@@ -1,0 +1,66 @@
+"""Every active namespace has a service account `default`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.api.catalogue import KindVersion, find
+from dray.client.cache import Change
+from dray.client.errors import ApiError
+from dray.client.interface import Object
+from dray.controllers.environment import Environment, Workers
+
+ACCOUNT: Final = "default"
+
+
+class ServiceAccountController:
+    """Keyed by the names of namespaces."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._client = environment.client
+        self._workers: Workers[str] = Workers("service accounts", self.reconcile)
+        self._kind = _kind("ServiceAccount")
+        self._accounts = environment.informers.of(self._kind)
+        self._namespaces = environment.informers.of(_kind("Namespace"))
+        self._accounts.add_handler(self._account_changed)
+        self._namespaces.add_handler(self._namespace_changed)
+
+    async def run(self) -> None:
+        await self._workers.run()
+
+    def _account_changed(self, change: Change) -> None:
+        if change.type == "DELETED" and change.key[1] == ACCOUNT:
+            self._workers.queue.add(change.key[0])
+
+    def _namespace_changed(self, change: Change) -> None:
+        name = change.key[1]
+        if change.type != "DELETED" and self._accounts.cache.get(ACCOUNT, namespace=name) is None:
+            self._workers.queue.add(name)
+
+    async def reconcile(self, name: str) -> None:
+        namespace = self._namespaces.cache.get(name)
+        if namespace is None or not _is_active(namespace):
+            return
+        if self._accounts.cache.get(ACCOUNT, namespace=name) is not None:
+            return
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": name}}
+        try:
+            await self._client.create(self._kind, account)
+        except ApiError as error:
+            if not (error.is_already_exists or error.is_not_found or _is_ending(error)):
+                raise
+
+
+def _is_active(namespace: Object) -> bool:
+    phase = (namespace.get("status") or {}).get("phase")
+    return not namespace["metadata"].get("deletionTimestamp") and phase in (None, "Active")
+
+
+def _is_ending(error: ApiError) -> bool:
+    return any(reason == "NamespaceTerminating" for _, reason, _ in error.causes)
+
+
+def _kind(name: str) -> KindVersion:
+    found = find("v1", name)
+    assert found is not None
+    return found

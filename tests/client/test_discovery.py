@@ -1,0 +1,105 @@
+import asyncio
+
+import pytest
+
+from dray.api.catalogue import find
+from dray.client.discovery import OptionalInformer, served_version
+from dray.client.errors import ApiError, ConnectionFailed
+from dray.client.retries import Retries
+from dray.testing.cluster import LocalCluster
+from tests.controllers.device_objects import rule
+from tests.store.loop import in_loop
+
+GROUP = "resource.k8s.io"
+
+
+class Server:
+    """Answers discovery with these versions of these resources."""
+
+    def __init__(self, **served):
+        self.served = served
+        self.asked = []
+        self.faults = []
+
+    async def request(self, method, path, **_):
+        self.asked.append(path)
+        if self.faults:
+            raise self.faults.pop()
+        version = path.rpartition("/")[2]
+        if version not in self.served:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        return {"kind": "APIResourceList", "resources": [{"name": name} for name in self.served[version]]}
+
+
+@pytest.mark.parametrize(
+    ("served", "found"),
+    [
+        ({"v1": ["devicetaintrules"], "v1beta2": ["devicetaintrules"]}, "v1"),
+        ({"v1": ["resourceclaims"], "v1beta2": ["resourceclaims", "devicetaintrules"]}, "v1beta2"),
+        ({"v1": ["resourceclaims"], "v1alpha3": ["devicetaintrules"]}, "v1alpha3"),
+        ({"v1": ["resourceclaims"]}, None),
+        ({}, None),
+    ],
+)
+@in_loop
+async def test_the_newest_version_that_is_served(served, found):
+    version = await served_version(Server(**served), GROUP, "devicetaintrules")
+    assert (version and version.version) == found
+
+
+@in_loop
+async def test_the_versions_can_be_chosen():
+    server = Server(v1=["devicetaintrules"], v1beta2=["devicetaintrules"])
+    version = await served_version(server, GROUP, "devicetaintrules", ["v1beta2", "v1"])
+    assert version is find("resource.k8s.io/v1beta2", "DeviceTaintRule")
+    assert server.asked == ["/apis/resource.k8s.io/v1beta2"]
+
+
+@in_loop
+async def test_the_core_group():
+    server = Server(v1=["pods"])
+    assert await served_version(server, "", "pods") is find("v1", "Pod")
+    assert server.asked == ["/api/v1"]
+
+
+@in_loop
+async def test_no_answer_is_not_no():
+    server = Server()
+    server.faults = [ConnectionFailed("refused", sent=False)]
+    with pytest.raises(ConnectionFailed):
+        await served_version(server, GROUP, "devicetaintrules")
+    server.faults = [ApiError(403, "Forbidden", "no")]
+    with pytest.raises(ApiError):
+        await served_version(server, GROUP, "devicetaintrules")
+
+
+@in_loop
+async def test_an_informer_of_what_is_served_later(caplog):
+    server = Server()
+    server.faults = [ConnectionFailed("refused", sent=False), ApiError(503, "ServiceUnavailable", "not yet")]
+    waited = []
+
+    async def sleep(seconds):
+        waited.append(seconds)
+        await asyncio.sleep(0)
+
+    async with LocalCluster(controllers=["device-taint-eviction"]) as cluster:
+        seen = []
+        informer = OptionalInformer(
+            server, cluster.environment.informers, GROUP, "devicetaintrules", retries=Retries(sleep=sleep)
+        )
+        informer.add_handler(lambda change: seen.append(change.key))
+        await informer.start()
+        assert len(waited) == 2
+        assert (informer.version, list(informer.cache)) == (None, [])
+
+        await cluster.create(rule("r"))
+        server.served["v1"] = ["devicetaintrules"]
+        task = asyncio.create_task(informer.run())
+        while not seen:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        assert set(seen) == {("", "r")}
+        assert informer.cache.get("r") is not None
+        assert waited[2:] == [600.0]
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2

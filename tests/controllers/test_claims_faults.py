@@ -1,0 +1,84 @@
+"""Whatever the server does to single requests, in the end every live pod has its claims, and nobody else has any."""
+
+import random
+
+import pytest
+
+from dray.client.errors import ApiError, ConnectionFailed
+from dray.controllers.claims.objects import CLAIMS
+from dray.testing.cluster import LocalCluster
+from tests.controllers.claim_cluster import allocate, claims, noted, pod, start, template
+from tests.store.loop import in_loop
+
+VERBS = ("create", "apply", "update", "update_status", "delete", "get")
+
+
+class Unreliable:
+    """Refuses requests, loses them, or loses their answers."""
+
+    def __init__(self, client, chance):
+        self._client = client
+        self._chance = chance
+        self.calm = False
+
+    def __getattr__(self, name):
+        method = getattr(self._client, name)
+        if name not in VERBS:
+            return method
+
+        async def call(resource, *args, **kwargs):
+            if resource.plural == "events":
+                return await method(resource, *args, **kwargs)
+            throw = 1.0 if self.calm else self._chance.random()
+            if throw < 0.1:
+                raise ApiError(409, "Conflict", "the object has been modified")
+            if throw < 0.2:
+                raise ApiError(429, "TooManyRequests", "try later")
+            if throw < 0.25:
+                raise ConnectionFailed("connection refused", sent=False)
+            answer = await method(resource, *args, **kwargs)
+            if throw < 0.35:
+                raise ConnectionFailed("connection reset", sent=True)
+            return answer
+
+        return call
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_requests_that_fail_are_made_good(seed):
+    @in_loop
+    async def test():
+        chance = random.Random(seed)
+        async with LocalCluster() as cluster:
+            client = Unreliable(cluster.client, chance)
+            cluster.environment.client = client
+            await start(cluster)
+            await cluster.create(template("t"))
+            for number in range(20):
+                await cluster.create(pod(f"p{number}", gpu="t", nic="t"))
+            for number in range(20):
+                await cluster.eventually(lambda number=number: noted(cluster, f"p{number}"))
+            assert len(await claims(cluster)) == 40
+            for number in range(0, 20, 2):
+                user = await cluster.get("Pod", f"p{number}")
+                for name in (await noted(cluster, f"p{number}")).values():
+                    await allocate(cluster, name, user)
+            for number in range(10):
+                if number % 3:
+                    await cluster.delete("Pod", f"p{number}")
+                else:
+                    body = {"status": {"phase": "Failed"}}
+                    await cluster.patch("Pod", f"p{number}", body, subresource="status")
+            client.calm = True
+            expected = {name for number in range(10, 20) for name in (await noted(cluster, f"p{number}")).values()}
+
+            async def clean():
+                return {each["metadata"]["name"] for each in await claims(cluster)} == expected
+
+            await cluster.eventually(clean)
+            assert len(expected) == 20
+            used = [each for each in await claims(cluster) if (each.get("status") or {}).get("allocation")]
+            assert len(used) == 10
+            assert cluster.environment.informers.of(CLAIMS).has_synced
+
+    test()
