@@ -1,0 +1,64 @@
+"""From watches to the scheduler: every change of what it looks at, as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dray.api.catalogue import KindVersion, find
+from dray.client.cache import Change
+from dray.client.discovery import OptionalInformer
+from dray.client.informers import Informers
+from dray.client.interface import Object
+from dray.scheduling.scheduler import Scheduler
+
+Now = Callable[[], float]
+_Take = Callable[[Object], None]
+
+
+def kind(api_version: str, name: str) -> KindVersion:
+    found = find(api_version, name)
+    assert found is not None, name
+    return found
+
+
+PODS = kind("v1", "Pod")
+NODES = kind("v1", "Node")
+CLAIMS = kind("resource.k8s.io/v1", "ResourceClaim")
+_NAMESPACES = kind("v1", "Namespace")
+_SLICES = kind("resource.k8s.io/v1", "ResourceSlice")
+_CLASSES = kind("resource.k8s.io/v1", "DeviceClass")
+_BUDGETS = kind("policy/v1", "PodDisruptionBudget")
+
+
+def feed(
+    scheduler: Scheduler,
+    informers: Informers,
+    now: Now,
+    wake: Callable[[], None],
+    *,
+    taint_rules: OptionalInformer,
+) -> None:
+    """`wake` is called after each change."""
+
+    def taking(put: _Take, remove: _Take) -> Callable[[Change], None]:
+        def take(change: Change) -> None:
+            (remove if change.type == "DELETED" else put)(change.object)
+            wake()
+
+        return take
+
+    def follow(resource: KindVersion, put: _Take, remove: _Take) -> None:
+        informers.of(resource).add_handler(taking(put, remove))
+
+    follow(NODES, scheduler.put_node, scheduler.remove_node)
+    follow(_SLICES, scheduler.put_slice, scheduler.remove_slice)
+    follow(_CLASSES, scheduler.put_class, scheduler.remove_class)
+    taint_rules.add_handler(taking(scheduler.put_taint_rule, scheduler.remove_taint_rule))
+    follow(_NAMESPACES, scheduler.put_namespace, lambda _: None)
+    follow(_BUDGETS, scheduler.put_budget, scheduler.remove_budget)
+    follow(
+        CLAIMS,
+        lambda claim: scheduler.put_claim(claim, now()),
+        lambda claim: scheduler.remove_claim(claim, now()),
+    )
+    follow(PODS, lambda pod: scheduler.put_pod(pod, now()), lambda pod: scheduler.remove_pod(pod, now()))
