@@ -51,6 +51,7 @@ class EventRecorder:
         self._time = time or SystemTime()
         self._kind = _kind()
         self._queue: asyncio.Queue[tuple[_Key, Object]] = asyncio.Queue(_QUEUE)
+        self._last = 0
         self._known: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
         """The name of the Event that stands for the key, and how often it was seen."""
 
@@ -91,10 +92,12 @@ class EventRecorder:
             "resourceVersion": metadata.get("resourceVersion"),
         }
         now = self._time.now()
+        # No two have the same name, however quickly they come.
+        self._last = max(self._last + 1, int(now.timestamp() * 1e6))
         event: Object = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{name}.{int(now.timestamp() * 1e6):x}", "namespace": namespace or "default"},
+            "metadata": {"name": f"{name}.{self._last:x}", "namespace": namespace or "default"},
             "involvedObject": {member: value for member, value in involved.items() if value},
             "type": type_,
             "reason": reason,

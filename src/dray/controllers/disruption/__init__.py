@@ -1,0 +1,8 @@
+"""PodDisruptionBudgets: how many of a set of pods may be evicted now; the eviction subresource spends it.
+
+`budget` computes a status, `scale` finds out how many pods there should be, `controller` is the loop.
+"""
+
+from dray.controllers.disruption.controller import DisruptionController
+
+__all__ = ["DisruptionController"]

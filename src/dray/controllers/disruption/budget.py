@@ -1,0 +1,120 @@
+"""The status of a disruption budget, from its pods and the number of pods there should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from dray.client.clock import moment, timestamp
+
+Object = dict[str, Any]
+
+DISRUPTION_ALLOWED: Final = "DisruptionAllowed"
+# How long an eviction that was granted may take to be seen; then the pod counts again.
+DELETION_TIMEOUT: Final = timedelta(minutes=2)
+
+
+def needs_scale(budget: Object) -> bool:
+    """Whether the budget depends on how many pods there should be, and not only on those there are."""
+    spec = budget["spec"]
+    return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
+
+
+def desired(budget: Object, expected: int) -> int:
+    """How many healthy pods there must be."""
+    spec = budget["spec"]
+    if spec.get("maxUnavailable") is not None:
+        return max(0, expected - scaled(spec["maxUnavailable"], expected))
+    return scaled(spec.get("minAvailable") or 0, expected)
+
+
+def scaled(value: int | str, total: int) -> int:
+    """A number, or a percentage of the total, rounded up."""
+    if isinstance(value, int):
+        return value
+    percent = value.removesuffix("%")
+    return -(-int(percent) * total // 100) if percent.isdecimal() else 0
+
+
+def is_ready(pod: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+
+
+def is_leaving(pod: Object) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+@dataclass(frozen=True, slots=True)
+class Disrupted:
+    """Pods whose eviction was granted and not seen yet."""
+
+    pods: dict[str, str]
+    # Evictions that were granted and did not happen.
+    overdue: list[Object]
+    # When the next of them will be overdue.
+    until: datetime | None
+
+
+def disrupted(budget: Object, pods: Iterable[Object], now: datetime) -> Disrupted:
+    granted = (budget.get("status") or {}).get("disruptedPods") or {}
+    waiting: dict[str, str] = {}
+    overdue = []
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        if name not in granted or is_leaving(pod):
+            continue
+        if moment(granted[name]) + DELETION_TIMEOUT > now:
+            waiting[name] = granted[name]
+        else:
+            overdue.append(pod)
+    until = min((moment(each) + DELETION_TIMEOUT for each in waiting.values()), default=None)
+    return Disrupted(waiting, overdue, until)
+
+
+def healthy(pods: Iterable[Object], waiting: dict[str, str]) -> int:
+    return sum(is_ready(pod) and not is_leaving(pod) and pod["metadata"]["name"] not in waiting for pod in pods)
+
+
+def status(budget: Object, pods: list[Object], expected: int, waiting: dict[str, str], now: datetime) -> Object:
+    wanted, current = desired(budget, expected), healthy(pods, waiting)
+    allowed = max(0, current - wanted) if expected > 0 else 0
+    found: Object = {
+        "currentHealthy": current,
+        "desiredHealthy": wanted,
+        "disruptionsAllowed": allowed,
+        "expectedPods": expected,
+        "observedGeneration": budget["metadata"].get("generation") or 0,
+    }
+    if waiting:
+        found["disruptedPods"] = waiting
+    reason = "SufficientPods" if allowed else "InsufficientPods"
+    return _with_condition(found, budget, bool(allowed), reason, "", now)
+
+
+def failed(budget: Object, message: str, now: datetime) -> Object:
+    """Nothing may be evicted where it is not known how many pods there should be."""
+    numbers = dict.fromkeys(("currentHealthy", "desiredHealthy", "expectedPods"), 0)
+    found = {**numbers, **(budget.get("status") or {}), "disruptionsAllowed": 0}
+    found["observedGeneration"] = budget["metadata"].get("generation") or 0
+    return _with_condition(found, budget, False, "SyncFailed", message, now)
+
+
+def _with_condition(found: Object, budget: Object, holds: bool, reason: str, message: str, now: datetime) -> Object:
+    condition: Object = {
+        "type": DISRUPTION_ALLOWED,
+        "status": "True" if holds else "False",
+        "reason": reason,
+        "message": message,
+        "observedGeneration": budget["metadata"].get("generation") or 0,
+        "lastTransitionTime": timestamp(now),
+    }
+    conditions = []
+    for each in (budget.get("status") or {}).get("conditions") or ():
+        if each.get("type") != DISRUPTION_ALLOWED:
+            conditions.append(each)
+        elif each.get("status") == condition["status"]:
+            condition["lastTransitionTime"] = each.get("lastTransitionTime") or condition["lastTransitionTime"]
+    return {**found, "conditions": [*conditions, condition]}

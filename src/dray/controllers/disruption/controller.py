@@ -1,0 +1,145 @@
+"""Keeps the status of disruption budgets current."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dray.api.catalogue import KindVersion, find
+from dray.api.label_selectors import Matcher, from_object
+from dray.client.cache import Change, Key
+from dray.controllers.disruption import budget as budgets
+from dray.controllers.disruption.scale import Scales, UnknownScale, controller_of
+from dray.controllers.environment import Environment, Workers
+
+Object = dict[str, Any]
+
+# Pods come and go in crowds: a budget waits for this long for more of them, then counts once.
+_GATHER: Final = 0.05
+_UNMANAGED: Final = (
+    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged: they are not counted. "
+    'To count them, set ".spec.minAvailable" to an integer value.'
+)
+
+
+def _kind(api_version: str, name: str) -> KindVersion:
+    found = find(api_version, name)
+    assert found is not None, name
+    return found
+
+
+BUDGETS: Final = _kind("policy/v1", "PodDisruptionBudget")
+PODS: Final = _kind("v1", "Pod")
+JOBS: Final = _kind("batch/v1", "Job")
+
+
+class DisruptionController:
+    def __init__(self, environment: Environment) -> None:
+        self._client = environment.client
+        self._events = environment.events
+        self._time = environment.time
+        self._budgets = environment.informers.of(BUDGETS)
+        self._pods = environment.informers.of(PODS)
+        self._jobs = environment.informers.of(JOBS)
+        self._scales = Scales(environment.client, self._jobs.cache)
+        self._matchers: dict[Key, Matcher] = {}
+        self._workers: Workers[Key] = Workers("disruption", self._reconcile, count=4)
+        self._budgets.add_handler(self._on_budget)
+        self._pods.add_handler(self._on_pod)
+        self._jobs.add_handler(self._on_job)
+
+    async def run(self) -> None:
+        await self._workers.run()
+
+    # What happened
+
+    def _on_budget(self, change: Change) -> None:
+        if change.type == "DELETED":
+            self._matchers.pop(change.key, None)
+            return
+        selector = change.object["spec"].get("selector")
+        # No selector selects nothing, an empty one everything.
+        self._matchers[change.key] = from_object(selector) if selector is not None else _nothing
+        self._workers.queue.add(change.key)
+
+    def _on_pod(self, change: Change) -> None:
+        pod, before = change.object, change.previous
+        if change.type == "MODIFIED" and before is not None and not _matters(before, pod):
+            return
+        for budget in self._budgets.cache.in_namespace(change.key[0]):
+            key = (change.key[0], budget["metadata"]["name"])
+            if self._selects(key, pod) or (before is not None and self._selects(key, before)):
+                self._workers.queue.add_after(key, _GATHER)
+
+    def _on_job(self, change: Change) -> None:
+        before = change.previous
+        if before is not None and change.type == "MODIFIED" and _wish(before) == _wish(change.object):
+            return
+        for budget in self._budgets.cache.in_namespace(change.key[0]):
+            if budgets.needs_scale(budget):
+                self._workers.queue.add_after((change.key[0], budget["metadata"]["name"]), _GATHER)
+
+    def _selects(self, key: Key, pod: Object) -> bool:
+        matches = self._matchers.get(key)
+        return matches is not None and matches(pod["metadata"].get("labels") or {})
+
+    # Budgets
+
+    async def _reconcile(self, key: Key) -> float | None:
+        budget = self._budgets.cache.get(key[1], namespace=key[0])
+        if budget is None or budget["metadata"].get("deletionTimestamp"):
+            return None
+        pods = [pod for pod in self._pods.cache.in_namespace(key[0]) if self._selects(key, pod)]
+        now = self._time.now()
+        if not pods:
+            self._tell_once(budget, "NoPods", "No matching pods found")
+        try:
+            expected = await self._expected(budget, pods)
+        except UnknownScale as error:
+            self._events.warning(
+                budget, "CalculateExpectedPodCountFailed", f"Failed to calculate the number of expected pods: {error}"
+            )
+            await self._write(budget, budgets.failed(budget, str(error), now))
+            return None
+        found = budgets.disrupted(budget, pods, now)
+        for pod in found.overdue:
+            message = f"Pod was expected by PDB {key[0]}/{key[1]} to be deleted but it wasn't"
+            self._events.warning(pod, "NotDeleted", message)
+        await self._write(budget, budgets.status(budget, pods, expected, found.pods, now))
+        return (found.until - now).total_seconds() if found.until is not None else None
+
+    async def _expected(self, budget: Object, pods: list[Object]) -> int:
+        if not budgets.needs_scale(budget):
+            return len(pods)
+        expected, has_unmanaged = await self._scales.expected(pods)
+        if has_unmanaged:
+            self._tell_once(budget, "UnmanagedPods", _UNMANAGED.format(budget["spec"].get("selector")), warn=True)
+        return expected
+
+    def _tell_once(self, budget: Object, reason: str, message: str, *, warn: bool = False) -> None:
+        """Only when the budget is new or was changed: this is nothing that happens anew with every pod."""
+        observed = (budget.get("status") or {}).get("observedGeneration")
+        if observed != budget["metadata"].get("generation"):
+            (self._events.warning if warn else self._events.normal)(budget, reason, message)
+
+    async def _write(self, budget: Object, status: Object) -> None:
+        """With the version it was computed from: an eviction granted in between is not overwritten."""
+        if budget.get("status") != status:
+            await self._client.update_status(BUDGETS, {**budget, "status": status})
+
+
+def _nothing(_: Any) -> bool:
+    return False
+
+
+def _wish(job: Object) -> tuple[Any, int]:
+    return job["spec"].get("parallelism"), len((job.get("status") or {}).get("conditions") or ())
+
+
+def _matters(before: Object, now: Object) -> bool:
+    old, new = before["metadata"], now["metadata"]
+    return (
+        old.get("labels") != new.get("labels")
+        or old.get("deletionTimestamp") != new.get("deletionTimestamp")
+        or budgets.is_ready(before) != budgets.is_ready(now)
+        or controller_of(before) != controller_of(now)
+    )

@@ -1,0 +1,85 @@
+"""How many pods there should be, as those who make them say: a Job by its parallelism, others by their scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dray.api.catalogue import split_api_version
+from dray.client.cache import Cache
+from dray.client.errors import ApiError
+from dray.client.interface import Client, GroupVersionResource
+from dray.controllers.served import discover
+
+Object = dict[str, Any]
+
+
+class UnknownScale(Exception):
+    """A pod's controller does not say how many pods it wants."""
+
+
+def controller_of(pod: Object) -> Object | None:
+    for reference in pod["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return dict(reference)
+    return None
+
+
+class Scales:
+    def __init__(self, client: Client, jobs: Cache) -> None:
+        self._client = client
+        self._jobs = jobs
+        self._plurals: dict[tuple[str, str], str] = {}
+
+    async def expected(self, pods: Iterable[Object]) -> tuple[int, bool]:
+        """The sum over the pods' controllers, and whether there are pods that nobody controls.
+
+        Raises UnknownScale.
+        """
+        controllers: dict[str, tuple[Object, Object]] = {}
+        has_unmanaged = False
+        for pod in pods:
+            reference = controller_of(pod)
+            if reference is None:
+                has_unmanaged = True
+            else:
+                controllers.setdefault(reference["uid"], (reference, pod))
+        return sum([await self._wanted(*each) for each in controllers.values()]), has_unmanaged
+
+    async def _wanted(self, reference: Object, pod: Object) -> int:
+        group, version = split_api_version(reference.get("apiVersion") or "")
+        namespace = pod["metadata"]["namespace"]
+        if (group, reference.get("kind")) == ("batch", "Job"):
+            return self._of_job(reference, pod)
+        resource = GroupVersionResource(group, version, await self._plural(group, reference["kind"]))
+        try:
+            scale = await self._client.get(resource, reference["name"], namespace=namespace, subresource="scale")
+        except ApiError as error:
+            if error.is_not_found or error.status == 405:
+                raise _unknown(pod) from error
+            raise
+        if (owner := (scale.get("metadata") or {}).get("uid")) and owner != reference["uid"]:
+            raise _unknown(pod)
+        return int((scale.get("spec") or {}).get("replicas") or 0)
+
+    def _of_job(self, reference: Object, pod: Object) -> int:
+        job = self._jobs.get(reference["name"], namespace=pod["metadata"]["namespace"])
+        if job is None or job["metadata"]["uid"] != reference["uid"]:
+            raise _unknown(pod)
+        if any(
+            each.get("type") in ("Complete", "Failed") and each.get("status") == "True"
+            for each in (job.get("status") or {}).get("conditions") or ()
+        ):
+            return 0
+        parallelism = job["spec"].get("parallelism")
+        return 1 if parallelism is None else int(parallelism)
+
+    async def _plural(self, group: str, kind: str) -> str:
+        if (group, kind) not in self._plurals:
+            found = await discover(self._client)
+            self._plurals.update({(each.group, each.kind): each.plural for each in found.resources})
+        return self._plurals.get((group, kind), kind.lower() + "s")
+
+
+def _unknown(pod: Object) -> UnknownScale:
+    return UnknownScale(f'found no controllers for pod "{pod["metadata"]["name"]}"')

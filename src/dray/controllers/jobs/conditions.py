@@ -1,0 +1,51 @@
+"""The conditions of a Job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Object = dict[str, Any]
+
+COMPLETE = "Complete"
+FAILED = "Failed"
+SUSPENDED = "Suspended"
+FAILURE_TARGET = "FailureTarget"
+SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
+
+
+def find(job: Object, kind: str) -> Object | None:
+    """The condition if it is true."""
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == kind and condition.get("status") == "True":
+            return dict(condition)
+    return None
+
+
+def end(job: Object) -> Object | None:
+    """The condition that says that the Job is over."""
+    return find(job, COMPLETE) or find(job, FAILED)
+
+
+def put(status: Object, kind: str, holds: bool, reason: str, message: str, now: str) -> bool:
+    """Sets the condition in a status; whether that changed it. What never held is not said not to hold."""
+    value = "True" if holds else "False"
+    conditions = list(status.get("conditions") or ())
+    place = next((at for at, each in enumerate(conditions) if each.get("type") == kind), None)
+    if place is None and not holds:
+        return False
+    if place is not None and (conditions[place].get("status"), conditions[place].get("reason")) == (value, reason):
+        return False
+    condition = {
+        "type": kind,
+        "status": value,
+        "lastProbeTime": now,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }
+    if place is None:
+        conditions.append(condition)
+    else:
+        conditions[place] = condition
+    status["conditions"] = conditions
+    return True

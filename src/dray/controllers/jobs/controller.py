@@ -1,0 +1,260 @@
+"""The loop of Jobs.
+
+A Job's pods are those it controls, by the uid in their owner reference; labels and selector are for people. One pass
+over a Job: judge whether it is over, make or delete pods, enter the pods that ended into the status, take off their
+finalizers, count them. Each step finds out by itself whether an earlier pass, here or elsewhere, has done it.
+
+Pods whose Job is gone or over are let go by a queue of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, Final
+
+from dray.client.cache import Change, Key
+from dray.client.clock import moment, timestamp
+from dray.client.errors import ApiError
+from dray.client.interface import DeleteOptions
+from dray.controllers.environment import Environment, Workers
+from dray.controllers.jobs import accounting, conditions, verdict
+from dray.controllers.jobs import pods as pod_facts
+from dray.controllers.jobs.actions import JOBS, PODS, PodActions, release
+from dray.controllers.jobs.backoff import Record
+from dray.controllers.jobs.ledger import Ledger
+from dray.controllers.jobs.own_writes import OwnWrites, is_behind, version
+from dray.controllers.jobs.plan import plan
+from dray.controllers.jobs.spec import JobSpec, is_known_mode, is_managed_here
+from dray.controllers.jobs.view import JobView
+
+Object = dict[str, Any]
+
+_BY_JOB: Final = "job"
+# How often to look whether the informer has come to what was written here.
+_CATCH_UP: Final = 5.0
+_GATHER_PER_POD: Final = 0.0002
+_LONGEST_GATHER: Final = 1.0
+
+
+def _job_uids(pod: Object) -> list[str]:
+    reference = pod_facts.owner(pod)
+    return [reference["uid"]] if reference is not None else []
+
+
+class JobController:
+    def __init__(self, environment: Environment) -> None:
+        self._client = environment.client
+        self._events = environment.events
+        self._time = environment.time
+        self._jobs = environment.informers.of(JOBS)
+        self._pods = environment.informers.of(PODS, {_BY_JOB: _job_uids})
+        self._written_pods = OwnWrites(self._pods)
+        self._records: dict[str, Record] = {}
+        """Failures in a row; what is lost in a crash is read off the pods that are still there."""
+        self._gather: dict[str, float] = {}
+        """How long a Job waits for more of its pods to change before it looks at all of them."""
+        self._actions = PodActions(environment, self._written_pods)
+        self._ledger = Ledger(environment, self._jobs, self._own_pods, self._actions)
+        self._workers: Workers[Key] = Workers("job", self._reconcile)
+        self._orphans: Workers[Key] = Workers("pods of ended jobs", self._release_orphan, count=4)
+        self._jobs.add_handler(self._on_job)
+        self._pods.add_handler(self._on_pod)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._workers.run())
+            group.create_task(self._orphans.run())
+
+    # What happened
+
+    def _on_job(self, change: Change) -> None:
+        uid = change.object["metadata"].get("uid") or ""
+        if change.type == "DELETED":
+            self._forget(uid)
+            for pod in self._pods.cache.by(_BY_JOB, uid):
+                self._orphans.queue.add((pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        elif version(change.object) > self._ledger.version(uid):
+            # Not for what was written here.
+            self._workers.queue.add(change.key)
+
+    def _on_pod(self, change: Change) -> None:
+        reference = pod_facts.owner(change.object)
+        if reference is None:
+            return
+        if change.type == "DELETED":
+            self._written_pods.removed(reference["uid"], pod_facts.uid(change.object))
+        elif change.previous is not None and not _matters(change.previous, change.object):
+            return
+        namespace, name = change.key
+        job = self._jobs.cache.get(reference["name"], namespace=namespace)
+        if job is not None and job["metadata"]["uid"] == reference["uid"]:
+            key = (namespace, reference["name"])
+            self._workers.queue.add_after(key, self._gather.get(reference["uid"], 0.0))
+        elif change.type != "DELETED" and pod_facts.is_tracked(change.object):
+            self._orphans.queue.add((namespace, name))
+
+    def _forget(self, uid: str) -> None:
+        self._written_pods.forget(uid)
+        self._records.pop(uid, None)
+        self._gather.pop(uid, None)
+        self._actions.uncertain.discard(uid)
+        self._ledger.forget(uid)
+
+    # Pods without a Job
+
+    async def _release_orphan(self, key: Key) -> None:
+        pod = self._pods.cache.get(key[1], namespace=key[0])
+        reference = pod_facts.owner(pod) if pod is not None else None
+        if pod is None or reference is None or not pod_facts.is_tracked(pod):
+            return
+        if not await self._exists(reference, pod):
+            await release(self._client, pod)
+
+    async def _exists(self, reference: Object, pod: Object) -> bool:
+        name, namespace = reference["name"], pod["metadata"]["namespace"]
+        job = self._jobs.cache.get(name, namespace=namespace)
+        is_it = job is not None and job["metadata"]["uid"] == reference["uid"]
+        if is_it or not is_behind(self._jobs, pod):
+            return is_it
+        # The cache of Jobs may be behind that of pods: what it does not know may be new.
+        try:
+            job = await self._client.get(JOBS, name, namespace=namespace)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+            return False
+        return bool(job["metadata"]["uid"] == reference["uid"])
+
+    # Jobs
+
+    async def _reconcile(self, key: Key) -> float | None:
+        cached = self._jobs.cache.get(key[1], namespace=key[0])
+        if cached is None or not is_managed_here(cached):
+            return None
+        job = self._ledger.newest(cached)
+        end = conditions.end(job)
+        if end is not None:
+            return await self._after_end(job, end)
+        if not is_known_mode(job):
+            self._events.warning(job, "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown")
+            return None
+        try:
+            return await self._advance(job)
+        finally:
+            if self._jobs.cache.get(key[1], namespace=key[0]) is None:
+                # It went in the meantime.
+                self._forget(job["metadata"]["uid"])
+
+    async def _after_end(self, job: Object, end: Object) -> float | None:
+        uid = job["metadata"]["uid"]
+        self._records.pop(uid, None)
+        left = [pod for pod in self._own_pods(uid) if pod_facts.is_tracked(pod)]
+        await self._actions.release(job, left)
+        self._written_pods.forget(uid)
+        ttl = JobSpec.of(job).ttl
+        if ttl is None or job["metadata"].get("deletionTimestamp"):
+            return None
+        wait = (moment(end["lastTransitionTime"]) + timedelta(seconds=ttl) - self._time.now()).total_seconds()
+        if wait > 0:
+            return wait
+        # Only as it was judged: a later write may have given it more time.
+        options = DeleteOptions(uid=uid, resource_version=job["metadata"]["resourceVersion"], propagation="Foreground")
+        metadata = job["metadata"]
+        try:
+            await self._client.delete(JOBS, metadata["name"], namespace=metadata["namespace"], options=options)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+        return None
+
+    async def _advance(self, job: Object) -> float | None:
+        uid, now = job["metadata"]["uid"], self._time.now()
+        job, news = _started(job, timestamp(now))
+        view = JobView.of(job, await self._true_pods(job))
+        record = self._record(view)
+        found, wait = verdict.judge(view, now), verdict.deadline(view, now)
+        if found is None and not view.is_leaving:
+            next_ = plan(view, record, now)
+            await self._actions.delete(job, next_.delete, uncounted=True)
+            await self._actions.create(view, next_.create)
+            wait = min((each for each in (wait, next_.wait) if each is not None), default=None)
+            view = JobView.of(job, self._own_pods(uid))
+            record = self._record(view)
+        found = found or verdict.completed(view)
+        job, is_partial = await self._ledger.enter(view, found)
+        self._records[uid] = record
+        if is_partial:
+            # What is left over is new again next time: then the failures are read off the pods.
+            del self._records[uid]
+        job = await self._ledger.conclude(job, found if not is_partial else None)
+        for reason, message in news:
+            self._events.normal(job, reason, message)
+        end = conditions.end(job)
+        if end is not None:
+            return await self._after_end(job, end)
+        return self._again(uid, wait, is_partial)
+
+    def _again(self, uid: str, wait: float | None, is_partial: bool) -> float | None:
+        if is_partial:
+            return 0.0
+        if self._written_pods.pending(uid):
+            return _CATCH_UP if wait is None else min(_CATCH_UP, wait)
+        return wait
+
+    def _own_pods(self, uid: str) -> list[Object]:
+        return self._written_pods.newest(uid, self._pods.cache.by(_BY_JOB, uid))
+
+    async def _true_pods(self, job: Object) -> list[Object]:
+        """The Job's pods; from the server where by the cache a pod might be counted or made twice.
+
+        That is where somebody else wrote the Job last, and the cache may not have come to what they did to its pods,
+        and where the answer to a creation was lost.
+        """
+        uid = job["metadata"]["uid"]
+        pods = self._own_pods(uid)
+        by_others = version(job) != self._ledger.version(uid) and is_behind(self._pods, job)
+        status = job.get("status") or {}
+        ended = (pod_facts.is_tracked(pod) and not pod_facts.is_active(pod) for pod in pods)
+        is_open = not accounting.is_settled(status) or any(ended)
+        if (by_others and is_open) or uid in self._actions.uncertain:
+            await self._actions.refresh(job, pods)
+            pods = self._own_pods(uid)
+        self._gather[uid] = min(_LONGEST_GATHER, len(pods) * _GATHER_PER_POD)
+        return pods
+
+    def _record(self, view: JobView) -> Record:
+        known = self._records.get(view.job["metadata"]["uid"])
+        if known is not None:
+            return known.after(view.newly_succeeded, view.newly_failed)
+        succeeded = [pod for pod in view.pods if pod_facts.phase(pod) == "Succeeded"]
+        return Record().after(succeeded, [pod for pod in view.pods if view.has_failed(pod)])
+
+
+def _started(job: Object, now: str) -> tuple[Object, list[tuple[str, str]]]:
+    """The Job with its start and its suspension in the status, and what is to be told of that."""
+    status = dict(job.get("status") or {})
+    news: list[tuple[str, str]] = []
+    if any(conditions.find(job, kind) for kind in (conditions.FAILURE_TARGET, conditions.SUCCESS_CRITERIA_MET)):
+        return job, news
+    if job["spec"].get("suspend"):
+        if conditions.put(status, conditions.SUSPENDED, True, "JobSuspended", "Job suspended", now):
+            news.append(("Suspended", "Job suspended"))
+    elif conditions.put(status, conditions.SUSPENDED, False, "JobResumed", "Job resumed", now):
+        news.append(("Resumed", "Job resumed"))
+        # The time it may be active starts anew.
+        status["startTime"] = now
+    else:
+        status.setdefault("startTime", now)
+    return {**job, "status": status}, news
+
+
+def _matters(before: Object, now: Object) -> bool:
+    """Whether a change of a pod may change what becomes of its Job."""
+    old, new = before["metadata"], now["metadata"]
+    if any(old.get(name) != new.get(name) for name in ("deletionTimestamp", "finalizers", "ownerReferences")):
+        return True
+    if pod_facts.phase(before) != pod_facts.phase(now) or pod_facts.is_ready(before) != pod_facts.is_ready(now):
+        return True
+    restarts_in_place = now["spec"].get("restartPolicy") == "OnFailure"
+    return restarts_in_place and pod_facts.restarts(before) != pod_facts.restarts(now)

@@ -1,0 +1,121 @@
+"""A Job's status, as it is written: ended pods entered, let go and counted, and the Job ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dray.client.clock import timestamp
+from dray.client.informer import Informer
+from dray.controllers.environment import Environment
+from dray.controllers.jobs import accounting, conditions
+from dray.controllers.jobs import pods as pod_facts
+from dray.controllers.jobs.actions import JOBS, PodActions
+from dray.controllers.jobs.metrics import JobMetrics
+from dray.controllers.jobs.own_writes import OwnWrites, version
+from dray.controllers.jobs.spec import JobSpec
+from dray.controllers.jobs.verdict import Verdict
+from dray.controllers.jobs.view import JobView
+
+Object = dict[str, Any]
+
+
+class Ledger:
+    """`pods_of` gives the pods of a Job by its uid."""
+
+    def __init__(
+        self, environment: Environment, jobs: Informer, pods_of: Callable[[str], list[Object]], actions: PodActions
+    ) -> None:
+        self._client = environment.client
+        self._events = environment.events
+        self._time = environment.time
+        self._metrics = JobMetrics(environment.metrics)
+        self._jobs = jobs
+        self._written = OwnWrites(jobs)
+        self._versions: dict[str, int] = {}
+        self._pods_of = pods_of
+        self._actions = actions
+
+    def newest(self, cached: Object) -> Object:
+        """The Job, as it was last written here or by somebody else."""
+        return self._written.newest(cached["metadata"]["uid"], [cached])[0]
+
+    def version(self, uid: str) -> int:
+        """That of a Job that was written here last; -1 if none was."""
+        return self._versions.get(uid, -1)
+
+    def forget(self, uid: str) -> None:
+        self._written.forget(uid)
+        self._versions.pop(uid, None)
+
+    async def enter(self, view: JobView, found: Verdict | None) -> tuple[Object, bool]:
+        """The Job with its ended pods entered and let go, and whether there were too many for one time."""
+        uids = {pod_facts.uid(pod) for pod in view.tracked}
+        settled = {**view.job, "status": accounting.settle(view.status, uids)}
+        view = JobView(settled, view.spec, view.pods)
+        entry = accounting.enter(view, found)
+        status = _with_numbers(entry.status, view)
+        job = view.job
+        is_new = False
+        if found is not None:
+            now = timestamp(self._time.now())
+            is_new = conditions.put(status, found.announcement, True, found.reason, found.message, now)
+        if entry.released or is_new:
+            job = await self._write(job, status)
+            self._count_pods(view.spec, entry)
+        else:
+            job = {**job, "status": status}
+        if found is not None:
+            await self._actions.delete(job, view.active)
+        await self._actions.release(job, entry.released)
+        return job, entry.is_partial
+
+    async def conclude(self, job: Object, found: Verdict | None) -> Object:
+        """The Job with everything counted that was let go, and ended if it is over and its pods are gone."""
+        view = JobView.of(job, self._pods_of(job["metadata"]["uid"]))
+        status = accounting.settle(view.status, {pod_facts.uid(pod) for pod in view.tracked})
+        status = _with_numbers(status, view)
+        is_over = accounting.is_settled(status) and not view.active and not view.terminating
+        if found is None or not is_over:
+            return await self._write(job, status)
+        now = timestamp(self._time.now())
+        conditions.put(status, found.end, True, found.reason, found.message, now)
+        status.setdefault("startTime", now)
+        if found.succeeded:
+            status["completionTime"] = now
+        job = await self._write(job, status)
+        self._tell_end(view.spec, job, found)
+        return job
+
+    async def _write(self, job: Object, status: Object) -> Object:
+        uid = job["metadata"]["uid"]
+        stored = self._jobs.cache.get(job["metadata"]["name"], namespace=job["metadata"]["namespace"])
+        newest = self.newest(stored) if stored is not None and stored["metadata"]["uid"] == uid else None
+        if newest is not None and version(newest) == version(job) and newest.get("status") == status:
+            return {**job, "status": status}
+        after = await self._client.update_status(JOBS, {**job, "status": status})
+        self._written.put(uid, after)
+        self._versions[uid] = version(after)
+        return after
+
+    def _count_pods(self, spec: JobSpec, entry: accounting.Entry) -> None:
+        mode = "Indexed" if spec.indexed else "NonIndexed"
+        self._metrics.pods_finished.labels(mode, "succeeded").inc(entry.succeeded)
+        self._metrics.pods_finished.labels(mode, "failed").inc(entry.failed)
+
+    def _tell_end(self, spec: JobSpec, job: Object, found: Verdict) -> None:
+        mode, result = "Indexed" if spec.indexed else "NonIndexed", "succeeded" if found.succeeded else "failed"
+        self._metrics.finished.labels(mode, result, found.reason).inc()
+        if found.succeeded:
+            self._events.normal(job, "Completed", "Job completed")
+        else:
+            self._events.warning(job, found.reason, found.message)
+
+
+def _with_numbers(status: Object, view: JobView) -> Object:
+    """The status with how many pods there are of which sort."""
+    numbered = {**status, "ready": view.ready, "terminating": len(view.terminating)}
+    numbered.pop("active", None)
+    if view.active:
+        numbered["active"] = len(view.active)
+    return numbered

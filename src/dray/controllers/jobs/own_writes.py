@@ -1,0 +1,85 @@
+"""Reading what was just written: a cache that is behind its owner's writes, put right.
+
+The answer to a write is kept until the informer has come as far; the newer of the two is what there is. Without this a
+Job would make a pod again that it has made and not seen yet. Versions are compared as numbers, as Kubernetes allows;
+from a server whose versions are none, the cache alone counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.client.cache import key_of
+from dray.client.informer import Informer
+
+Object = dict[str, Any]
+
+
+def version(value: Object) -> int:
+    return number((value.get("metadata") or {}).get("resourceVersion"))
+
+
+def number(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else 0
+
+
+def is_behind(informer: Informer, value: Object) -> bool:
+    """Whether the informer may not have come to what was true when the object, of any kind, was written."""
+    return number(informer.resource_version) < version(value) or not version(value)
+
+
+class OwnWrites:
+    """The objects of one informer that were written here, by who they belong to: the uid of an owner."""
+
+    def __init__(self, informer: Informer) -> None:
+        self._informer = informer
+        self._written: dict[str, dict[str, Object]] = {}
+
+    def put(self, owner: str, value: Object) -> None:
+        """The answer to a write."""
+        if not version(value):
+            return
+        mine = self._written.setdefault(owner, {})
+        uid = value["metadata"]["uid"]
+        if uid not in mine or version(mine[uid]) <= version(value):
+            mine[uid] = value
+
+    def newest(self, owner: str, cached: list[Object]) -> list[Object]:
+        """What the cache has of the owner, put right."""
+        mine = self._written.get(owner)
+        if not mine:
+            return cached
+        found = {each["metadata"]["uid"]: each for each in cached}
+        for uid, value in list(mine.items()):
+            if _is_shown(value, found[uid]) if uid in found else not is_behind(self._informer, value):
+                del mine[uid]
+            else:
+                found[uid] = value
+        return list(found.values())
+
+    def pending(self, owner: str) -> bool:
+        """Whether the informer has something still to show."""
+        return any(self._is_unseen(value) for value in self._written.get(owner, {}).values())
+
+    def removed(self, owner: str, uid: str) -> None:
+        """The informer says that the object is gone."""
+        mine = self._written.get(owner)
+        if mine is not None:
+            mine.pop(uid, None)
+            if not mine:
+                del self._written[owner]
+
+    def forget(self, owner: str) -> None:
+        self._written.pop(owner, None)
+
+    def _is_unseen(self, value: Object) -> bool:
+        namespace, name = key_of(value)
+        cached = self._informer.cache.get(name, namespace=namespace)
+        return cached is None or version(cached) < version(value)
+
+
+def _is_shown(written: Object, cached: Object) -> bool:
+    """Whether the cache has what was written. What is known to be leaving or gone keeps the version it last had."""
+    if version(written) != version(cached):
+        return version(written) < version(cached)
+    return bool(written["metadata"] == cached["metadata"])

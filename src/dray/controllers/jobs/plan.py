@@ -1,0 +1,110 @@
+"""Which pods of a Job to delete or to make next. Never both at once: the deleted may be seen to be gone first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final
+
+from dray.controllers.jobs import backoff
+from dray.controllers.jobs import pods as pod_facts
+from dray.controllers.jobs.indexes import Indexes
+from dray.controllers.jobs.view import JobView
+
+Object = dict[str, Any]
+
+MOST_AT_ONCE: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    delete: list[Object] = field(default_factory=list)
+    # For an Indexed Job the index of each new pod, otherwise None for each.
+    create: list[int | None] = field(default_factory=list)
+    # When pods may be made that may not be made yet.
+    wait: float | None = None
+
+
+def plan(view: JobView, record: backoff.Record, now: datetime) -> Plan:
+    if view.spec.suspended:
+        return Plan(delete=view.active[:MOST_AT_ONCE])
+    wanted = _wanted(view)
+    surplus = _surplus(view, len(view.active) - wanted)
+    if surplus:
+        return Plan(delete=surplus[:MOST_AT_ONCE])
+    number = wanted - len(view.active)
+    if view.spec.replaces_ended_only:
+        number -= len(view.terminating)
+    if number <= 0:
+        return Plan()
+    if view.spec.backoff_limit_per_index is not None:
+        return _plan_by_index(view, min(number, MOST_AT_ONCE), now)
+    wait = record.remaining(now)
+    if wait > 0:
+        return Plan(wait=wait)
+    number = min(number, MOST_AT_ONCE)
+    if view.spec.indexed:
+        return Plan(create=list(islice(_settled_indexes(view).missing(view.spec.completions or 0), number)))
+    return Plan(create=[None] * number)
+
+
+def _wanted(view: JobView) -> int:
+    """How many pods should be active."""
+    spec = view.spec
+    if spec.completions is None:
+        # Once one has succeeded there is no work left: the others end by themselves.
+        return min(len(view.active), spec.parallelism) if view.succeeded else spec.parallelism
+    left = spec.completions - view.succeeded - view.failed_indexes.total
+    return max(0, min(left, spec.parallelism))
+
+
+def _surplus(view: JobView, number: int) -> list[Object]:
+    """Active pods that must go: those without a place or with another's first, then the least valuable."""
+    misplaced = _misplaced(view) if view.spec.indexed else []
+    if len(misplaced) >= number:
+        return misplaced
+    gone = {pod_facts.uid(pod) for pod in misplaced}
+    others = sorted((pod for pod in view.active if pod_facts.uid(pod) not in gone), key=pod_facts.removal_order)
+    return misplaced + others[: number - len(misplaced)]
+
+
+def _misplaced(view: JobView) -> list[Object]:
+    found = []
+    taken: Counter[int] = Counter()
+    done = (view.succeeded_indexes, view.failed_indexes)
+    for pod in sorted(view.active, key=pod_facts.removal_order, reverse=True):
+        index = pod_facts.completion_index(pod)
+        if index is None or not view.has_place(pod) or taken[index] or any(index in each for each in done):
+            found.append(pod)
+        else:
+            taken[index] += 1
+    return found
+
+
+def _settled_indexes(view: JobView) -> Indexes:
+    """Indexes that need no new pod."""
+    busy = view.active + view.terminating if view.spec.replaces_ended_only else view.active
+    indexes = (pod_facts.completion_index(pod) for pod in busy)
+    return view.succeeded_indexes | view.failed_indexes | Indexes.of(each for each in indexes if each is not None)
+
+
+def _plan_by_index(view: JobView, number: int, now: datetime) -> Plan:
+    ready: list[int | None] = []
+    waits = []
+    for index in _settled_indexes(view).missing(view.spec.completions or 0):
+        if len(ready) == number:
+            break
+        previous = view.retained.get(index)
+        wait = _wait_of(previous, now) if previous is not None else 0.0
+        if wait > 0:
+            waits.append(wait)
+        else:
+            ready.append(index)
+    return Plan(create=ready, wait=min(waits, default=None))
+
+
+def _wait_of(failed: Object, now: datetime) -> float:
+    failures = pod_facts.failure_count(failed) + pod_facts.ignored_failure_count(failed) + 1
+    return backoff.remaining(failures, pod_facts.finish_time(failed), now)

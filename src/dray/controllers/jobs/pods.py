@@ -1,0 +1,128 @@
+"""What a pod of a Job says about itself."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from dray.client.clock import moment
+
+Object = dict[str, Any]
+
+TRACKING: Final = "batch.kubernetes.io/job-tracking"
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+FAILURE_COUNT: Final = "batch.kubernetes.io/job-index-failure-count"
+IGNORED_FAILURE_COUNT: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
+
+_PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
+
+
+def owner(pod: Object) -> Object | None:
+    """The reference to the Job that controls the pod."""
+    for reference in pod["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            is_job = reference.get("kind") == "Job" and reference.get("apiVersion", "").startswith("batch/")
+            return reference if is_job else None
+    return None
+
+
+def uid(pod: Object) -> str:
+    return str(pod["metadata"].get("uid") or "")
+
+
+def phase(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase") or "")
+
+
+def is_tracked(pod: Object) -> bool:
+    """Whether the pod is still to be counted."""
+    return TRACKING in (pod["metadata"].get("finalizers") or ())
+
+
+def is_terminal(pod: Object) -> bool:
+    return phase(pod) in ("Succeeded", "Failed")
+
+
+def is_leaving(pod: Object) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def is_active(pod: Object) -> bool:
+    return not is_terminal(pod) and not is_leaving(pod)
+
+
+def is_ready(pod: Object) -> bool:
+    return (_ready(pod) or {}).get("status") == "True"
+
+
+def completion_index(pod: Object) -> int | None:
+    text = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, "")
+    return int(text) if text.isdecimal() else None
+
+
+def failure_count(pod: Object) -> int:
+    """How often the pod's index had failed before it."""
+    return _annotated_number(pod, FAILURE_COUNT)
+
+
+def ignored_failure_count(pod: Object) -> int:
+    """The same for failures that the pod failure policy does not count."""
+    return _annotated_number(pod, IGNORED_FAILURE_COUNT)
+
+
+def _annotated_number(pod: Object, name: str) -> int:
+    text = (pod["metadata"].get("annotations") or {}).get(name, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def restarts(pod: Object) -> int:
+    return sum(int(status.get("restartCount") or 0) for status in container_statuses(pod))
+
+
+def container_statuses(pod: Object) -> list[Object]:
+    status = pod.get("status") or {}
+    return [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+
+
+def finish_time(pod: Object) -> datetime:
+    """When the pod ended, by the best witness there is."""
+    ended = [
+        moment(terminated["finishedAt"])
+        for status in container_statuses(pod)
+        if (terminated := (status.get("state") or {}).get("terminated")) and terminated.get("finishedAt")
+    ]
+    if ended:
+        return max(ended)
+    ready = _ready(pod)
+    if ready and ready.get("status") == "False" and ready.get("lastTransitionTime"):
+        return moment(ready["lastTransitionTime"])
+    metadata = pod["metadata"]
+    if metadata.get("deletionTimestamp"):
+        grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+        return moment(metadata["deletionTimestamp"]) - grace
+    return moment(metadata["creationTimestamp"])
+
+
+def removal_order(pod: Object) -> tuple[Any, ...]:
+    """Sorts first what is lost least by deleting it: unplaced, pending, unready, restarted, young pods."""
+    ready = _ready(pod) or {}
+    is_up = ready.get("status") == "True"
+    return (
+        bool((pod.get("spec") or {}).get("nodeName")),
+        _PHASES.get(phase(pod), 0),
+        is_up,
+        _later_first(ready.get("lastTransitionTime") if is_up else None),
+        -restarts(pod),
+        _later_first(pod["metadata"].get("creationTimestamp")),
+    )
+
+
+def _later_first(text: str | None) -> float:
+    return -moment(text).timestamp() if text else 0.0
+
+
+def _ready(pod: Object) -> Object | None:
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "Ready":
+            return dict(condition)
+    return None

@@ -1,0 +1,103 @@
+"""A pod of a Job, made from its template."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final
+
+from dray.api.job_defaults import NAME_LABELS, UID_LABELS
+from dray.controllers.jobs import pods as pod_facts
+from dray.controllers.jobs import policies
+from dray.controllers.jobs.view import JobView
+
+Object = dict[str, Any]
+
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX: Final = 5
+_LONGEST_NAME: Final = 63
+_INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
+
+
+def pod(view: JobView, index: int | None) -> Object:
+    job = view.job
+    template = job["spec"]["template"]
+    given = template.get("metadata") or {}
+    prefix = _prefix(job["metadata"]["name"], index)
+    labels, annotations = dict(given.get("labels") or {}), dict(given.get("annotations") or {})
+    if not job["spec"].get("manualSelector"):
+        labels.update(_identity(job))
+    spec = dict(template.get("spec") or {})
+    if index is not None:
+        labels[pod_facts.COMPLETION_INDEX] = annotations[pod_facts.COMPLETION_INDEX] = str(index)
+        annotations.update(_failure_counts(view, index))
+        spec = _with_index(spec, f"{job['metadata']['name']}-{index}")
+    metadata: Object = {
+        "name": prefix + "".join(random.choices(_LETTERS, k=_SUFFIX)),
+        "generateName": prefix,
+        "namespace": job["metadata"]["namespace"],
+        "labels": labels,
+        "annotations": annotations,
+        "finalizers": [*(given.get("finalizers") or ()), pod_facts.TRACKING],
+        "ownerReferences": [_reference(job)],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {name: value for name, value in metadata.items() if value},
+        "spec": spec,
+    }
+
+
+def _identity(job: Object) -> dict[str, str]:
+    """The labels by which a Job's pods are found, whether or not the server put them into the template."""
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    return dict.fromkeys(NAME_LABELS, name) | dict.fromkeys(UID_LABELS, uid)
+
+
+def _prefix(name: str, index: int | None) -> str:
+    """What the pod's name starts with: the name of the Job is shortened, never its index."""
+    end = "-" if index is None else f"-{index}-"
+    return name[: _LONGEST_NAME - _SUFFIX - len(end)] + end
+
+
+def _reference(job: Object) -> Object:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _with_index(spec: Object, hostname: str) -> Object:
+    spec["hostname"] = hostname[:63].rstrip("-.")
+    for member in ("containers", "initContainers"):
+        if spec.get(member):
+            spec[member] = [_with_index_variable(container) for container in spec[member]]
+    return spec
+
+
+def _with_index_variable(container: Object) -> Object:
+    variables = container.get("env") or []
+    if any(variable.get("name") == _INDEX_VARIABLE for variable in variables):
+        return container
+    source = {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{pod_facts.COMPLETION_INDEX}']"}}
+    return {**container, "env": [*variables, {"name": _INDEX_VARIABLE, "valueFrom": source}]}
+
+
+def _failure_counts(view: JobView, index: int) -> dict[str, str]:
+    """The new pod carries on where the failed one of its index ended."""
+    if view.spec.backoff_limit_per_index is None:
+        return {}
+    previous = view.retained.get(index)
+    failures = ignored = 0
+    if previous is not None:
+        counts = policies.counts(view.spec, previous)
+        failures = pod_facts.failure_count(previous) + counts
+        ignored = pod_facts.ignored_failure_count(previous) + (not counts)
+    found = {pod_facts.FAILURE_COUNT: str(failures)}
+    if ignored:
+        found[pod_facts.IGNORED_FAILURE_COUNT] = str(ignored)
+    return found

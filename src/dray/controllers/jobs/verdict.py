@@ -1,0 +1,93 @@
+"""Whether a Job is over, and why. A verdict once written into the status stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from dray.client.clock import moment
+from dray.controllers.jobs import conditions, policies
+from dray.controllers.jobs import pods as pod_facts
+from dray.controllers.jobs.view import JobView
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    succeeded: bool
+    reason: str
+    message: str
+
+    @property
+    def announcement(self) -> str:
+        """The condition that is set before the Job's last pods are gone."""
+        return conditions.SUCCESS_CRITERIA_MET if self.succeeded else conditions.FAILURE_TARGET
+
+    @property
+    def end(self) -> str:
+        return conditions.COMPLETE if self.succeeded else conditions.FAILED
+
+
+def judge(view: JobView, now: datetime) -> Verdict | None:
+    """What ends the Job while pods may still run; having reached its completions is judged by `completed`."""
+    return _written(view) or _failed(view, now) or _failed_by_indexes(view) or _policy_met(view)
+
+
+def _written(view: JobView) -> Verdict | None:
+    for kind, succeeded in ((conditions.SUCCESS_CRITERIA_MET, True), (conditions.FAILURE_TARGET, False)):
+        found = conditions.find(view.job, kind)
+        if found is not None:
+            return Verdict(succeeded, found.get("reason") or "", found.get("message") or "")
+    return None
+
+
+def _failed(view: JobView, now: datetime) -> Verdict | None:
+    message = policies.failure_of_job(view.spec, view.pods)
+    if message:
+        return Verdict(False, "PodFailurePolicy", message)
+    if view.failed > view.spec.backoff_limit or _restarted_too_often(view):
+        return Verdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+    left = deadline(view, now)
+    if left is not None and left <= 0:
+        return Verdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+    return None
+
+
+def _restarted_too_often(view: JobView) -> bool:
+    if not view.spec.restarts_in_place:
+        return False
+    restarts = sum(pod_facts.restarts(pod) for pod in view.pods if pod_facts.phase(pod) in ("Running", "Pending"))
+    return restarts > 0 and restarts >= view.spec.backoff_limit
+
+
+def deadline(view: JobView, now: datetime) -> float | None:
+    """Seconds that the Job may still be active."""
+    start = view.status.get("startTime")
+    if view.spec.active_deadline is None or view.spec.suspended or not start:
+        return None
+    return (moment(start) + timedelta(seconds=view.spec.active_deadline) - now).total_seconds()
+
+
+def _failed_by_indexes(view: JobView) -> Verdict | None:
+    spec, failed = view.spec, view.failed_indexes.total
+    if not failed:
+        return None
+    if spec.max_failed_indexes is not None and failed > spec.max_failed_indexes:
+        message = "Job has exceeded the specified maximal number of failed indexes"
+        return Verdict(False, "MaxFailedIndexesExceeded", message)
+    if failed + view.succeeded >= (spec.completions or 0):
+        return Verdict(False, "FailedIndexes", "Job has failed indexes")
+    return None
+
+
+def _policy_met(view: JobView) -> Verdict | None:
+    message = policies.success(view.spec, view.succeeded_indexes) if view.spec.indexed else ""
+    return Verdict(True, "SuccessPolicy", message) if message else None
+
+
+def completed(view: JobView) -> Verdict | None:
+    """Everything that was asked for has succeeded, and nothing runs any more."""
+    wanted = view.spec.completions
+    enough = view.succeeded > 0 if wanted is None else view.succeeded >= wanted
+    if enough and not view.active:
+        return Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
+    return None

@@ -1,0 +1,237 @@
+"""Keeps the status of resource quotas current.
+
+Only kinds that some quota counts are watched; a kind is added when a quota names it. Objects come and go in crowds, so
+a quota waits a moment for more before it counts: the longer, the longer it last took to count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+from dray.api.catalogue import KindVersion, find
+from dray.api.quantity import Quantity, QuantityError
+from dray.client.cache import Change, Key
+from dray.client.informer import Informer
+from dray.client.interface import Resource
+from dray.controllers.environment import Environment, Workers
+from dray.controllers.quota import charges, names, scopes
+from dray.controllers.served import discover
+
+Object = dict[str, Any]
+
+_GATHER: Final = 0.05
+_LONGEST: Final = 5.0
+# When to ask whether a kind is served by now.
+_ASK_AGAIN: Final = 60.0
+# Of the time that counting takes: at most a twentieth of a core goes into it.
+_SHARE: Final = 20
+
+
+def _kind(api_version: str, name: str) -> KindVersion:
+    found = find(api_version, name)
+    assert found is not None, name
+    return found
+
+
+QUOTAS: Final = _kind("v1", "ResourceQuota")
+CLASSES: Final = _kind("resource.k8s.io/v1", "DeviceClass")
+
+
+class QuotaController:
+    def __init__(self, environment: Environment) -> None:
+        self._client = environment.client
+        self._time = environment.time
+        self._informers = environment.informers
+        self._quotas = environment.informers.of(QUOTAS)
+        self._classes = environment.informers.of(CLASSES)
+        self._sources: dict[str, Informer] = {}
+        self._unserved: dict[str, float] = {}
+        """When a resource that is not served was last asked for."""
+        self._gather: dict[Key, float] = {}
+        self._of_pods: dict[str, tuple[str, Counter[str]]] = {}
+        """What a pod takes, by its uid, with the version that was read."""
+        self._workers: Workers[Key] = Workers("resourcequota", self._reconcile, count=4)
+        self._quotas.add_handler(self._on_quota)
+        self._classes.add_handler(self._on_class)
+
+    async def run(self) -> None:
+        await self._workers.run()
+
+    # What happened
+
+    def _on_quota(self, change: Change) -> None:
+        if change.type == "DELETED":
+            self._gather.pop(change.key, None)
+        else:
+            self._workers.queue.add(change.key)
+        if change.type != "MODIFIED":
+            self._count_again(change.key[0])
+
+    def _on_class(self, change: Change) -> None:
+        """The name under which a class's devices count may have changed: then for everybody."""
+        before = change.previous["spec"] if change.previous is not None else {}
+        after = change.object["spec"] if change.type != "DELETED" else {}
+        if before.get("extendedResourceName") != after.get("extendedResourceName"):
+            for quota in self._quotas.cache:
+                self._count_again(quota["metadata"]["namespace"])
+
+    def _on_pod(self, change: Change) -> None:
+        before, now = change.previous, change.object
+        if change.type == "DELETED":
+            self._of_pods.pop(now["metadata"]["uid"], None)
+        elif before is not None and not _matters(before, now):
+            return
+        self._count_again(change.key[0])
+
+    def _on_object(self, change: Change) -> None:
+        if change.type != "MODIFIED":
+            self._count_again(change.key[0])
+
+    def _on_service(self, change: Change) -> None:
+        before = change.previous
+        if change.type != "MODIFIED" or before is None or before.get("spec") != change.object.get("spec"):
+            self._count_again(change.key[0])
+
+    def _count_again(self, namespace: str) -> None:
+        for quota in self._quotas.cache.in_namespace(namespace):
+            key = (namespace, quota["metadata"]["name"])
+            self._workers.queue.add_after(key, self._gather.get(key, _GATHER))
+
+    # Quotas
+
+    async def _reconcile(self, key: Key) -> float | None:
+        quota = self._quotas.cache.get(key[1], namespace=key[0])
+        if quota is None or quota["metadata"].get("deletionTimestamp"):
+            return None
+        hard: dict[str, str] = quota["spec"].get("hard") or {}
+        resources = {qualified for name in hard for qualified in names.counted(name)}
+        available = {qualified for qualified in sorted(resources) if await self._source(qualified) is not None}
+        loop = asyncio.get_running_loop()
+        started, now = loop.time(), self._time.now()
+        sums = self._sum(quota, available, now)
+        self._gather[key] = min(_LONGEST, max(_GATHER, _SHARE * (loop.time() - started)))
+        used = {
+            name: charges.text(name, sums[name])
+            for name in hard
+            if (counted := names.counted(name)) and available.issuperset(counted)
+        }
+        if not _says(quota.get("status") or {}, hard, used):
+            status = {**(quota.get("status") or {}), "hard": hard, "used": used}
+            await self._client.update_status(QUOTAS, {**quota, "status": status})
+        waits = [self._next_end(key[0], now)] if names.PODS in available else []
+        if resources - available:
+            waits.append(_ASK_AGAIN)
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    def _sum(self, quota: Object, available: set[str], now: datetime) -> Counter[str]:
+        sums: Counter[str] = Counter()
+        namespace, is_scoped = quota["metadata"]["namespace"], scopes.has_scopes(quota)
+        for qualified in available:
+            objects = self._sources[qualified].cache.in_namespace(namespace)
+            if qualified == names.PODS:
+                for pod in objects:
+                    if scopes.covers(quota, pod):
+                        _add(sums, charges.OVER if charges.is_over(pod, now) else self._of_pod(pod))
+            elif not is_scoped:
+                self._sum_others(sums, qualified, objects)
+        return sums
+
+    def _of_pod(self, pod: Object) -> Counter[str]:
+        uid, version = pod["metadata"]["uid"], pod["metadata"]["resourceVersion"]
+        known = self._of_pods.get(uid)
+        if known is None or known[0] != version:
+            known = self._of_pods[uid] = (version, charges.of_pod(pod))
+        return known[1]
+
+    def _sum_others(self, sums: Counter[str], qualified: str, objects: list[Object]) -> None:
+        if qualified == names.CLAIMS:
+            for claim in objects:
+                _add(sums, charges.of_claim(claim, self._extended_name, self._pod_of(claim)))
+        elif qualified == names.SERVICES:
+            for service in objects:
+                _add(sums, charges.of_service(service))
+        else:
+            sums[f"count/{qualified}"] += len(objects) * charges.UNIT
+            if "." not in qualified:
+                sums[qualified] += len(objects) * charges.UNIT
+
+    def _next_end(self, namespace: str, now: datetime) -> float | None:
+        """When the next pod that is being deleted stops to count."""
+        ends = (charges.end_of_grace(pod) for pod in self._sources[names.PODS].cache.in_namespace(namespace))
+        waits = [(end - now).total_seconds() for end in ends if end is not None and end >= now]
+        return min(waits) + 0.001 if waits else None
+
+    def _extended_name(self, device_class: str) -> str | None:
+        found = self._classes.cache.get(device_class)
+        return found["spec"].get("extendedResourceName") if found is not None else None
+
+    def _pod_of(self, claim: Object) -> Object | None:
+        """The pod for whose extended resources the scheduler made the claim."""
+        pods = self._sources.get(names.PODS)
+        if pods is None or not charges.is_for_extended_resources(claim):
+            return None
+        for reference in claim["metadata"].get("ownerReferences") or ():
+            pod = pods.cache.get(reference["name"], namespace=claim["metadata"]["namespace"])
+            if reference.get("kind") == "Pod" and pod is not None and pod["metadata"]["uid"] == reference["uid"]:
+                return pod
+        return None
+
+    async def _source(self, qualified: str) -> Informer | None:
+        """The informer of a resource, with what there is in it; None if the server does not serve it."""
+        if qualified not in self._sources:
+            resource = names.known(qualified) or await self._served(qualified)
+            if resource is None:
+                return None
+            informer = self._informers.of(resource)
+            # Somebody else may have come here while this one waited.
+            if qualified not in self._sources:
+                self._sources[qualified] = informer
+                informer.add_handler(self._handler(qualified))
+        await self._sources[qualified].synced()
+        return self._sources[qualified]
+
+    async def _served(self, qualified: str) -> Resource | None:
+        now = asyncio.get_running_loop().time()
+        if now < self._unserved.get(qualified, float("-inf")) + _ASK_AGAIN:
+            return None
+        found = await discover(self._client)
+        for each in found.resources:
+            if each.qualified == qualified and each.namespaced and {"list", "watch"} <= each.verbs:
+                self._unserved.pop(qualified, None)
+                return each
+        self._unserved[qualified] = now
+        return None
+
+    def _handler(self, qualified: str) -> Callable[[Change], None]:
+        if qualified == names.PODS:
+            return self._on_pod
+        return self._on_service if qualified == names.SERVICES else self._on_object
+
+
+def _add(sums: Counter[str], amounts: Counter[str]) -> None:
+    for name, amount in amounts.items():
+        sums[name] += amount
+
+
+def _matters(before: Object, now: Object) -> bool:
+    """Whether the change of a pod may change what it takes, or whose scopes it is in."""
+    old, new = before["metadata"], now["metadata"]
+    return (
+        (before.get("status") or {}).get("phase") != (now.get("status") or {}).get("phase")
+        or old.get("deletionTimestamp") != new.get("deletionTimestamp")
+        or before["spec"] != now["spec"]
+    )
+
+
+def _says(status: Object, hard: dict[str, str], used: dict[str, str]) -> bool:
+    """Whether the status says the same, however it writes the amounts."""
+    if status.get("hard", {}) != hard or status.get("used", {}).keys() != used.keys():
+        return False
+    try:
+        return all(Quantity.parse(status["used"][name]) == Quantity.parse(used[name]) for name in used)
+    except QuantityError:
+        return False

@@ -1,0 +1,246 @@
+"""Quotas: what their status says is taken."""
+
+import pytest
+
+from dray.controllers.quota import charges, names, scopes
+from dray.testing.cluster import LocalCluster
+from tests.controllers.jobs import Clock
+from tests.store.loop import in_loop
+
+
+def cluster(clock=None):
+    return LocalCluster(controllers=["resourcequota"], time=clock or Clock())
+
+
+def quota(name="q", hard=None, **spec):
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": name},
+        "spec": {"hard": hard or {}, **spec},
+    }
+
+
+def pod(name, requests=None, limits=None, **spec):
+    resources = {member: given for member, given in (("requests", requests), ("limits", limits)) if given}
+    container = {"name": "c", "image": "i", "resources": resources}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+
+
+def claim(name, *requests):
+    spec = {"devices": {"requests": list(requests)}}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
+
+
+def exactly(name, device_class, **rest):
+    return {"name": name, "exactly": {"deviceClassName": device_class, **rest}}
+
+
+async def used(local, name="q", *, amounts):
+    """Waits until so much is used; gives the status."""
+    last = None
+
+    async def as_wanted():
+        nonlocal last
+        last = (await local.get("ResourceQuota", name)).get("status") or {}
+        return last.get("used") == amounts
+
+    try:
+        await local.eventually(as_wanted, within=3)
+    except AssertionError:
+        raise AssertionError(last) from None
+    return last
+
+
+@in_loop
+async def test_objects_are_counted():
+    async with cluster() as local:
+        hard = {"pods": "5", "count/pods": "6", "configmaps": "3", "count/jobs.batch": "1", "resourcequotas": "2"}
+        await local.create(quota(hard=hard))
+        none = dict.fromkeys(hard, "0")
+        status = await used(local, amounts={**none, "resourcequotas": "1"})
+        assert status["hard"] == hard
+        await local.apply(pod("a"), pod("b"))
+        await local.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}})
+        some = {**none, "resourcequotas": "1", "configmaps": "1"}
+        await used(local, amounts={**some, "pods": "2", "count/pods": "2"})
+        await local.patch("Pod", "a", {"status": {"phase": "Succeeded"}}, subresource="status")
+        await used(local, amounts={**some, "pods": "1", "count/pods": "2"})
+        await local.delete("Pod", "a")
+        await local.delete("ConfigMap", "c")
+        await used(local, amounts={**none, "resourcequotas": "1", "pods": "1", "count/pods": "1"})
+
+
+@in_loop
+async def test_what_pods_ask_for_is_summed_up():
+    async with cluster() as local:
+        hard = {
+            "cpu": "8",
+            "requests.memory": "8Gi",
+            "limits.cpu": "8",
+            "limits.memory": "8Gi",
+            "requests.example.com/gpu": "4",
+        }
+        await local.create(quota(hard=hard))
+        await local.apply(
+            pod("a", {"cpu": "500m", "memory": "1Gi"}, {"cpu": "1", "memory": "2Gi"}),
+            pod("b", {"cpu": "1250m", "memory": "512Mi", "example.com/gpu": "2"}, {"cpu": "2", "example.com/gpu": "2"}),
+        )
+        amounts = {
+            "cpu": "1750m",
+            "requests.memory": "1536Mi",
+            "limits.cpu": "3",
+            "limits.memory": "2Gi",
+            "requests.example.com/gpu": "2",
+        }
+        await used(local, amounts=amounts)
+        await local.patch("Pod", "b", {"status": {"phase": "Failed"}}, subresource="status")
+        rest = {"cpu": "500m", "requests.memory": "1Gi", "limits.cpu": "1", "requests.example.com/gpu": "0"}
+        await used(local, amounts={**amounts, **rest})
+
+
+@in_loop
+async def test_devices_are_counted_by_class():
+    async with cluster() as local:
+        for name, extended in (("gpu", "example.com/gpu"), ("nic", None)):
+            spec = {"extendedResourceName": extended} if extended else {}
+            kind = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
+            await local.create({**kind, "metadata": {"name": name}, "spec": spec})
+        hard = {
+            "count/resourceclaims.resource.k8s.io": "9",
+            "gpu.deviceclass.resource.k8s.io/devices": "99",
+            "nic.deviceclass.resource.k8s.io/devices": "99",
+            "requests.example.com/gpu": "99",
+            "requests.deviceclass.resource.kubernetes.io/gpu": "99",
+        }
+        await local.create(quota(hard=hard))
+        await used(local, amounts=dict.fromkeys(hard, "0"))
+        either = {
+            "name": "c",
+            "firstAvailable": [
+                {"name": "x", "deviceClassName": "gpu", "count": 2},
+                {"name": "y", "deviceClassName": "gpu", "count": 1},
+                {"name": "z", "deviceClassName": "nic", "count": 3},
+            ],
+        }
+        everything = exactly("b", "nic", allocationMode="All")
+        await local.create(claim("one", exactly("a", "gpu", count=2), everything, either))
+        amounts = {
+            "count/resourceclaims.resource.k8s.io": "1",
+            "gpu.deviceclass.resource.k8s.io/devices": "4",
+            "nic.deviceclass.resource.k8s.io/devices": "35",
+            "requests.example.com/gpu": "4",
+            "requests.deviceclass.resource.kubernetes.io/gpu": "4",
+        }
+        await used(local, amounts=amounts)
+        await local.create(pod("p", {"example.com/gpu": "1"}, {"example.com/gpu": "1"}))
+        await used(local, amounts={**amounts, "requests.example.com/gpu": "5"})
+
+
+@in_loop
+async def test_a_claim_made_for_a_pods_extended_resources_is_not_charged_twice():
+    async with cluster() as local:
+        kind = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
+        await local.create({**kind, "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}})
+        await local.create(
+            quota(hard={"requests.example.com/gpu": "9", "gpu.deviceclass.resource.k8s.io/devices": "9"})
+        )
+        owner = await local.create(pod("p", {"example.com/gpu": "2"}, {"example.com/gpu": "2"}))
+        made = claim("c", exactly("a", "gpu", count=2))
+        reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner["metadata"]["uid"]}
+        annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+        made["metadata"] |= {"annotations": annotations, "ownerReferences": [reference]}
+        await local.create(made)
+        await used(local, amounts={"requests.example.com/gpu": "2", "gpu.deviceclass.resource.k8s.io/devices": "2"})
+
+
+@in_loop
+async def test_scopes_say_which_pods_count():
+    async with cluster() as local:
+        await local.create(
+            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "hi"}, "value": 5}
+        )
+        high = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["hi"]}]}
+        await local.create(quota("best", {"pods": "9"}, scopes=["BestEffort"]))
+        await local.create(quota("not-best", {"pods": "9", "requests.cpu": "9"}, scopes=["NotBestEffort"]))
+        await local.create(quota("ends", {"pods": "9"}, scopes=["Terminating"]))
+        await local.create(quota("high", {"pods": "9"}, scopeSelector=high))
+        await local.apply(
+            pod("a"), pod("b", {"cpu": "1"}), pod("c", activeDeadlineSeconds=5), pod("d", priorityClassName="hi")
+        )
+        await used(local, "best", amounts={"pods": "3"})
+        await used(local, "not-best", amounts={"pods": "1", "requests.cpu": "1"})
+        await used(local, "ends", amounts={"pods": "1"})
+        await used(local, "high", amounts={"pods": "1"})
+
+
+@in_loop
+async def test_a_changed_quota_is_counted_anew_and_unknown_names_are_left_out():
+    async with cluster() as local:
+        await local.create(quota(hard={"pods": "1"}))
+        await used(local, amounts={"pods": "0"})
+        await local.patch("ResourceQuota", "q", {"spec": {"hard": {"pods": "2", "count/things.example.com": "1"}}})
+        status = await used(local, amounts={"pods": "0"})
+        await local.patch("ResourceQuota", "q", {"spec": {"hard": {"secrets": "2", "pods": None}}})
+        status = await used(local, amounts={"secrets": "0"})
+        assert status["hard"] == {"secrets": "2", "count/things.example.com": "1"}
+
+
+@in_loop
+async def test_namespaces_are_counted_apart():
+    async with cluster() as local:
+        await local.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+        await local.create(quota(hard={"pods": "9"}))
+        elsewhere = pod("a")
+        elsewhere["metadata"]["namespace"] = "other"
+        await local.apply(elsewhere, pod("a"))
+        await used(local, amounts={"pods": "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "resources"),
+    [
+        ("pods", ("pods",)),
+        ("limits.memory", ("pods",)),
+        ("requests.hugepages-2Mi", ("pods",)),
+        ("count/jobs.batch", ("jobs.batch",)),
+        ("services.nodeports", ("services",)),
+        ("gpu.deviceclass.resource.k8s.io/devices", ("resourceclaims.resource.k8s.io",)),
+        ("requests.example.com/gpu", ("pods", "resourceclaims.resource.k8s.io")),
+        ("nonsense", ()),
+    ],
+)
+def test_which_objects_a_name_counts(name, resources):
+    assert names.counted(name) == resources
+
+
+def test_init_containers_and_overhead():
+    init = {"name": "i", "resources": {"requests": {"cpu": "3"}, "limits": {"cpu": "4"}}}
+    one = pod("a", {"cpu": "1"}, {"cpu": "2"}, initContainers=[init], overhead={"cpu": "250m", "memory": "1Mi"})
+    found = charges.of_pod(one)
+    written = {name: charges.text(name, amount) for name, amount in found.items()}
+    assert written["requests.cpu"] == written["cpu"] == "3250m"
+    assert written["limits.cpu"] == "4250m"
+    assert written["requests.memory"] == "1Mi"
+    assert "limits.memory" not in written, "overhead comes on top of a limit only"
+
+
+def test_a_pod_past_its_grace_takes_nothing():
+    clock = Clock()
+    leaving = {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
+    assert charges.is_over({"metadata": leaving, "spec": {}}, clock.now())
+    assert not charges.is_over({"metadata": {}, "spec": {}}, clock.now())
+
+
+def test_services_count_what_they_open():
+    spec = {"type": "LoadBalancer", "ports": [{"port": 1}, {"port": 2}]}
+    found = {name: amount // charges.UNIT for name, amount in charges.of_service({"spec": spec}).items()}
+    assert found == {"count/services": 1, "services": 1, "services.loadbalancers": 1, "services.nodeports": 2}
+
+
+def test_looking_at_other_namespaces_is_a_scope():
+    quota_of = {"spec": {"scopes": ["CrossNamespacePodAffinity"]}}
+    term = {"topologyKey": "zone", "namespaceSelector": {}}
+    rules = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    assert scopes.covers(quota_of, {"spec": {"affinity": rules}})
+    assert not scopes.covers(quota_of, {"spec": {}})
