@@ -45,7 +45,8 @@ def check(root: Node, environment: Environment, text: str) -> Node:
     root = checker.check(root)
     resolve = checker.substitutions.resolve
     for node in walk(root):
-        node.type = resolve(node.type, final=True)
+        if node.type.generic:
+            node.type = resolve(node.type, final=True)
     return root
 
 
@@ -61,6 +62,9 @@ class Checker:
 
     def check(self, node: Node) -> Node:
         """Checks a node; its first operands are visited in a loop, everything else by recursion."""
+        if type(node) is Literal:
+            node.type = _LITERALS[type(node.value)]
+            return node
         chain = [node]
         while (inner := self._first(chain[-1])) is not None:
             chain.append(inner)
@@ -81,9 +85,10 @@ class Checker:
 
     def _first(self, node: Node) -> Node | None:
         """The operand to visit first, unless the node as a whole is a declared name or function."""
-        if isinstance(node, Select) and not node.test and self._declared(qualified_name(node)):
-            return None
-        if isinstance(node, Call) and node.target is not None:
+        if isinstance(node, Select):
+            if node.field in self.environment.qualified and not node.test and self._declared(qualified_name(node)):
+                return None
+        elif isinstance(node, Call) and node.target is not None and node.function in self.environment.namespaced:
             name = qualified_name(node.target)
             if name is not None and self.environment.function(f"{name}.{node.function}") is not None:
                 return None
@@ -170,9 +175,9 @@ class Checker:
         if not first_checked and node.target is not None:
             self._namespaced(node)
         node.function = node.function.lstrip(".")
-        done = 1 if first_checked and node.target is None and node.args else 0
-        node.args[done:] = [self.check(arg) for arg in node.args[done:]]
-        function = self.environment.function(node.function)
+        for index in range(1 if first_checked and node.target is None else 0, len(node.args)):
+            node.args[index] = self.check(node.args[index])
+        function = self.environment.functions.get(node.function)
         if function is None:
             raise self.error(node, f"undeclared reference to '{node.function}' (in container '')")
         operands = tuple([operand.type for operand in node.operands()])
@@ -197,8 +202,9 @@ class Checker:
         member = node.target is not None
         known = self.environment.resolutions
         key = (node.function, member, operands)
-        if key in known:
-            node.overloads, node.type = known[key]
+        found = known.get(key)
+        if found is not None:
+            node.overloads, node.type = found
             return
         matching: list[str] = []
         result: Type | None = None
@@ -211,10 +217,10 @@ class Checker:
             if not self.substitutions.all_assignable(operands, types[:-1]):
                 continue
             matching.append(overload.id)
-            found = self.substitutions.resolve(types[-1])
+            type_ = self.substitutions.resolve(types[-1])
             if result is None:
-                result = found
-            elif not result.dynamic and found != result:
+                result = type_
+            elif not result.dynamic and type_ != result:
                 result = t.DYN
         if result is None:
             raise self.error(node, self._no_overload(node, operands))

@@ -65,6 +65,8 @@ class Folder:
         return Members(folded.value)
 
     def _fold(self, node: Node) -> Constant | None:
+        if isinstance(node, Call):
+            return self._fold_call(node) if node.target is None else None
         if isinstance(node, Ident):
             return None if node.constant is None else Constant(node.constant)
         if isinstance(node, ListNode) and not node.optional:
@@ -72,8 +74,6 @@ class Folder:
             return None if elements is None else Constant(build_list(elements, node.optional))
         if isinstance(node, MapNode) and not node.optional:
             return self._fold_map(node)
-        if isinstance(node, Call) and node.target is None:
-            return self._fold_call(node)
         return None
 
     def _fold_all(self, nodes: list[Node]) -> list[Value] | None:
@@ -94,10 +94,12 @@ class Folder:
         return None if isinstance(built, EvaluationError) else Constant(built)
 
     def _fold_call(self, node: Call) -> Constant | None:
-        if node.function == "@in" and node.overloads == ("in_list",):
-            folded = self.fold(node.args[1])
-            return Constant(False) if folded is not None and not folded.value else None
-        if node.function not in _CONVERSIONS or len(node.args) != 1:
+        if node.function not in _CONVERSIONS:
+            if node.function == "@in" and node.overloads == ("in_list",):
+                folded = self.fold(node.args[1])
+                return Constant(False) if folded is not None and not folded.value else None
+            return None
+        if len(node.args) != 1:
             return None
         argument = self.fold(node.args[0])
         function = self._environment.function(node.function)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from dray.cel import types as t
 from dray.cel.types import Type
@@ -46,8 +47,7 @@ _PARAMS = {letter: t.param(letter) for letter in "ABKVTU"}
 _SIGNATURE = re.compile(r"\s*(\S+):\s*(?:([^()]+)\.)?\((.*)\)\s*->\s*(.+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Overload:
+class Overload(NamedTuple):
     id: str
     member: bool
     params: tuple[Type, ...]
@@ -56,11 +56,17 @@ class Overload:
     generic: bool
 
 
-@dataclass(frozen=True, slots=True)
 class Function:
-    name: str
-    implementation: Implementation
-    overloads: tuple[Overload, ...]
+    """Immutable. Its signatures are read when they are first asked for: few expressions use many functions."""
+
+    def __init__(self, name: str, implementation: Implementation, signatures: tuple[str, ...]) -> None:
+        self.name = name
+        self.implementation = implementation
+        self.signatures = signatures
+
+    @cached_property
+    def overloads(self) -> tuple[Overload, ...]:
+        return tuple([parse_overload(signature) for signature in self.signatures])
 
 
 @dataclass(slots=True)
@@ -73,8 +79,7 @@ class Library:
     """Names of types that may be used as values."""
 
     def function(self, name: str, implementation: Implementation, *signatures: str) -> None:
-        overloads = tuple(parse_overload(signature) for signature in signatures)
-        self.functions[name] = Function(name, implementation, overloads)
+        self.functions[name] = Function(name, implementation, signatures)
 
 
 def parse_overload(signature: str) -> Overload:

@@ -6,9 +6,9 @@ An environment is a value. `DEVICE` is the most permissive one for devices (what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from dray.cel import types as t
@@ -49,11 +49,25 @@ class Environment:
     resolutions: dict[Signature, Resolution] = field(default_factory=dict, repr=False)
     """What the checker found for calls with operands of known types: the same for every expression."""
 
+    @cached_property
+    def qualified(self) -> frozenset[str]:
+        """The last parts of declared names with dots: no other selection can be such a name."""
+        return _last_parts((*self.variables, *self.constants))
+
+    @cached_property
+    def namespaced(self) -> frozenset[str]:
+        """The last parts of functions with dots."""
+        return _last_parts(self.functions)
+
     def function(self, name: str) -> Function | None:
         return self.functions.get(name.lstrip("."))
 
     def field(self, type_: Type, field: str) -> Type | None:
         return self.device_fields.get(field) if type_ == t.DEVICE else None
+
+
+def _last_parts(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.rpartition(".")[2] for name in names if "." in name)
 
 
 _LANGUAGE: Final = (standard.LIBRARY, conversions.LIBRARY, moments.LIBRARY, optionals.LIBRARY, strings.LIBRARY)
@@ -115,7 +129,7 @@ def _merge(one: Function, other: Function) -> Function:
     implementation = one.implementation
     if other.implementation is not implementation:
         implementation = _either(one, other)
-    return Function(one.name, implementation, one.overloads + other.overloads)
+    return Function(one.name, implementation, one.signatures + other.signatures)
 
 
 def _either(one: Function, other: Function) -> Callable[..., Any]:

@@ -7,8 +7,9 @@ is the cost of anything that traverses it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from dray.cel.cost import LIST_COST, MAP_COST
 from dray.cel.device import MAX_ENTRIES, MAX_VALUE
@@ -27,14 +28,13 @@ _STRUCT_COST: Final = 40
 _MAX_PATH: Final = 8
 
 
-@dataclass(slots=True)
-class _Declared:
+class _Declared(NamedTuple):
     """A type with the size its values may have."""
 
     size: int
     key: _Declared | None = None
     element: _Declared | None = None
-    fields: dict[str, _Declared] = field(default_factory=dict)
+    fields: Mapping[str, _Declared] = MappingProxyType({})
 
 
 _VALUE: Final = _Declared(MAX_VALUE)
@@ -76,8 +76,7 @@ def declared_size(path: Path) -> Size | None:
     return (0, current.size) if current is not None else None
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(NamedTuple):
     """The sizes of the keys (or indexes) and values of a list or map."""
 
     kind: str
@@ -85,8 +84,7 @@ class Entry:
     value: Size
 
 
-@dataclass(slots=True)
-class _Local:
+class _Local(NamedTuple):
     path: Path
     size: Size | None
     entry: Entry | None

@@ -15,6 +15,7 @@ from dray.cel import emit
 from dray.cel.chains import STEPS, ChainWriter, is_step
 from dray.cel.constants import Folder
 from dray.cel.cost import LIST_COST, MAP_COST, runtime_cost
+from dray.cel.direct import DIRECT
 from dray.cel.environment import Environment
 from dray.cel.runtime import apply2
 from dray.cel.syntax import (
@@ -144,6 +145,8 @@ class _Compiler(ChainWriter):
             return self._failure(f"undeclared reference to '{node.function}'")
         if not node.overloads and all([len(o.params) != len(node.operands()) for o in function.overloads]):
             return self._failure(f"no such overload: {node.function}")
+        if first is not None and (known := self._arithmetic(node, function.implementation, first)) is not None:
+            return known
         implementation = emit.name(self._global("F", function.implementation))
         if first is None:
             self._charge(1)
@@ -161,14 +164,24 @@ class _Compiler(ChainWriter):
         if rest and self._stops_early(node, rest):
             return self._strict_call(node, implementation, first, rest)
         operands = [first, *[self._value(operand) for operand in rest]]
-        if node.function in _ARITHMETIC and runtime_cost(node) is None and not self.places:
-            known = [self._known(operand) for operand in operands]
-            if known[0] is not None and known[-1] is not None:
-                self._charge(1)
-                return self._constant(apply2(function.implementation, known[0][0], known[-1][0]))
         self._charge_call(node, operands)
-        applied = emit.call(f"apply{len(operands)}", implementation, *operands)
+        direct = DIRECT.get(function.implementation)
+        if direct is not None:
+            applied = emit.call(self._global("F", direct), *operands)
+        else:
+            applied = emit.call(f"apply{len(operands)}", implementation, *operands)
         return self._store(self._placed(node, applied))
+
+    def _arithmetic(self, node: Call, implementation: Callable[..., Value], first: ast.expr) -> ast.expr | None:
+        """The result, where both operands are known already; long sums would be long functions."""
+        if node.function not in _ARITHMETIC or self.places or runtime_cost(node) is not None:
+            return None
+        left = self._known(first)
+        right = self.folder.fold(node.args[1]) if left is not None else None
+        if left is None or right is None:
+            return None
+        self._charge(1)
+        return self._constant(apply2(implementation, left[0], right.value))
 
     def _negation(self, node: Call, value: ast.expr) -> ast.expr:
         self._charge(1)

@@ -64,6 +64,8 @@ class Substitutions:
         return Type(type_.kind, *[self._rename(p, renamed) for p in type_.params], name=type_.name)
 
     def _fits(self, one: Type, other: Type) -> bool:
+        if one is other and not one.generic:
+            return True
         if other.kind == "param":
             valid, known = self._substitute(one, other)
             if valid or known:
@@ -121,7 +123,7 @@ class Substitutions:
 
 def less_specific(one: Type, other: Type) -> bool:
     """Whether everything of type `other` is also of type `one`."""
-    if one.dynamic or one.kind == "param":
+    if one is other or one.dynamic or one.kind == "param":
         return True
     if other.dynamic or other.kind == "param":
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from dray.cel.errors import CompileError
 from dray.cel.literals import decode_string
@@ -16,63 +16,65 @@ _KEYWORDS = frozenset(("in", "true", "false", "null"))
 
 _TOKEN = re.compile(
     r"""
-      (?P<space> (?:[ \t\r\n\f]+ | //[^\n]*)+ )
-    | (?P<string> [bB]?[rR](?:\"\"\"[\s\S]*?\"\"\" | '''[\s\S]*?''' | "[^"\n\r]*" | '[^'\n\r]*')
+    (?: [ \t\r\n\f]+ | //[^\n]* )*
+    (?: (&& | \|\| | == | != | <= | >= | [-+*/%<>!?:,()\[\]{}] | \.(?![0-9]))
+    | ( [bB]?[rR](?:\"\"\"[\s\S]*?\"\"\" | '''[\s\S]*?''' | "[^"\n\r]*" | '[^'\n\r]*')
         | [bB]?(?:\"\"\"(?:[^\\]|\\[\s\S])*?\"\"\" | '''(?:[^\\]|\\[\s\S])*?'''
                   | "(?:[^"\\\n\r]|\\.)*" | '(?:[^'\\\n\r]|\\.)*') )
-    | (?P<double> [0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | \.[0-9]+(?:[eE][+-]?[0-9]+)? )
-    | (?P<int> (?:0x[0-9a-fA-F]+ | [0-9]+)[uU]? )
-    | (?P<ident> [_a-zA-Z][_a-zA-Z0-9]* )
-    | (?P<escaped> `[a-zA-Z0-9_.\-/ ]+` )
-    | (?P<op> && | \|\| | == | != | <= | >= | [-+*/%<>!?:.,()\[\]{}] )
+    | ( [_a-zA-Z][_a-zA-Z0-9]* )
+    | ( [0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | \.[0-9]+(?:[eE][+-]?[0-9]+)? )
+    | ( (?:0x[0-9a-fA-F]+ | [0-9]+)[uU]? )
+    | ( `[a-zA-Z0-9_.\-/ ]+` )
+    | ( \Z )
+    | ( [\s\S] ) )
     """,
     re.VERBOSE,
 )
+_OPERATOR, _STRING, _IDENTIFIER, _DOUBLE, _INTEGER, _ESCAPED, _END = range(1, 8)
 
-
-class Token(NamedTuple):
-    kind: str
-    """`ident`, `escaped`, `literal`, `keyword`, `op` or `end`; for `op` and `keyword`, `text` tells which."""
-    text: str
-    value: Any
-    offset: int
+Token = tuple[str, str, Any, int]
+"""Kind, text, value of a literal, offset. Operators and keywords are kinds of their own, besides `ident`, `escaped`,
+`literal` and `end`."""
 
 
 def tokenize(text: str) -> list[Token]:
     tokens: list[Token] = []
-    offset = 0
-    following = _TOKEN.scanner(text).match  # type: ignore[attr-defined]
-    while offset < len(text):
-        match = following()
-        if match is None:
-            raise CompileError(f"Syntax error: token recognition error at: {text[offset]!r}", text=text, offset=offset)
-        kind = match.lastgroup or ""
-        if kind != "space":
-            tokens.append(_token(kind, match.group(), text, offset))
-        offset = match.end()
-    tokens.append(Token("end", "<EOF>", None, len(text)))
+    add = tokens.append
+    for match in _TOKEN.finditer(text):
+        form = match.lastindex or 0
+        raw = match[form]
+        offset = match.start(form)
+        if form == _OPERATOR:
+            add((raw, raw, None, offset))
+        elif form == _IDENTIFIER:
+            add((raw if raw in _KEYWORDS else "ident", raw, None, offset))
+        elif form == _STRING:
+            add(("literal", raw, _string(raw, text, offset), offset))
+        elif form == _INTEGER:
+            add(("literal", raw, _integer(raw, text, offset), offset))
+        elif form == _DOUBLE:
+            add(("literal", raw, float(raw), offset))
+        elif form == _ESCAPED:
+            add(("escaped", raw[1:-1], None, offset))
+        elif form == _END:
+            break
+        else:
+            raise CompileError(f"Syntax error: token recognition error at: {raw!r}", text=text, offset=offset)
+    add(("end", "<EOF>", None, len(text)))
     return tokens
 
 
-def _token(kind: str, raw: str, text: str, offset: int) -> Token:
-    if kind == "ident":
-        return Token("keyword" if raw in _KEYWORDS else "ident", raw, None, offset)
-    if kind == "escaped":
-        return Token("escaped", raw[1:-1], None, offset)
-    if kind == "op":
-        return Token("op", raw, None, offset)
-    if kind == "double":
-        return Token("literal", raw, float(raw), offset)
-    if kind == "int":
-        return Token("literal", raw, _integer(raw, text, offset), offset)
+def _string(raw: str, text: str, offset: int) -> str | bytes:
     try:
-        return Token("literal", raw, decode_string(raw), offset)
+        return decode_string(raw)
     except ValueError as error:
         raise CompileError(f"Syntax error: {error}", text=text, offset=offset) from None
 
 
 def _integer(raw: str, text: str, offset: int) -> int:
     """An int may still be 2^63 here: the parser allows it after a minus only."""
+    if len(raw) < 19 and raw.isdigit():
+        return int(raw)
     unsigned = raw[-1] in "uU"
     digits = raw[:-1] if unsigned else raw
     if len(digits) > 400:

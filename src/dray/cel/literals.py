@@ -25,6 +25,9 @@ _ESCAPE = re.compile(
 
 def decode_string(raw: str) -> str | bytes:
     """The value of a literal as it stands in the text, quotes and prefixes included; raises ValueError."""
+    # Neither prefix nor escape, and a single quote or it would be followed by another.
+    if raw[0] in "\"'" and raw[1] != raw[0] and "\\" not in raw:
+        return raw[1:-1]
     binary = raw[0] in "bB"
     body = raw[1:] if binary else raw
     verbatim = body[0] in "rR"

@@ -169,9 +169,8 @@ def _bind(offset: int, target: Node | None, args: list[Node]) -> Node | None:
 
 def _refuse_large(target: Node) -> None:
     """The target occurs twice in the expansion, so a chain of these macros doubles with every link."""
-    for count, _ in enumerate(walk(target)):
-        if count > MAX_COPIED:
-            raise MacroError("expression grows too large when its macros are expanded", target.offset)
+    if len(walk(target)) > MAX_COPIED:
+        raise MacroError("expression grows too large when its macros are expanded", target.offset)
 
 
 def _opt_map(flat: bool) -> Macro:

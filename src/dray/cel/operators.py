@@ -39,10 +39,12 @@ def equals(left: Value, right: Value) -> bool:
     if kind is type(right):
         if kind in _PLAIN:
             return bool(left == right)
+        if kind is list:
+            return _lists_equal(left, right)
     elif kind in _NUMBERS and type(right) in _NUMBERS:
         return numbers_equal(left, right)
-    if kind is list or kind is dict or isinstance(left, dict):
-        return _containers_equal(left, right)
+    if isinstance(left, dict):
+        return _maps_equal(left, right)
     if kind is Optional:
         return _optionals_equal(left, right)
     if kind is Semver and type(right) is not Semver:
@@ -65,15 +67,17 @@ def numbers_equal(left: Value, right: Value) -> bool:
     return bool(left == right)
 
 
-def _containers_equal(left: Value, right: Value) -> bool:
-    if isinstance(left, list):
-        if not isinstance(right, list) or len(left) != len(right):
+def _lists_equal(left: list[Value], right: list[Value]) -> bool:
+    if len(left) != len(right):
+        return False
+    spend(len(left) + _CONTAINER_WORK)
+    for one, other in zip(left, right, strict=True):
+        if not equals(one, other):
             return False
-        spend(len(left) + _CONTAINER_WORK)
-        for one, other in zip(left, right, strict=True):
-            if not equals(one, other):
-                return False
-        return True
+    return True
+
+
+def _maps_equal(left: dict[Value, Value], right: Value) -> bool:
     if not isinstance(right, dict) or len(left) != len(right):
         return False
     spend(len(left) + _CONTAINER_WORK)
@@ -102,7 +106,7 @@ def compare(left: Value, right: Value, function: str = "compare") -> int:
 
 
 # Raised often in loops, so made once; whoever reports an error makes a fresh one.
-_DIVISION_BY_ZERO: Final = EvaluationError("division by zero")
+DIVISION_BY_ZERO: Final = EvaluationError("division by zero")
 _MODULUS_BY_ZERO: Final = EvaluationError("modulus by zero")
 _OVERFLOW: Final = EvaluationError("integer overflow")
 _ORDERED: Final = frozenset((str, bytes, bool, Duration, Timestamp))
@@ -227,7 +231,7 @@ def divide(left: Value, right: Value) -> Value:
     if kind is float:
         return _divide_doubles(left, right)
     if right == 0:
-        raise _DIVISION_BY_ZERO
+        raise DIVISION_BY_ZERO
     quotient = abs(int(left)) // abs(int(right))
     if kind is Uint:
         return Uint(quotient)

@@ -6,7 +6,7 @@ Nesting is limited to what Kubernetes allows; chains of operators, selections an
 from __future__ import annotations
 
 from dray.cel.errors import CompileError
-from dray.cel.lexer import RESERVED, Token, tokenize
+from dray.cel.lexer import RESERVED, tokenize
 from dray.cel.macros import MACROS, MacroError
 from dray.cel.syntax import Call, Ident, ListNode, Literal, MapNode, Node, Select, Struct
 
@@ -30,6 +30,7 @@ _BINARY = {
     "%": (5, "_%_"),
 }
 _KEYWORD_VALUES = {"true": True, "false": False, "null": None}
+_FIELDS = frozenset(("ident", "escaped", "in", *_KEYWORD_VALUES))
 
 
 def parse(text: str) -> Node:
@@ -40,49 +41,45 @@ def parse(text: str) -> Node:
 class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
-        self.tokens = tokenize(text)
-        self.index = 0
-        self.token = self.tokens[0]
+        self._following = iter(tokenize(text)).__next__
         self.nesting = 0
+        self.advance()
 
     def parse(self) -> Node:
         node = self.expression()
-        if self.token.kind != "end":
+        if self.kind != "end":
             raise self.unexpected()
         return node
 
     def error(self, message: str, offset: int | None = None) -> CompileError:
-        return CompileError(message, text=self.text, offset=self.token.offset if offset is None else offset)
+        return CompileError(message, text=self.text, offset=self.offset if offset is None else offset)
 
     def unexpected(self) -> CompileError:
-        return self.error(f"Syntax error: mismatched input {self.token.text!r}")
+        return self.error(f"Syntax error: mismatched input {self.symbol!r}")
 
-    def advance(self) -> Token:
-        token = self.token
-        self.index += 1
-        self.token = self.tokens[self.index]
-        return token
+    def advance(self) -> None:
+        """Moves on; the token is in `kind`, `symbol`, `value` and `offset`."""
+        self.kind, self.symbol, self.value, self.offset = self._following()
 
-    def at(self, text: str) -> bool:
-        return self.token.text == text and self.token.kind == "op"
-
-    def accept(self, text: str) -> bool:
-        if self.at(text):
+    def accept(self, kind: str) -> bool:
+        if self.kind == kind:
             self.advance()
             return True
         return False
 
-    def expect(self, text: str) -> None:
-        if not self.accept(text):
+    def expect(self, kind: str) -> None:
+        if self.kind != kind:
             raise self.unexpected()
+        self.advance()
 
     def expression(self) -> Node:
         self.nesting += 1
         if self.nesting > MAX_NESTING:
             raise self.error(f"expression recursion limit exceeded: {MAX_NESTING}")
         node = self.operators()
-        if self.at("?"):
-            offset = self.advance().offset
+        if self.kind == "?":
+            offset = self.offset
+            self.advance()
             then = self.operators()
             self.expect(":")
             node = Call(offset, "_?_:_", [node, then, self.expression()])
@@ -91,109 +88,116 @@ class _Parser:
 
     def operators(self) -> Node:
         """All binary operators, with one explicit stack instead of a call per level of precedence."""
-        operands = [self.unary()]
+        node = self.unary()
+        if self.kind not in _BINARY:
+            return node
+        operands = [node]
         pending: list[tuple[int, str, int]] = []
-        while self.token.kind in ("op", "keyword") and self.token.text in _BINARY:
-            token = self.advance()
-            precedence, function = _BINARY[token.text]
+        while self.kind in _BINARY:
+            precedence, function = _BINARY[self.kind]
             while pending and pending[-1][0] >= precedence:
                 _reduce(operands, pending)
-            pending.append((precedence, function, token.offset))
+            pending.append((precedence, function, self.offset))
+            self.advance()
             operands.append(self.unary())
         while pending:
             _reduce(operands, pending)
         return operands[0]
 
     def unary(self) -> Node:
-        token = self.token
-        if token.kind != "op" or token.text not in "!-":
+        sign, offset = self.kind, self.offset
+        if sign != "!" and sign != "-":
             return self.member(self.primary())
         count = 0
-        while self.at(token.text):
+        while self.kind == sign:
             self.advance()
             count += 1
-        if token.text == "-" and self.token.kind == "literal" and type(self.token.value) in (int, float):
+        if sign == "-" and self.kind == "literal" and type(self.value) in (int, float):
             count -= 1
             node = self.member(self.literal(negative=True))
         else:
             node = self.member(self.primary())
-        function = "!_" if token.text == "!" else "-_"
-        return Call(token.offset, function, [node]) if count % 2 else node
+        function = "!_" if sign == "!" else "-_"
+        return Call(offset, function, [node]) if count % 2 else node
 
     def literal(self, *, negative: bool = False) -> Node:
-        token = self.advance()
-        value = token.value
+        value, offset = self.value, self.offset
+        self.advance()
         if type(value) is int:
             value = -value if negative else value
             if value == 2**63:
-                raise self.error("invalid int literal", token.offset)
+                raise self.error("invalid int literal", offset)
         elif negative:
             value = -value
-        return Literal(token.offset, value)
+        return Literal(offset, value)
 
     def primary(self) -> Node:
-        token = self.token
-        if token.kind == "literal":
+        kind, offset = self.kind, self.offset
+        if kind == "literal":
             return self.literal()
-        if token.kind == "keyword" and token.text in _KEYWORD_VALUES:
-            self.advance()
-            return Literal(token.offset, _KEYWORD_VALUES[token.text])
-        if token.kind == "ident" or self.at("."):
+        if kind == "ident" or kind == ".":
             return self.identifier()
+        if kind in _KEYWORD_VALUES:
+            self.advance()
+            return Literal(offset, _KEYWORD_VALUES[kind])
         if self.accept("("):
             node = self.expression()
             self.expect(")")
             return node
         if self.accept("["):
-            return self.list_literal(token.offset)
+            return self.list_literal(offset)
         if self.accept("{"):
-            return self.map_literal(token.offset)
+            return self.map_literal(offset)
         raise self.unexpected()
 
     def identifier(self) -> Node:
-        offset = self.token.offset
+        offset = self.offset
         name = "." if self.accept(".") else ""
-        if self.token.kind != "ident":
+        if self.kind != "ident":
             raise self.unexpected()
-        if self.token.text in RESERVED:
-            raise self.error(f"reserved identifier: {self.token.text}")
-        name += self.advance().text
-        if self.at("("):
-            call_offset = self.advance().offset
-            return self.call(call_offset, name, self.arguments(")"), None)
+        if self.symbol in RESERVED:
+            raise self.error(f"reserved identifier: {self.symbol}")
+        name += self.symbol
+        self.advance()
+        if self.kind == "(":
+            return self.call(name, None)
         return Ident(offset, name)
 
     def member(self, node: Node) -> Node:
-        while self.token.kind == "op":
-            offset = self.token.offset
-            if self.accept("."):
+        while True:
+            kind, offset = self.kind, self.offset
+            if kind == ".":
+                self.advance()
                 node = self.selection(node, offset)
-            elif self.accept("["):
+            elif kind == "[":
+                self.advance()
                 optional = self.accept("?")
                 node = Call(offset, "_[?_]" if optional else "_[_]", [node, self.expression()])
                 self.expect("]")
-            elif self.at("{") and (name := qualified_name(node)) is not None:
+            elif kind == "{" and (name := qualified_name(node)) is not None:
                 self.advance()
                 node = self.struct_literal(offset, name)
             else:
-                break
-        return node
+                return node
 
     def selection(self, node: Node, offset: int) -> Node:
         optional = self.accept("?")
-        if self.token.kind not in ("ident", "escaped", "keyword"):
+        kind, field, place = self.kind, self.symbol, self.offset
+        if kind not in _FIELDS:
             raise self.unexpected()
-        token = self.advance()
+        self.advance()
         if optional:
-            return Call(offset, "_?._", [node, Literal(token.offset, token.text)])
-        if token.kind != "escaped" and self.at("("):
-            call_offset = self.advance().offset
-            return self.call(call_offset, token.text, self.arguments(")"), node)
-        if token.kind == "keyword":
-            raise self.error(f"Syntax error: mismatched input {token.text!r}", token.offset)
-        return Select(offset, node, token.text)
+            return Call(offset, "_?._", [node, Literal(place, field)])
+        if self.kind == "(" and kind != "escaped":
+            return self.call(field, node)
+        if kind not in ("ident", "escaped"):
+            raise self.error(f"Syntax error: mismatched input {field!r}", place)
+        return Select(offset, node, field)
 
-    def call(self, offset: int, function: str, args: list[Node], target: Node | None) -> Node:
+    def call(self, function: str, target: Node | None) -> Node:
+        offset = self.offset
+        self.advance()
+        args = self.arguments(")")
         macro = MACROS.get((function, target is not None, len(args)))
         if macro is not None:
             try:
@@ -206,7 +210,7 @@ class _Parser:
 
     def arguments(self, closing: str) -> list[Node]:
         args: list[Node] = []
-        if not self.at(closing):
+        if self.kind != closing:
             args.append(self.expression())
             while self.accept(","):
                 args.append(self.expression())
@@ -216,7 +220,7 @@ class _Parser:
     def list_literal(self, offset: int) -> Node:
         elements: list[Node] = []
         optional: set[int] = set()
-        while not self.at("]"):
+        while self.kind != "]":
             if self.accept("?"):
                 optional.add(len(elements))
             elements.append(self.expression())
@@ -228,7 +232,7 @@ class _Parser:
     def map_literal(self, offset: int) -> Node:
         entries: list[tuple[Node, Node]] = []
         optional: set[int] = set()
-        while not self.at("}"):
+        while self.kind != "}":
             if self.accept("?"):
                 optional.add(len(entries))
             key = self.expression()
@@ -241,9 +245,9 @@ class _Parser:
 
     def struct_literal(self, offset: int, name: str) -> Node:
         values: list[Node] = []
-        while not self.at("}"):
+        while self.kind != "}":
             self.accept("?")
-            if self.token.kind not in ("ident", "escaped"):
+            if self.kind not in ("ident", "escaped"):
                 raise self.unexpected()
             self.advance()
             self.expect(":")

@@ -34,20 +34,32 @@ class Evaluation(NamedTuple):
     cost: int
 
 
+class Tree(NamedTuple):
+    """What compiling an expression comes to: the checked tree, its constants and its size."""
+
+    root: Node
+    folder: Folder
+    nodes: int
+
+
 class Program:
     """An expression ready to run. Immutable; may be shared between threads."""
 
-    def __init__(self, expression: str, root: Node, environment: Environment, folder: Folder, nodes: int) -> None:
+    def __init__(self, expression: str, environment: Environment, tree: Tree) -> None:
         self.expression = expression
         self.environment = environment
-        self.root = root
-        self._folder = folder
-        self._nodes = nodes
+        self.result_type: Type = tree.root.type
+        self._known_tree: Tree | None = tree
         self._run_fast: Callable[[Device], Value] | bool | None = False
 
     @property
-    def result_type(self) -> Type:
-        return self.root.type
+    def tree(self) -> Tree:
+        assert self._known_tree is not None
+        return self._known_tree
+
+    @property
+    def root(self) -> Node:
+        return self.tree.root
 
     @cached_property
     def estimated_cost(self) -> int:
@@ -55,9 +67,14 @@ class Program:
         with compiling():
             return estimate_cost(self.root)
 
+    @property
+    def may_run_fast(self) -> bool:
+        """Whether it surely stays within the cost limit, and is short enough to be one Python expression."""
+        return self.tree.nodes <= _FAST_NODES and self.estimated_cost <= COST_LIMIT
+
     @cached_property
     def reads(self) -> Reads:
-        return find_reads(self.root, self._folder)
+        return find_reads(self.root, self.tree.folder)
 
     def matches(self, device: Device) -> bool:
         """Whether the device is selected; raises EvaluationError."""
@@ -91,7 +108,7 @@ class Program:
         from dray.cel.exact import compile_exact
 
         with compiling():
-            run = compile_exact(self.root, self.environment, self._folder, places=True)
+            run = compile_exact(self.root, self.environment, self.tree.folder, places=True)
         ALLOWANCE.left = LIMIT
         try:
             value, _ = run(device)
@@ -126,17 +143,17 @@ class Program:
 
         try:
             with compiling():
-                return compile_exact(self.root, self.environment, self._folder)
+                return compile_exact(self.root, self.environment, self.tree.folder)
         except (RecursionError, SyntaxError, MemoryError):
             message = "expression is nested too deeply"
         raise CompileError(message, text=self.expression)
 
     def _compile_fast(self) -> Callable[[Any], Value] | None:
-        if self._nodes > _FAST_NODES or self.estimated_cost > COST_LIMIT:
+        if not self.may_run_fast:
             return None
         try:
             with compiling():
-                return compile_fast(self.root, self.environment, self._folder)
+                return compile_fast(self.root, self.environment, self.tree.folder)
         except (Unsupported, RecursionError, SyntaxError):
             return None
 

@@ -13,15 +13,18 @@ from dray.cel.environment import DEVICE, Environment, plain
 from dray.cel.errors import CompileError
 from dray.cel.names import resolve_names
 from dray.cel.parser import parse
-from dray.cel.program import Program
+from dray.cel.program import Program, Tree
 from dray.cel.room import compiling
-from dray.cel.syntax import Node, walk
+from dray.cel.shapes import Shapes
+from dray.cel.syntax import Call, ListNode, MapNode, Node, walk
 from dray.cel.types import Type
 from dray.cel.validators import validate_literals
 
 MAX_LENGTH: Final = 10 * 1024
 # Programs do not change, so the same text is compiled once.
 _CACHED: Final = 64
+# What may turn out to be a constant that cannot be.
+_FOLDED: Final = frozenset((Call, ListNode, MapNode))
 _SCALARS: Final = (t.BOOL, t.INT, t.STRING, t.SEMVER, t.DYN, t.ANY)
 
 
@@ -52,12 +55,12 @@ def compile_derived(expression: str, *, env: Environment = DEVICE) -> Program:
 def compile_device_expression(expression: str, *, env: Environment = DEVICE) -> Program:
     """A program over `device` that may yield anything; raises CompileError."""
     _limit(expression)
-    return _compile(expression, env)
+    return SHAPES.program(expression, env)
 
 
 def compile_expression(expression: str, variables: Mapping[str, Type], *, checked: bool = True) -> Program:
     """A program of plain CEL over the given variables, of any type."""
-    return _compile(expression, plain(variables, checked=checked))
+    return compile_anew(expression, plain(variables, checked=checked))
 
 
 def _limit(expression: str) -> None:
@@ -65,20 +68,20 @@ def _limit(expression: str) -> None:
         raise CompileError(f"too long: must have at most {MAX_LENGTH} bytes")
 
 
-def _compile(expression: str, environment: Environment) -> Program:
+def compile_anew(expression: str, environment: Environment) -> Program:
     try:
         with compiling():
             root = _resolve(expression, environment)
             folder = Folder(environment, expression)
-            nodes = 0
-            for node in walk(root):
-                nodes += 1
-                folder.fold(node)
-                if environment.checked:
-                    validate_literals(node, folder, expression)
+            nodes = walk(root)
+            for node in nodes:
+                if type(node) in _FOLDED:
+                    folder.fold(node)
+                    if environment.checked:
+                        validate_literals(node, folder, expression)
     except RecursionError:
         raise CompileError("expression is nested too deeply", text=expression) from None
-    return Program(expression, root, environment, folder, nodes)
+    return Program(expression, environment, Tree(root, folder, len(nodes)))
 
 
 def _resolve(expression: str, environment: Environment) -> Node:
@@ -86,3 +89,6 @@ def _resolve(expression: str, environment: Environment) -> Node:
     if environment.checked:
         return check(root, environment, expression)
     return resolve_names(root, environment)
+
+
+SHAPES: Final = Shapes(compile_anew)

@@ -6,20 +6,22 @@ call with many arguments. The checker writes `type` and, on calls, `overloads` i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from dray.cel.types import DYN, Type
 
 
 class Node:
+    """The commonest nodes set these two themselves: a call less for each of them."""
+
     __slots__ = ("offset", "type")
 
     def __init__(self, offset: int) -> None:
         self.offset = offset
         self.type: Type = DYN
 
-    def children(self) -> tuple[Node, ...]:
+    def children(self) -> Sequence[Node]:
         return ()
 
 
@@ -27,7 +29,8 @@ class Literal(Node):
     __slots__ = ("value",)
 
     def __init__(self, offset: int, value: Any) -> None:
-        super().__init__(offset)
+        self.offset = offset
+        self.type = DYN
         self.value = value
 
 
@@ -37,7 +40,8 @@ class Ident(Node):
     __slots__ = ("constant", "name")
 
     def __init__(self, offset: int, name: str) -> None:
-        super().__init__(offset)
+        self.offset = offset
+        self.type = DYN
         self.name = name
         self.constant: Any = None
 
@@ -48,7 +52,8 @@ class Select(Node):
     __slots__ = ("field", "operand", "test")
 
     def __init__(self, offset: int, operand: Node, field: str, *, test: bool = False) -> None:
-        super().__init__(offset)
+        self.offset = offset
+        self.type = DYN
         self.operand = operand
         self.field = field
         self.test = test
@@ -63,7 +68,8 @@ class Call(Node):
     __slots__ = ("args", "function", "overloads", "target")
 
     def __init__(self, offset: int, function: str, args: list[Node], target: Node | None = None) -> None:
-        super().__init__(offset)
+        self.offset = offset
+        self.type = DYN
         self.function = function
         self.args = args
         self.target = target
@@ -72,8 +78,8 @@ class Call(Node):
     def operands(self) -> list[Node]:
         return self.args if self.target is None else [self.target, *self.args]
 
-    def children(self) -> tuple[Node, ...]:
-        return tuple(self.operands())
+    def children(self) -> Sequence[Node]:
+        return self.operands()
 
 
 class ListNode(Node):
@@ -84,8 +90,8 @@ class ListNode(Node):
         self.elements = elements
         self.optional = optional
 
-    def children(self) -> tuple[Node, ...]:
-        return tuple(self.elements)
+    def children(self) -> Sequence[Node]:
+        return self.elements
 
 
 class MapNode(Node):
@@ -110,8 +116,8 @@ class Struct(Node):
         self.name = name
         self.values = values
 
-    def children(self) -> tuple[Node, ...]:
-        return tuple(self.values)
+    def children(self) -> Sequence[Node]:
+        return self.values
 
 
 class Comprehension(Node):
@@ -168,12 +174,16 @@ def spine(node: Node) -> list[Node]:
     return chain
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: Node) -> list[Node]:
+    """The node and all below it, outer ones before inner ones."""
+    found: list[Node] = []
     stack = [node]
     while stack:
         current = stack.pop()
-        yield current
-        stack.extend(current.children())
+        found.append(current)
+        if type(current) is not Literal:
+            stack.extend(current.children())
+    return found
 
 
 def surely_uses(node: Node, name: str) -> bool:

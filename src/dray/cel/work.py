@@ -30,8 +30,7 @@ class Allowance:
 ALLOWANCE: Final = Allowance()
 
 
-def spend(units: int) -> None:
-    ALLOWANCE.spend(units)
+spend: Final = ALLOWANCE.spend
 
 
 def spend_characters(count: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -96,6 +97,7 @@ def to_duration(value: Value) -> Duration:
     raise no_such_overload("duration")
 
 
+@lru_cache(maxsize=64)
 def _zone(name: str) -> tzinfo:
     match = _OFFSET.fullmatch(name)
     if match is not None:
@@ -116,7 +118,7 @@ def _zone(name: str) -> tzinfo:
 def _local(value: Timestamp, zone: Value) -> datetime:
     if type(zone) is not str:
         raise no_such_overload("timestamp accessor")
-    moment = _EPOCH + timedelta(seconds=value.nanos // _SECOND)
+    moment = _EPOCH + timedelta(0, value.nanos // _SECOND)
     try:
         return moment.astimezone(_zone(zone))
     except OverflowError:
