@@ -67,6 +67,24 @@ POD: dict[str, Any] = {
         "resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}],
     },
 }
+JOB: dict[str, Any] = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "j", "namespace": "default"},
+    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "m", "image": "i"}]}}},
+}
+BUDGET: dict[str, Any] = {
+    "apiVersion": "policy/v1",
+    "kind": "PodDisruptionBudget",
+    "metadata": {"name": "b", "namespace": "default"},
+    "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+}
+SERVICE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "s", "namespace": "default"},
+    "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+}
 POD_GROUP: dict[str, Any] = {
     "apiVersion": "scheduling.k8s.io/v1beta1",
     "kind": "PodGroup",

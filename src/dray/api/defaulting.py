@@ -10,7 +10,9 @@ from typing import Any
 
 from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
 from dray.api.gates import FeatureGates
+from dray.api.job_defaults import default_job
 from dray.api.pod_defaults import default_pod
+from dray.api.service_defaults import default_service
 
 Object = dict[str, Any]
 
@@ -86,6 +88,18 @@ def _pod(pod: Object, version: str, now: str, gates: FeatureGates) -> None:
     default_pod(pod)
 
 
+def _priority_class(priority: Object, version: str, now: str, gates: FeatureGates) -> None:
+    priority.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _job(job: Object, version: str, now: str, gates: FeatureGates) -> None:
+    default_job(job)
+
+
+def _service(service: Object, version: str, now: str, gates: FeatureGates) -> None:
+    default_service(service)
+
+
 _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None]] = {
     (RESOURCE_GROUP, "ResourceClaim"): _claim,
     (RESOURCE_GROUP, "ResourceClaimTemplate"): _template,
@@ -94,5 +108,8 @@ _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None
     (RESOURCE_GROUP, "ResourcePoolStatusRequest"): _pool_status_request,
     (SCHEDULING_GROUP, "PodGroup"): _pod_group,
     (SCHEDULING_GROUP, "CompositePodGroup"): _pod_group,
+    (SCHEDULING_GROUP, "PriorityClass"): _priority_class,
     ("", "Pod"): _pod,
+    ("", "Service"): _service,
+    ("batch", "Job"): _job,
 }

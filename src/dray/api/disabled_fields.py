@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from dray.api.catalogue import Kind
@@ -117,6 +118,7 @@ FEATURES: tuple[Feature, ...] = (
         ("spec.parentCompositePodGroupName", "spec.compositePodGroupTemplates"),
     ),
     Feature(("Pod",), ("GenericWorkload",), ("spec.schedulingGroup",)),
+    Feature(("Job",), ("WorkloadWithJob",), ("spec.scheduling",)),
     Feature(("Pod",), ("DRANodeAllocatableResources",), ("status.nodeAllocatableResourceClaimStatuses",)),
 )
 
@@ -163,6 +165,6 @@ def _holders(obj: Object, path: str) -> list[Object]:
         name, spread, _ = step.partition("[")
         inner = [value for holder in found if (value := holder.get(name)) is not None]
         if spread:
-            inner = [item for value in inner for item in (value.values() if isinstance(value, dict) else value)]
+            inner = list(chain.from_iterable([value.values() if isinstance(value, dict) else value for value in inner]))
         found = inner
     return found

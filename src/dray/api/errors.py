@@ -22,6 +22,7 @@ class ErrorType(Enum):
     FORBIDDEN = "FieldValueForbidden"
     TOO_LONG = "FieldValueTooLong"
     TOO_MANY = "FieldValueTooMany"
+    TYPE_INVALID = "FieldValueTypeInvalid"
     INTERNAL = "InternalError"
     # Structural problems: an API server answers these with 400 and names them in the message, not as causes.
     UNKNOWN_FIELD = "UnknownField"
@@ -44,10 +45,18 @@ _TITLES = {
     ErrorType.FORBIDDEN: "Forbidden",
     ErrorType.TOO_LONG: "Too long",
     ErrorType.TOO_MANY: "Too many",
+    ErrorType.TYPE_INVALID: "Invalid value",
     ErrorType.INTERNAL: "Internal error",
 }
 _SHOW_VALUE = frozenset(
-    {ErrorType.INVALID, ErrorType.NOT_SUPPORTED, ErrorType.DUPLICATE, ErrorType.NOT_FOUND, ErrorType.TOO_MANY}
+    {
+        ErrorType.INVALID,
+        ErrorType.NOT_SUPPORTED,
+        ErrorType.DUPLICATE,
+        ErrorType.NOT_FOUND,
+        ErrorType.TOO_MANY,
+        ErrorType.TYPE_INVALID,
+    }
 )
 
 

@@ -24,7 +24,10 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
+    """`sent` is the object as the client meant it, where what it was turned into has more."""
+
     object: Object
+    sent: Object | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,15 @@ def read_json(body: bytes) -> Object | Refusal:
 
 
 def _may_repeat(body: bytes, document: Object) -> bool:
-    """Cheaply: could the body hold a member twice? Each member has one colon, in the body and in the document written
-    anew; colons within text are the same in both, unless the body spells one as an escape.
+    """Cheaply: could the body hold a member twice? Not if it is the document written anew, as it is without spaces.
+
+    Each member has one colon, in the body and in the document; colons within text are the same in both, unless the
+    body spells one as an escape.
     """
     import msgspec
 
-    return b"\\u003" in body or body.count(b":") != msgspec.json.encode(document).count(b":")
+    written = msgspec.json.encode(document)
+    return written != body and (b"\\u003" in body or body.count(b":") != written.count(b":"))
 
 
 def _duplicates(body: bytes) -> list[str]:
@@ -136,8 +142,11 @@ def answer(obj: Object, target: KindVersion) -> Object:
 
 def create(document: Object, target: KindVersion, place: Place, rules: Rules, *, now: str) -> Accepted | Refusal:
     obj = decode(document, target, now=now, gates=rules.gates)
-    if isinstance(obj, Refusal):
-        return obj
+    return obj if isinstance(obj, Refusal) else create_decoded(obj, target, place, rules)
+
+
+def create_decoded(obj: Object, target: KindVersion, place: Place, rules: Rules) -> Accepted | Refusal:
+    """`create` from where `decode` has come to; changes the object."""
     refusal = _settle_namespace(obj, target, place)
     if refusal:
         return refusal
@@ -175,11 +184,19 @@ def update(
         strategy.prepare_update(obj, before, target.entry, rules.gates, now=now)
         check = validation.validate_update
     # Against the stored object an empty list equals an absent one.
-    after = schema.write(obj, home.schema)
+    after = _rewritten(obj, before, home)
     problems = check(after, before if written else _reread(before, home), target.entry, rules)
     if not target.served.unconditional_update and not after["metadata"].get("resourceVersion"):
         problems.append(errors.invalid("metadata.resourceVersion", "", "must be specified for an update"))
     return _verdict(after, target, problems)
+
+
+def _rewritten(obj: Object, before: Object, home: KindVersion) -> Object:
+    """`schema.write` for an object of which some members are as in the stored one, where they are written already."""
+    kept = {name: before[name] for name, value in obj.items() if value == before.get(name)}
+    after = schema.write({name: value for name, value in obj.items() if name not in kept}, home.schema)
+    after.update(kept)
+    return {name: after[name] for name in obj if name in after}
 
 
 def _settle_namespace(obj: Object, target: KindVersion, place: Place) -> Refusal | None:

@@ -19,20 +19,24 @@ def default_pod(pod: Object) -> None:
     default_pod_spec(pod["spec"])
 
 
-def default_pod_spec(spec: Object) -> None:
+def default_pod_spec(spec: Object, *, template: bool = False) -> None:
+    """A template leaves to its pods what follows from their other fields."""
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
-    spec.setdefault("enableServiceLinks", True)
+    if not template:
+        spec.setdefault("enableServiceLinks", True)
     _same_service_account(spec)
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
     for container in containers(spec):
-        _default_container(container, host_network=spec.get("hostNetwork", False))
+        _default_container(container, host_network=spec.get("hostNetwork", False) and not template)
+        _default_resources(container["resources"], template=template)
     for container in spec.get("ephemeralContainers") or ():
         _default_container(container, host_network=False)
+        _default_resources(container["resources"], template=template)
     if spec.get("overhead"):
         spec["overhead"] = _rounded(spec["overhead"])
 
@@ -82,7 +86,6 @@ def _default_container(container: Object, *, host_network: bool) -> None:
     for hook in (container.get("lifecycle") or {}).values():
         if isinstance(hook, dict) and hook.get("httpGet") is not None:
             _default_http(hook["httpGet"])
-    _default_resources(container["resources"])
 
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -122,11 +125,11 @@ def _default_http(action: Object) -> None:
     action.setdefault("scheme", "HTTP")
 
 
-def _default_resources(resources: Object) -> None:
+def _default_resources(resources: Object, *, template: bool) -> None:
     for member in ("limits", "requests"):
         if resources.get(member):
             resources[member] = _rounded(resources[member])
-    if resources.get("limits"):
+    if resources.get("limits") and not template:
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 

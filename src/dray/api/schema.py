@@ -146,17 +146,6 @@ def _struct_reader(wire: dict[str, str], *, prune: bool) -> Reader:
     return read_struct
 
 
-def _single_members(wire: dict[str, str]) -> dict[str, type]:
-    """Members that may stand alone in a struct and are then fine as they are, when of the type.
-
-    Devices have maps of small structs, a thousand to a slice, nearly all with a single member: those are copied, not
-    built. A quantity is a string that must be in canonical form.
-    """
-    always = {name for name, mark in wire.items() if mark[0] == "!"}
-    marked = {name: mark.lstrip("!*") for name, mark in wire.items() if mark[0] in "!*" and always <= {name}}
-    return {name: _COPIED[base] for name, base in marked.items() if base in _COPIED}
-
-
 def _list_reader(item_type: str, *, prune: bool) -> Reader:
     reader = _reader(item_type, prune=prune)
     zero = _zero(item_type)
@@ -179,25 +168,18 @@ def _list_reader(item_type: str, *, prune: bool) -> Reader:
 def _map_reader(value_type: str, *, prune: bool) -> Reader:
     reader = _reader(value_type, prune=prune)
     zero = _zero(value_type)
-    wire = TYPES.get(value_type, {})
-    single = _single_members(wire)
-    quantities = {name for name in single if wire[name].endswith("quantity")}
+    lone, asked = _lone_members(TYPES.get(value_type, {}))
 
     def read_map(value: Any, problems: list[Problem]) -> Any:
         if type(value) is not dict:
             _wrong(problems, value, "an object")
             return {}
-        result = {}
+        result = value.copy()
         for key, item in value.items():
-            if single and type(item) is dict and len(item) == 1:
-                ((name, inner),) = item.items()
-                kind = type(inner)
-                if (
-                    single.get(name) is kind
-                    and (kind is not int or INT64_MIN <= inner <= INT64_MAX)
-                    and (name not in quantities or _canonical_quantity(inner) == inner)
-                ):
-                    result[key] = item.copy()
+            if type(item) is dict and len(item) == 1:
+                (name,) = item
+                inner = item[name]
+                if lone.get(name) is type(inner) and (name not in asked or asked[name](inner)):
                     continue
             known = len(problems)
             result[key] = reader(item, problems) if item is not None else zero()
@@ -206,6 +188,18 @@ def _map_reader(value_type: str, *, prune: bool) -> Reader:
         return result
 
     return read_map
+
+
+def _lone_members(wire: dict[str, str]) -> tuple[dict[str, type], dict[str, Callable[[Any], bool]]]:
+    """Members with which, alone and of the given type, a struct is fine as it is; some only if their value is, too.
+
+    Devices have maps of small structs, a thousand to a slice, nearly all with a single member: those are taken over
+    instead of built anew.
+    """
+    always = {name for name, mark in wire.items() if mark[0] == "!"}
+    marked = {name: mark.lstrip("!*") for name, mark in wire.items() if mark[0] in "!*" and always <= {name}}
+    lone = {name: _AS_IS[base] for name, base in marked.items() if base in _AS_IS}
+    return lone, {name: _ASKED[marked[name]] for name in lone if marked[name] in _ASKED}
 
 
 def _plain_reader(expected: type, name: str) -> Reader:
@@ -254,6 +248,15 @@ def _canonical_quantity(text: str) -> str | None:
         return str(Quantity.parse(text.strip()))
     except QuantityError:
         return None
+
+
+@lru_cache(maxsize=4096)
+def _is_canonical_quantity(text: str) -> bool:
+    return _canonical_quantity(text) == text
+
+
+def _is_int64(value: int) -> bool:
+    return INT64_MIN <= value <= INT64_MAX
 
 
 def _read_quantity(value: Any, problems: list[Problem]) -> Any:
@@ -308,7 +311,8 @@ def _time_reader(timespec: str) -> Reader:
 
 
 _PLAIN: dict[str, type] = {"str": str, "bool": bool}
-_COPIED: dict[str, type] = {**_PLAIN, "int64": int, "quantity": str}
+_AS_IS: dict[str, type] = {**_PLAIN, "int64": int, "quantity": str}
+_ASKED: dict[str, Callable[[Any], bool]] = {"int64": _is_int64, "quantity": _is_canonical_quantity}
 _OMIT_ZERO = frozenset({"str", "bytes", "int32", "int64", "bool", "float"})
 _ZEROS: dict[str, Any] = {
     "str": "",

@@ -14,12 +14,16 @@ from dray.api.rules import Rules
 from dray.api.validation import (
     claims,
     device_classes,
+    disruption_budgets,
+    jobs,
     leases,
     metadata,
     pod_groups,
     pod_status,
     pods,
     pool_status_requests,
+    priority_classes,
+    services,
     slices,
     taints,
     workloads,
@@ -39,7 +43,11 @@ _CREATE: dict[tuple[str, str], _Create] = {
     (SCHEDULING_GROUP, "Workload"): workloads.validate,
     (SCHEDULING_GROUP, "PodGroup"): pod_groups.validate,
     (SCHEDULING_GROUP, "CompositePodGroup"): pod_groups.validate_composite,
+    (SCHEDULING_GROUP, "PriorityClass"): priority_classes.validate,
     ("", "Pod"): pods.validate,
+    ("", "Service"): services.validate,
+    ("batch", "Job"): jobs.validate,
+    ("policy", "PodDisruptionBudget"): disruption_budgets.validate,
     ("coordination.k8s.io", "Lease"): lambda obj, rules: leases.validate(obj),
 }
 _UPDATE: dict[tuple[str, str], _Update] = {
@@ -52,7 +60,11 @@ _UPDATE: dict[tuple[str, str], _Update] = {
     (SCHEDULING_GROUP, "Workload"): workloads.validate_update,
     (SCHEDULING_GROUP, "PodGroup"): pod_groups.validate_update,
     (SCHEDULING_GROUP, "CompositePodGroup"): pod_groups.validate_composite_update,
+    (SCHEDULING_GROUP, "PriorityClass"): priority_classes.validate_update,
     ("", "Pod"): pods.validate_update,
+    ("", "Service"): services.validate_update,
+    ("batch", "Job"): jobs.validate_update,
+    ("policy", "PodDisruptionBudget"): lambda obj, old, rules: disruption_budgets.validate(obj, rules),
     ("coordination.k8s.io", "Lease"): lambda obj, old, rules: leases.validate(obj),
 }
 _NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
@@ -72,6 +84,8 @@ _STATUS: dict[tuple[str, str], _Update] = {
     (SCHEDULING_GROUP, "PodGroup"): pod_groups.validate_status,
     (SCHEDULING_GROUP, "CompositePodGroup"): pod_groups.validate_composite_status,
     ("", "Pod"): pod_status.validate,
+    ("batch", "Job"): jobs.validate_status,
+    ("policy", "PodDisruptionBudget"): disruption_budgets.validate_status,
 }
 
 

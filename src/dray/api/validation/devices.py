@@ -14,15 +14,12 @@ from dray.api.validation.fields import Errors, Object
 MAX_ATTRIBUTES_AND_CAPACITIES = 32
 MAX_ATTRIBUTE_VALUES = 48
 MAX_ATTRIBUTE_TEXT = 64
-# No character takes more than four bytes.
-_SURELY_SHORT = MAX_ATTRIBUTE_TEXT // 4
 MAX_TAINTS = 16
 MAX_CONSUMPTIONS = 2
 
 LIST_MEMBERS = ("ints", "bools", "strings", "versions")
 _LIST_MEMBERS = frozenset(LIST_MEMBERS)
 _ATTRIBUTE_MEMBERS = ("int", "bool", "string", "version", *LIST_MEMBERS)
-# Most devices have no other members, and a slice may have many of them.
 _BASIC_MEMBERS = frozenset({"name", "attributes", "capacity", "allowMultipleAllocations", "bindsToNode"})
 _NODE_FIELDS = ("nodeName", "nodeSelector", "allNodes")
 
@@ -32,6 +29,24 @@ def is_detailed(device: Object) -> bool:
     if device.get("taints") or device.get("consumesCounters"):
         return True
     return not _LIST_MEMBERS.isdisjoint(chain.from_iterable((device.get("attributes") or {}).values()))
+
+
+def is_ordinary(device: Object) -> bool:
+    """Whether the device has nothing but a name, plain attributes and capacities, and breaks no rule.
+
+    Most devices are like this, and a slice may have many: none of them needs to be looked at by `validate`.
+    """
+    if not _BASIC_MEMBERS.issuperset(device) or not names.is_label(device["name"]):
+        return False
+    attributes = device.get("attributes") or {}
+    capacity = device.get("capacity") or {}
+    if len(attributes) + len(capacity) > MAX_ATTRIBUTES_AND_CAPACITIES:
+        return False
+    for entry in capacity.values():
+        if "requestPolicy" in entry:
+            return False
+    keys = names.are_qualified_names(tuple(attributes)) and names.are_qualified_names(tuple(capacity))
+    return keys and _are_plain(attributes)
 
 
 def validate(
@@ -53,8 +68,6 @@ def validate(
         for key, entry in capacity.items():
             if "requestPolicy" in entry:
                 yield from _request_policy(device, entry, f"{path}.capacity[{_shortened(key)}].requestPolicy", rules)
-    if not per_device_selection and _BASIC_MEMBERS.issuperset(device):
-        return
     if device.get("taints"):
         # Effects are a declarative rule, and devices of a slice have no key by which those would be compared.
         unchanged = old is not None and device["taints"] == old.get("taints")
@@ -92,27 +105,34 @@ def _keys(values: Object, path: str) -> Errors:
 
 
 def _attributes(attributes: Object, path: str) -> Errors:
-    values = 0
     if not names.are_qualified_names(tuple(attributes)):
         yield from _keys(attributes, f"{path}.attributes")
-    for key, attribute in attributes.items():
-        if len(attribute) == 1:
-            # The common case, decided without a further call.
-            ((member, value),) = attribute.items()
-            if member == "string":
-                good = len(value) <= _SURELY_SHORT or names.size(value) <= MAX_ATTRIBUTE_TEXT
-            elif member == "version":
-                good = len(value) <= MAX_ATTRIBUTE_TEXT and is_semver(value)
-            else:
-                good = member == "int" or member == "bool"
-            if good:
-                values += 1
-                continue
-        values += sum(len(value) if isinstance(value, list) else 1 for value in attribute.values())
-        yield from _attribute(attribute, f"{path}.attributes[{_shortened(key)}]")
+    if not _are_plain(attributes):
+        for key, attribute in attributes.items():
+            yield from _attribute(attribute, f"{path}.attributes[{_shortened(key)}]")
+    values = sum(len(value) if isinstance(value, list) else 1 for one in attributes.values() for value in one.values())
     if values > MAX_ATTRIBUTE_VALUES:
         limit = f"the total number of attribute values must not exceed {MAX_ATTRIBUTE_VALUES}"
         yield errors.invalid(path, values, limit)
+
+
+def _are_plain(attributes: Object) -> bool:
+    """Whether each attribute is a single value that breaks no rule."""
+    for attribute in attributes.values():
+        if len(attribute) != 1:
+            return False
+        (member,) = attribute
+        if member == "string":
+            text = attribute[member]
+            if (len(text) > MAX_ATTRIBUTE_TEXT or not text.isascii()) and names.size(text) > MAX_ATTRIBUTE_TEXT:
+                return False
+        elif member == "version":
+            text = attribute[member]
+            if len(text) > MAX_ATTRIBUTE_TEXT or not is_semver(text):
+                return False
+        elif member != "int" and member != "bool":
+            return False
+    return True
 
 
 def _attribute(attribute: Object, path: str) -> Errors:

@@ -8,7 +8,7 @@ from typing import Any
 from dray.api import errors, names
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
-from dray.api.validation import fields
+from dray.api.validation import fields, metadata
 from dray.api.validation.fields import Errors, Object
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -24,6 +24,15 @@ def validate(pod: Object, rules: Rules) -> Errors:
     if spec.get("resourceClaims") and MIRROR_ANNOTATION in (pod["metadata"].get("annotations") or {}):
         yield errors.forbidden("", "static pods do not support resource claims")
     yield from validate_spec(spec, "spec")
+
+
+def validate_template(template: Object, path: str) -> Errors:
+    """What pods are made from: a PodTemplateSpec."""
+    yield from metadata.labels(template["metadata"].get("labels") or {}, f"{path}.labels")
+    yield from metadata.annotations(template["metadata"].get("annotations") or {}, f"{path}.annotations")
+    yield from validate_spec(template["spec"], f"{path}.spec")
+    if template["spec"].get("ephemeralContainers"):
+        yield errors.forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
 
 
 def validate_spec(spec: Object, path: str) -> Errors:

@@ -84,16 +84,25 @@ def one_node_field(path: str, chosen: list[str], members: tuple[str, ...]) -> Er
 
 def _devices(spec: Object, old_spec: Object | None, rules: Rules) -> Errors:
     items = spec.get("devices") or []
+    selection = spec.get("perDeviceNodeSelection") is True
+    if not selection and _all_ordinary(items):
+        return
     detailed = len(items) > MAX_DETAILED_DEVICES and any(map(devices.is_detailed, items))
     limit = MAX_DETAILED_DEVICES if detailed else MAX_DEVICES
     old_devices = {device["name"]: device for device in (old_spec.get("devices") or [])} if old_spec else {}
-    selection = spec.get("perDeviceNodeSelection") is True
 
     def check(device: Object, at: str) -> Errors:
         old = old_devices.get(device["name"])
         return devices.validate(device, at, rules, per_device_selection=selection, old=old)
 
     yield from fields.limited(items, limit, "spec.devices", check, key=fields.by("name"))
+
+
+def _all_ordinary(items: list[Object]) -> bool:
+    """Whether the devices break no rule, neither alone nor together."""
+    if len(items) > MAX_DEVICES or not all(map(devices.is_ordinary, items)):
+        return False
+    return len({device["name"] for device in items}) == len(items)
 
 
 def _partition_type(spec: Object) -> Errors:

@@ -1,0 +1,47 @@
+"""PodDisruptionBudget: one bound, as a number or in percent, and the pods it is for."""
+
+from __future__ import annotations
+
+import re
+
+from dray.api import errors
+from dray.api.rules import Rules
+from dray.api.validation import conditions, fields, label_selectors
+from dray.api.validation.fields import Errors, Object
+
+_BOUNDS = ("minAvailable", "maxUnavailable")
+_POLICIES = ["AlwaysAllow", "IfHealthyBudget"]
+_COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+_PERCENT = re.compile(r"([0-9]+)%", re.ASCII)
+
+
+def validate(budget: Object, rules: Rules) -> Errors:
+    spec = budget["spec"]
+    if all(spec.get(member) is not None for member in _BOUNDS):
+        yield errors.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+    for member in _BOUNDS:
+        if spec.get(member) is not None:
+            yield from _bound(spec[member], f"spec.{member}")
+    if spec.get("selector") is not None:
+        yield from label_selectors.validate(spec["selector"], "spec.selector")
+    yield from fields.enum(spec.get("unhealthyPodEvictionPolicy"), _POLICIES, "spec.unhealthyPodEvictionPolicy")
+
+
+def _bound(value: int | str, path: str) -> Errors:
+    if isinstance(value, int):
+        if value < 0:
+            yield errors.invalid(path, value, "must be greater than or equal to 0")
+        return
+    match = _PERCENT.fullmatch(value)
+    if match is None:
+        yield errors.invalid(path, value, "a valid percent string must be a numeric string followed by an ending '%'")
+    elif int(match[1]) > 100:
+        yield errors.invalid(path, value, "must not be greater than 100%")
+
+
+def validate_status(budget: Object, old: Object, rules: Rules) -> Errors:
+    status = budget["status"]
+    yield from conditions.validate(status.get("conditions") or [], "status.conditions")
+    for member in _COUNTS:
+        if status[member] < 0:
+            yield errors.invalid(f"status.{member}", status[member], "must be greater than or equal to 0")

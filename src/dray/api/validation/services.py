@@ -1,0 +1,76 @@
+"""Service: its type, and ports with names and numbers of their own."""
+
+from __future__ import annotations
+
+import re
+
+from dray.api import errors, names
+from dray.api.rules import Rules
+from dray.api.validation import fields, metadata
+from dray.api.validation.fields import Errors, Object
+
+_TYPES = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]
+_PROTOCOLS = ["SCTP", "TCP", "UDP"]
+_AFFINITIES = ["ClientIP", "None"]
+_POLICIES = ["Cluster", "Local"]
+_HEADLESS = "None"
+_PORT_NAME = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?", re.ASCII)
+
+
+def validate(service: Object, rules: Rules) -> Errors:
+    spec = service["spec"]
+    ports, kind = spec.get("ports") or [], spec.get("type")
+    headless = spec.get("clusterIP") == _HEADLESS
+    if not ports and not headless and kind != "ExternalName":
+        yield errors.required("spec.ports")
+    yield from fields.enum(kind, _TYPES, "spec.type", required=True)
+    if kind == "ExternalName":
+        yield from fields.subdomain((spec.get("externalName") or "").removesuffix("."), "spec.externalName")
+    elif headless and kind in ("LoadBalancer", "NodePort"):
+        yield errors.invalid("spec.clusterIP", _HEADLESS, f"may not be set to 'None' for {kind} services")
+    yield from _ports(ports, "spec.ports")
+    yield from metadata.labels(spec.get("selector") or {}, "spec.selector")
+    yield from fields.enum(spec.get("sessionAffinity"), _AFFINITIES, "spec.sessionAffinity", required=True)
+    yield from fields.enum(spec.get("internalTrafficPolicy"), _POLICIES, "spec.internalTrafficPolicy")
+    yield from fields.enum(spec.get("externalTrafficPolicy"), _POLICIES, "spec.externalTrafficPolicy")
+
+
+def _ports(ports: list[Object], path: str) -> Errors:
+    seen: set[str] = set()
+    reached: set[tuple[str, int]] = set()
+    for index, port in enumerate(ports):
+        at = f"{path}[{index}]"
+        name = port.get("name", "")
+        if not name and len(ports) > 1:
+            yield errors.required(f"{at}.name")
+        elif name:
+            yield from fields.label(name, f"{at}.name")
+            if name in seen:
+                yield errors.duplicate(f"{at}.name", name)
+            seen.add(name)
+        yield from _number(port["port"], f"{at}.port")
+        yield from fields.enum(port.get("protocol"), _PROTOCOLS, f"{at}.protocol", required=True)
+        target = port["targetPort"]
+        if isinstance(target, int):
+            yield from _number(target, f"{at}.targetPort")
+        elif not _PORT_NAME.fullmatch(target):
+            yield errors.invalid(f"{at}.targetPort", target, "the name of a port: at most 15 letters, digits and '-'")
+        if port.get("appProtocol") is not None and not names.is_label_key(port["appProtocol"]):
+            yield errors.invalid(f"{at}.appProtocol", port["appProtocol"], names.LABEL_KEY_DETAIL)
+        key = (port.get("protocol", ""), port["port"])
+        if key in reached:
+            yield errors.duplicate(at, {"protocol": key[0], "port": key[1]})
+        reached.add(key)
+
+
+def _number(port: int, path: str) -> Errors:
+    if not 1 <= port <= 65535:
+        yield errors.invalid(path, port, "must be between 1 and 65535, inclusive")
+
+
+def validate_update(service: Object, old: Object, rules: Rules) -> Errors:
+    yield from validate(service, rules)
+    spec, before = service["spec"], old["spec"]
+    kept = "ExternalName" not in (spec.get("type"), before.get("type"))
+    if kept and before.get("clusterIP") and spec.get("clusterIP") != before["clusterIP"]:
+        yield errors.invalid("spec.clusterIP", spec.get("clusterIP", ""), "field is immutable")
