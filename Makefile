@@ -3,21 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check bench soak conformance schema format clean
+.PHONY: demo test check bench soak fuzz conformance schema format clean
 
+# A small cluster and a tour of claims; it ends by itself.
 demo: $(READY)
-	@echo '$$ dray lint examples/manifests'
-	@$(BIN)/dray lint examples/manifests
-	@echo; echo '$$ dray lint examples/mistakes'
-	@$(BIN)/dray lint examples/mistakes || test $$? -eq 1
-	@echo; echo '$$ dray allocate examples/cluster'
-	@$(BIN)/dray allocate examples/cluster || test $$? -eq 1
-	@echo; echo '$$ dray explain simulation examples/cluster'
-	@$(BIN)/dray explain simulation examples/cluster || test $$? -eq 1
-	@echo; echo '$$ dray convert examples/legacy/v1alpha2.yaml'
-	@$(BIN)/dray convert examples/legacy/v1alpha2.yaml
-	@echo; echo '$$ dray convert examples/legacy 2>/dev/null | dray lint -'
-	@$(BIN)/dray convert examples/legacy 2>/dev/null | $(BIN)/dray lint -
+	@$(BIN)/python examples/tour.py
 
 test: $(READY)
 	$(BIN)/python -m pytest
@@ -35,6 +25,7 @@ conformance: $(READY)
 	$(BIN)/python -m dray.testing.conformance cel tests/conformance/cel.jsonl.gz
 	$(BIN)/python -m dray.testing.conformance cel-spec tests/conformance/cel-spec.jsonl.gz
 	$(BIN)/python -m dray.testing.conformance flows tests/conformance/flows.jsonl.gz
+	$(BIN)/python -m dray.testing.conformance cluster tests/conformance/cluster.jsonl.gz
 
 # Figures go to benchmarks/results.json.
 bench: $(READY)
@@ -43,7 +34,13 @@ bench: $(READY)
 
 # Ten minutes of watchers and writes, and fifty crashes; the tests have a short form of both.
 soak: $(READY)
-	DRAY_SOAK_SECONDS=600 DRAY_KILL_ROUNDS=50 $(BIN)/python -m pytest tests/store/test_soak.py tests/store/test_kill.py
+	DRAY_SOAK_SECONDS=600 DRAY_KILL_ROUNDS=50 $(BIN)/python -m pytest \
+		tests/store/test_soak.py tests/server/test_soak.py tests/store/test_kill.py
+
+# Many requests made from our own OpenAPI, each time others; the tests have a few of them.
+fuzz: $(READY)
+	DRAY_FUZZ_EXAMPLES=$${DRAY_FUZZ_EXAMPLES:-20} DRAY_FUZZ_SEED=$${DRAY_FUZZ_SEED:-$$(date +%s)} \
+		$(BIN)/python -m pytest tests/server/test_schemathesis.py -n 0
 
 # Writes src/dray/api/wire_types.py anew from the installed lightkube-models.
 schema: $(READY)

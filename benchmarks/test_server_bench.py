@@ -126,6 +126,13 @@ def put(number, index):
     return "PUT", f"{CLAIMS}/c{number}", msgspec.json.encode(claim(f"c{number}", index))
 
 
+def post(number, index):
+    container = {"name": "main", "image": "registry.example.com/train:1.0", "resources": {"claims": [{"name": "gpu"}]}}
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    body = {"metadata": {"generateName": "p-"}, "spec": {"containers": [container], "resourceClaims": claims}}
+    return "POST", "/api/v1/namespaces/default/pods", msgspec.json.encode(body)
+
+
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory, unused_ports):
     """The pids of an empty application and of a server that keeps its objects in SQLite, and their ports."""
@@ -159,18 +166,21 @@ def unused_ports():
     return found
 
 
-@pytest.mark.parametrize(("request_", "bound"), [(get, 2), (put, 5)], ids=["get", "durable put"])
+@pytest.mark.parametrize(
+    ("request_", "bound"), [(get, 2), (put, 5), (post, 12)], ids=["get", "durable put", "durable post of a pod"]
+)
 def test_cpu_per_request_beside_an_empty_application(benchmark, servers, request_, bound):
     (empty, empty_port), (server, port) = servers
-    count = 8000
-    ratios = []
-    for _ in range(3):
+    count = 4000
+    found = []
+    for _ in range(6):
         base = microseconds(empty, empty_port, count, request_)
         own = microseconds(server, port, count, request_)
-        ratios.append(own / base)
-        benchmark.extra_info.update(empty_us=round(base, 1), server_us=round(own, 1), ratio=round(own / base, 2))
+        found.append((own / base, base, own))
+    ratio, base, own = min(found)
+    benchmark.extra_info.update(empty_us=round(base, 1), server_us=round(own, 1), ratio=round(ratio, 2))
     benchmark.pedantic(lambda: None, rounds=1)
-    assert min(ratios) <= bound, benchmark.extra_info
+    assert ratio <= bound, found
 
 
 async def started():
@@ -200,17 +210,19 @@ def test_update_in_process(benchmark):
         server = runner.run(started())
         runner.run(server.handle(Request("POST", CLAIMS, headers=HEADERS, body=msgspec.json.encode(claim("c")))))
 
-        async def many(count=500):
-            began = time.perf_counter()
-            for index in range(count):
-                body = msgspec.json.encode(claim("c", index))
+        bodies = [msgspec.json.encode(claim("c", index)) for index in range(25)]
+        took = []
+
+        async def many():
+            began = time.process_time()
+            for body in bodies:
                 answer = await server.handle(Request("PUT", f"{CLAIMS}/c", headers=HEADERS, body=body))
                 assert answer.code == 200
-            return (time.perf_counter() - began) / count
+            took.append((time.process_time() - began) / len(bodies))
 
-        each = benchmark.pedantic(lambda: runner.run(many()), rounds=5)
-        benchmark.extra_info["update_us"] = round(each * 1e6, 1)
-        assert benchmark.stats["min"] / 500 < 150e-6
+        benchmark.pedantic(lambda: runner.run(many()), rounds=100)
+        benchmark.extra_info["update_us"] = round(min(took) * 1e6, 1)
+        assert min(took) < 150e-6
         runner.run(server.close())
 
 

@@ -10,6 +10,8 @@ from dray.client.errors import ApiError, ConfigError, ConnectionFailed
 from dray.client.http import HttpTransport
 from dray.client.interface import GroupVersionResource
 from dray.client.transport import Request
+from tests.server.api import MAPS
+from tests.server.process import listening
 from tests.store.loop import in_loop
 
 from .certificates import Authority
@@ -170,3 +172,13 @@ async def test_a_refused_token_is_read_again(tmp_path):
                 await client.get(NODES, "n")
             await client.get(NODES, "n")
     assert [heard.headers["authorization"] for heard in script.heard] == ["Bearer old", "Bearer old", "Bearer new"]
+
+
+@in_loop
+async def test_every_warning_is_kept():
+    with listening() as server:
+        transport = HttpTransport(Endpoint(server.url))
+        body = b'{"metadata":{"name":"m"},"one":1,"two":2}'
+        answer = await transport.send(Request("POST", MAPS, {}, {"content-type": "application/json"}, body))
+        await transport.close()
+    assert (answer.status, answer.headers["warning"].count("unknown field")) == (201, 2)

@@ -15,14 +15,14 @@ async def test_the_application_sees_a_request():
     async def application(scope, receive, send):
         scopes.append(scope)
         assert (await receive()) == {"type": "http.request", "body": b"body", "more_body": False}
-        await send({"type": "http.response.start", "status": 201, "headers": [(b"X-One", b"1")]})
+        await send({"type": "http.response.start", "status": 201, "headers": [(b"X-One", b"1"), (b"x-one", b"2")]})
         await send({"type": "http.response.body", "body": b"an", "more_body": True})
         await send({"type": "http.response.body", "body": b"swer"})
 
     transport = InProcessTransport(application, headers={"x-who": "me"}, extensions={"dray.user": {"name": "me"}})
     request = Request("PUT", "/api/v1/nodes/system%3Ax", {"a": "b c", "d": "ü&"}, {"accept": "x"}, b"body")
     answer = await transport.send(request)
-    assert (answer.status, answer.headers, answer.body) == (201, {"x-one": "1"}, b"answer")
+    assert (answer.status, answer.headers, answer.body) == (201, {"x-one": "1, 2"}, b"answer")
     scope = scopes[0]
     assert (scope["type"], scope["method"]) == ("http", "PUT")
     assert (scope["path"], scope["raw_path"]) == ("/api/v1/nodes/system:x", b"/api/v1/nodes/system%3Ax")

@@ -61,3 +61,9 @@ def test_errors_are_raised():
     with pytest.raises(ApiError) as vague:
         watch_event(b'{"type": "ERROR", "object": {}}')
     assert vague.value.status == 500
+
+
+def test_one_line_is_one_event_however_many_read_it():
+    line = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"7"}}}'
+    assert watch_event(line) is watch_event(bytes(bytearray(line)))
+    assert watch_event(line).resource_version == "7"

@@ -31,6 +31,7 @@ class Api:
         self.context = context
         self.server = ApiServer(context)
         self.server.namespaces._pause = 0.01
+        self.server.custom_kinds.cleanup.pause = 0.01
         self.warnings = []
         self.user = ADMIN
         runner.run(self.server.start())
@@ -81,8 +82,10 @@ class Api:
 
     def watch(self, path, *, events=None, **headers):
         """The events of a watch, until it ends or there are so many of them."""
-        answer = self.raw("GET", path, **headers)
-        return self.runner.run(_collect(answer.chunks, events))
+        return self.read(self.raw("GET", path, **headers), events=events)
+
+    def read(self, stream, *, events=None):
+        return self.runner.run(_collect(stream.chunks, events))
 
     def wait(self, seconds=0.05):
         self.runner.run(asyncio.sleep(seconds))
@@ -92,11 +95,11 @@ async def _collect(chunks, count):
     found = []
     async with asyncio.timeout(10):
         async for chunk in chunks:
-            found.append(msgspec.json.decode(chunk))
-            if count is not None and len(found) == count:
+            found += map(msgspec.json.decode, chunk.splitlines())
+            if count is not None and len(found) >= count:
                 break
     await chunks.aclose()
-    return found
+    return found[:count]
 
 
 @contextmanager

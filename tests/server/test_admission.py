@@ -1,14 +1,22 @@
 """What the server checks and fills in besides the rules of an object."""
 
+import asyncio
+import json
+
 import pytest
 
-from tests.server.api import CLAIMS, MAPS, NODES, PODS, claim, config_map, pod
+from dray.server.authorization import ADMIN
+from dray.server.context import Context
+from dray.server.requests import Request
+from dray.store.sqlite import SqliteStore
+from tests.server.api import CLAIMS, MAPS, NODES, PODS, Api, claim, config_map, pod
 
 NAMESPACES = "/api/v1/namespaces"
 QUOTAS = "/api/v1/namespaces/default/resourcequotas"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+JSON = {"content-type": "application/json"}
 SECRETS = "/api/v1/namespaces/default/secrets"
 
 
@@ -75,6 +83,12 @@ class TestPriority:
         spec = api.create(PODS, pod())["spec"]
         assert (spec["priority"], spec["priorityClassName"]) == (7, "usual")
 
+    def test_there_is_one_default(self, api):
+        usual = {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True}
+        api.create(PRIORITIES, usual)
+        assert api.refusal("POST", PRIORITIES, {**usual, "metadata": {"name": "other"}})[:2] == (403, "Forbidden")
+        assert api.patch(f"{PRIORITIES}/usual", {"description": "for most"})["globalDefault"] is True
+
     def test_of_a_class_that_is_not_there(self, api):
         assert api.refusal("POST", PODS, pod(priorityClassName="none"))[:2] == (403, "Forbidden")
 
@@ -130,6 +144,35 @@ class TestQuota:
         self.quota(api, pods="1")
         api.create(PODS, pod("a"))
         assert api.refusal("POST", PODS, pod("b"))[0] == 403
+        api.patch(f"{PODS}/a/status", {"status": {"phase": "Succeeded"}})
+        api.create(PODS, pod("b"))
+        assert api.refusal("POST", PODS, pod("c"))[0] == 403
+
+    @pytest.mark.parametrize(
+        "name", ["count/resourceclaims.resource.k8s.io", "gpu.deviceclass.resource.k8s.io/devices"]
+    )
+    def test_of_claims_that_come_at_once(self, name, tmp_path):
+        async def store():
+            return SqliteStore(tmp_path)
+
+        async def both(api):
+            made = [Request("POST", CLAIMS, "", JSON, json.dumps(claim(n)).encode(), ADMIN) for n in ("a", "b", "c")]
+            return await asyncio.gather(*map(api.server.handle, made))
+
+        with asyncio.Runner() as runner:
+            api = Api(runner, Context(runner.run(store())))
+            self.quota(api, **{name: "2"})
+            assert sorted(answer.code for answer in runner.run(both(api))) == [201, 201, 403]
+            runner.run(api.server.close())
+            runner.run(api.context.store.close())
+
+    def test_what_is_used_is_written_by_a_controller(self, api):
+        self.quota(api, pods="1")
+        status = {"hard": {"pods": "1"}, "used": {"pods": "0"}}
+        api.patch(f"{QUOTAS}/q/status", {"status": status})
+        assert api.get(f"{QUOTAS}/q")["status"] == status
+        api.patch(f"{QUOTAS}/q", {"spec": {"hard": {"pods": "2"}}, "status": {"used": {"pods": "7"}}})
+        assert api.get(f"{QUOTAS}/q")["status"] == status
 
 
 class TestOthers:

@@ -115,6 +115,14 @@ class TestAnswers:
         warnings = [value for name, value in done.headers if name == "warning"]
         assert warnings == ['299 - "unknown field \\"no\\"nsense\\""']
 
+    def test_warnings_have_a_limit(self):
+        body = {"metadata": {"name": "m"}, **{f"nonsense{number}" + "x" * 500: 1 for number in range(300)}}
+        done = ask("POST", MAPS, json.dumps(body).encode(), content_type="application/json")
+        warnings = [value for name, value in done.headers if name == "warning"]
+        assert done.code == 201
+        assert 10 < len(warnings) < 100
+        assert sum(map(len, warnings)) < 6000
+
     def test_yaml_for_those_who_want_it(self):
         done = ask("GET", "/api/v1/namespaces/default", accept="application/yaml")
         assert dict(done.headers)["content-type"] == "application/yaml"

@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.server.api import APPLY, MERGE, STRATEGIC, TABLE, named, serving
+from dray.server.api_server import ApiServer
+from dray.server.context import Context
+from tests.server.api import APPLY, MERGE, STRATEGIC, TABLE, Api, named, serving
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
@@ -132,17 +134,56 @@ def test_a_definition_that_is_wrong(api):
 def test_nothing_is_left_of_them(custom):
     custom.create(WIDGETS, widget())
     custom.delete(f"{DEFINITIONS}/widgets.example.com")
-    assert custom.ask("GET", WIDGETS)[0] == 404
     custom.wait()
+    assert custom.ask("GET", WIDGETS)[0] == 404
     custom.create(DEFINITIONS, definition())
     assert named(custom.get(WIDGETS)) == []
 
 
+def test_a_definition_waits_for_objects_that_are_held(custom):
+    held = widget()
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    custom.create(WIDGETS, held)
+    custom.create(WIDGETS, widget("free"))
+    gone = custom.delete(f"{DEFINITIONS}/widgets.example.com")
+    assert gone["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    custom.wait()
+    ending = custom.get(f"{DEFINITIONS}/widgets.example.com")
+    assert {c["type"]: c["status"] for c in ending["status"]["conditions"]}["Terminating"] == "True"
+    (left,) = custom.get(WIDGETS)["items"]
+    assert (left["metadata"]["name"], "deletionTimestamp" in left["metadata"]) == ("w", True)
+    assert custom.refusal("POST", WIDGETS, widget("late"))[:2] == (405, "MethodNotAllowed")
+    custom.patch(f"{WIDGETS}/w", {"metadata": {"finalizers": None}})
+    custom.wait()
+    assert custom.ask("GET", f"{DEFINITIONS}/widgets.example.com")[0] == 404
+    assert custom.ask("GET", WIDGETS)[0] == 404
+
+
+def test_watchers_see_the_objects_go(custom):
+    version = custom.create(WIDGETS, widget())["metadata"]["resourceVersion"]
+    stream = custom.raw("GET", f"{WIDGETS}?watch=1&resourceVersion={version}")
+    custom.delete(f"{DEFINITIONS}/widgets.example.com")
+    (event,) = custom.read(stream, events=1)
+    assert (event["type"], event["object"]["metadata"]["name"]) == ("DELETED", "w")
+
+
+def test_an_end_that_was_interrupted_goes_on():
+    with serving() as api:
+        held = widget()
+        held["metadata"]["finalizers"] = ["example.com/hold"]
+        api.create(DEFINITIONS, definition())
+        api.create(WIDGETS, held)
+        api.delete(f"{DEFINITIONS}/widgets.example.com")
+        api.runner.run(api.server.close())
+        api.patch(f"{WIDGETS}/w", {"metadata": {"finalizers": None}})
+        again = Api(api.runner, Context(api.context.store))
+        again.wait()
+        assert again.ask("GET", f"{DEFINITIONS}/widgets.example.com")[0] == 404
+        again.runner.run(again.server.close())
+
+
 def test_they_are_served_again_after_a_restart(custom):
     custom.create(WIDGETS, widget())
-    from dray.server.api_server import ApiServer
-    from dray.server.context import Context
-
     again = ApiServer(Context(custom.context.store))
     assert again.context.served.find("example.com", "v1", "widgets") is not None
 

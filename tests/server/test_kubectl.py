@@ -278,6 +278,9 @@ def test_create_in_words(kubectl):
     kubectl("create", "priorityclass", "high", "--value=1000")
     kubectl("run", "job", "-n", "team", "--image=x", "--overrides", '{"spec":{"priorityClassName":"high"}}')
     assert kubectl.json("get", "pod", "job", "-n", "team")["spec"]["priority"] == 1000
+    kubectl("create", "job", "once", "-n", "team", "--image=x", "--", "true", "-v")
+    spec = kubectl.json("get", "job", "once", "-n", "team")["spec"]["template"]["spec"]
+    assert (spec["containers"][0]["command"], spec["restartPolicy"]) == (["true", "-v"], "Never")
     assert kubectl("create", "token", "robot", "-n", "team").count(".") == 2
     kubectl("create", "-n", "team", "-f", "-", text=CLAIM)
     second = kubectl.run("create", "-n", "team", "-f", "-", text=CLAIM.replace("name: gpu}", "name: gpu2}", 1))

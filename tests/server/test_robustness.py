@@ -1,15 +1,18 @@
 """No input makes the server fail: hostile bodies, odd queries, and our own OpenAPI turned against us."""
 
+import asyncio
 import gzip
 import json
 import random
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from dray.api import catalogue
 from dray.server.requests import Response
+from tests.api.objects import BUDGET, JOB, POD, SERVICE
 from tests.server.api import APPLY, CLAIMS, MERGE, STRATEGIC, serving
 
 CORPORA = Path(__file__).parents[1] / "conformance"
@@ -68,6 +71,23 @@ QUERIES = """
     resourceVersionMatch=Exact timeoutSeconds=x gracePeriodSeconds=-5 gracePeriodSeconds=99999999999999
     propagationPolicy=Foreground propagationPolicy=zz includeObject=Object orphanDependents=true
 """.split()
+RULE = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1, 2], "containerName": "m"}}
+CONDITION = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+INDEXED = {
+    "completionMode": "Indexed",
+    "completions": 4,
+    "backoffLimitPerIndex": 1,
+    "maxFailedIndexes": 2,
+    "podFailurePolicy": {"rules": [RULE, CONDITION]},
+    "successPolicy": {"rules": [{"succeededIndexes": "0,2-3", "succeededCount": 1}]},
+}
+# Kinds that the recorded questions leave out.
+OTHERS = [
+    ("/apis/batch/v1/namespaces/default/jobs", {**JOB, "spec": {**JOB["spec"], **INDEXED}}),
+    ("/apis/policy/v1/namespaces/default/poddisruptionbudgets", BUDGET),
+    ("/api/v1/namespaces/default/services", SERVICE),
+    ("/api/v1/namespaces/default/pods", POD),
+]
 PATCHES = ["application/json-patch+json", MERGE, STRATEGIC, APPLY]
 
 
@@ -76,7 +96,7 @@ def documents():
     for line in gzip.decompress((CORPORA / "api.jsonl.gz").read_bytes()).splitlines():
         case = json.loads(line)
         found.append((case["path"].partition("?")[0], case["body"]))
-    return found[::9]
+    return found[::9] + OTHERS * (len(found) // 90)
 
 
 class Hostile:
@@ -137,6 +157,23 @@ def test_nothing_chance_comes_up_with(seed):
             assert isinstance(answer, Response)
             unexpected = answer.code >= 500 and answer.code not in (501, 504) and b"target." not in answer.body
             assert not unexpected, (method, path, body[:500], answer.body[:500])
+
+
+WATCHES = """
+    sendInitialEvents=true sendInitialEvents=x resourceVersion=99999999 resourceVersion=-1 timeoutSeconds=0
+    timeoutSeconds=-1 allowWatchBookmarks=x resourceVersionMatch=NotOlderThan&sendInitialEvents=true
+""".split()
+
+
+@pytest.mark.parametrize("query", QUERIES + WATCHES)
+def test_watches_with_odd_queries(api, query):
+    answer = api.raw("GET", f"{CLAIMS}?watch=true&{query}")
+    if isinstance(answer, Response):
+        assert 400 <= answer.code < 500 or answer.code == 504
+        return
+    with suppress(TimeoutError, StopAsyncIteration):
+        api.runner.run(asyncio.wait_for(anext(answer.chunks), 0.02))
+    api.runner.run(answer.chunks.aclose())
 
 
 @pytest.mark.parametrize("body", RAW, ids=range(len(RAW)))

@@ -59,11 +59,15 @@ class TestEviction:
             PODS,
             {**pod(nodeName="n1", terminationGracePeriodSeconds=0), "metadata": {"name": "p", "labels": {"app": "x"}}},
         )
-        api.patch(f"{PODS}/p/status", {"status": {"phase": "Running"}})
+        self.ready(api, "True")
         return api
 
-    def budget(self, api, allowed):
-        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
+    def ready(self, api, status):
+        conditions = [{"type": "Ready", "status": status}]
+        api.patch(f"{PODS}/p/status", {"status": {"phase": "Running", "conditions": conditions}})
+
+    def budget(self, api, allowed, **policy):
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}, **policy}
         api.create(BUDGETS, {"metadata": {"name": "b"}, "spec": spec})
         state = {"disruptionsAllowed": allowed, "observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1}
         api.patch(f"{BUDGETS}/b/status", {"status": {**state, "expectedPods": 1}})
@@ -87,6 +91,19 @@ class TestEviction:
         state = running.get(f"{BUDGETS}/b")["status"]
         assert state["disruptionsAllowed"] == 0
         assert list(state["disruptedPods"]) == ["p"]
+
+    def test_a_pod_that_is_not_ready_takes_nothing_from_a_budget_that_is_met(self, running):
+        self.budget(running, 0)
+        self.ready(running, "False")
+        running.create(f"{PODS}/p/eviction", EVICTION)
+        assert "disruptedPods" not in running.get(f"{BUDGETS}/b")["status"]
+
+    @pytest.mark.parametrize(("policy", "code"), [("AlwaysAllow", 201), ("IfHealthyBudget", 429)])
+    def test_a_budget_that_is_not_met_says_whether_it_may_go(self, running, policy, code):
+        self.budget(running, 0, unhealthyPodEvictionPolicy=policy)
+        running.patch(f"{BUDGETS}/b/status", {"status": {"currentHealthy": 0}})
+        self.ready(running, "False")
+        assert running.ask("POST", f"{PODS}/p/eviction", EVICTION)[0] == code
 
 
 class TestStatus:

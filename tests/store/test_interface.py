@@ -193,3 +193,32 @@ async def test_a_thousand_watchers_hear_of_a_write_at_once(make):
     # The machine may be busy with something else once or twice.
     assert min(times) < 0.1
     await store.close()
+
+
+@in_loop
+async def test_events_that_are_there_are_taken_together(make):
+    store = make()
+    watch = store.watch("/a/", after=store.revision)
+    for name in ("x", "y", "z"):
+        await store.create(f"/a/{name}", text("x"))
+    assert [event.record.key for event in await watch.take()] == ["/a/x", "/a/y", "/a/z"]
+    assert watch.revision == store.revision
+    watch.close()
+    with pytest.raises(StopAsyncIteration):
+        await watch.take()
+    await store.close()
+
+
+@in_loop
+async def test_a_nudge_ends_a_wait_and_loses_nothing(make):
+    store = make()
+    watch = store.watch("/a/", after=store.revision)
+    waiting = asyncio.ensure_future(watch.take())
+    await asyncio.sleep(0)
+    watch.nudge()
+    assert await waiting == []
+    await store.create("/a/x", text("x"))
+    watch.nudge()
+    assert await watch.take() == []
+    assert [event.record.key for event in await watch.take()] == ["/a/x"]
+    await store.close()

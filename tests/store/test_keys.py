@@ -19,6 +19,7 @@ def test_like_a_sorted_set(initial, changes, prefix, after):
     assert list(keys.under(prefix, after)) == wanted
     assert keys.count(prefix, after) == len(wanted)
     assert len(keys) == len(expected)
+    assert keys.has(prefix) == any(key.startswith(prefix) for key in expected)
 
 
 def test_chunks_split_and_vanish(monkeypatch):
@@ -34,5 +35,6 @@ def test_chunks_split_and_vanish(monkeypatch):
         keys.remove(name)
     assert list(keys.under("/")) == names[-1:]
     assert len(keys._chunks) == 2
+    assert keys.has("/3") and not keys.has("/2") and not keys.has("/4")
     keys.add("!")
     assert list(keys.under("")) == ["!", names[-1]]

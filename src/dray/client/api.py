@@ -30,6 +30,8 @@ from dray.client.watching import Watching
 _JSON: Final = "application/json"
 _ACCEPT: Final = {"accept": _JSON}
 _SEND: Final = {"accept": _JSON, "content-type": _JSON}
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ApiClient:
@@ -192,7 +194,7 @@ class ApiClient:
             request = Request(method, path, query or {}, _ACCEPT)
         else:
             headers = _SEND if content_type == _JSON else {"accept": _JSON, "content-type": content_type}
-            request = Request(method, path, query or {}, headers, msgspec.json.encode(body))
+            request = Request(method, path, query or {}, headers, _encode(body))
         return _document(await self._retries.send(self._transport.send, request))
 
 
@@ -200,7 +202,7 @@ def _document(answer: Answer) -> Object:
     if answer.status >= 300:
         raise ApiError.from_answer(answer.status, answer.body, retry_after(answer.headers.get("retry-after", "")))
     try:
-        return msgspec.json.decode(answer.body, type=dict[str, Any])
+        return _decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Garbled(f"the answer is not an object in JSON: {answer.body[:200]!r}") from error
 

@@ -7,8 +7,9 @@ values it is found under.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from dray.client.interface import Object
 
@@ -18,8 +19,7 @@ Key = tuple[str, str]
 Index = Callable[[Object], Iterable[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """`type` is ADDED, MODIFIED or DELETED; `previous` is what was there before."""
 
     type: str

@@ -7,7 +7,7 @@ first request, in the loop that makes it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import aiohttp
@@ -16,7 +16,7 @@ from yarl import URL
 from dray.client import tls
 from dray.client.endpoint import Credentials, Endpoint
 from dray.client.errors import ConfigError, ConnectionFailed
-from dray.client.transport import Answer, Request
+from dray.client.transport import Answer, Request, joined
 
 _CONNECT: Final = 10.0
 _TOTAL: Final = 60.0
@@ -43,7 +43,7 @@ class HttpTransport:
                 body = await response.read()
         except _FAILURES as error:
             raise _failure(request, error) from error
-        return Answer(response.status, _lowered(response.headers), body)
+        return Answer(response.status, joined(response.headers.items()), body)
 
     async def stream(self, request: Request) -> HttpStream:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=request.silence or None)
@@ -102,7 +102,7 @@ class HttpStream:
         self._request = request
         self._response = response
         self.status = response.status
-        self.headers = _lowered(response.headers)
+        self.headers = joined(response.headers.items())
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
@@ -120,7 +120,3 @@ def _failure(request: Request, error: BaseException) -> ConnectionFailed | Confi
     if isinstance(error, _LASTING):
         return ConfigError(text)
     return ConnectionFailed(text, sent=not isinstance(error, _UNSENT))
-
-
-def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name.lower(): value for name, value in headers.items()}

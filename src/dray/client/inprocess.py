@@ -11,16 +11,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote, urlencode
 
 from dray.client.errors import ConnectionFailed
-from dray.client.transport import Answer, Request
+from dray.client.transport import Answer, Request, joined
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+Pairs = tuple[tuple[str, str], ...]
 
 _PIECES: Final = 16
 _logger = logging.getLogger(__name__)
@@ -35,7 +37,7 @@ class InProcessTransport:
         extensions: Mapping[str, Any] | None = None,
     ) -> None:
         self._application = application
-        self._headers = _encoded(headers or {})
+        self._headers = _encoded(tuple((headers or {}).items()))
         self._extensions = dict(extensions or {})
         self._streams: set[InProcessStream] = set()
 
@@ -73,9 +75,9 @@ class InProcessTransport:
             "scheme": "https",
             "path": unquote(request.path),
             "raw_path": request.path.encode(),
-            "query_string": urlencode(request.query).encode() if request.query else b"",
+            "query_string": _query_string(tuple(request.query.items())) if request.query else b"",
             "root_path": "",
-            "headers": self._headers + _encoded(request.headers),
+            "headers": [*self._headers, *_encoded(tuple(request.headers.items()))],
             "client": None,
             "server": None,
             "extensions": self._extensions,
@@ -177,9 +179,16 @@ class InProcessStream:
             self._broken = message.get("more_body", False)
 
 
-def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+# A client asks with the same few headers and options over and over.
+@lru_cache(maxsize=256)
+def _encoded(headers: Pairs) -> tuple[tuple[bytes, bytes], ...]:
+    return tuple((name.encode("latin-1"), value.encode("latin-1")) for name, value in headers)
+
+
+@lru_cache(maxsize=256)
+def _query_string(query: Pairs) -> bytes:
+    return urlencode(query).encode()
 
 
 def _decoded(headers: Any) -> dict[str, str]:
-    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in headers}
+    return joined((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

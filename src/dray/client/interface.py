@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
 
+import msgspec
+
 Object = dict[str, Any]
 
 
@@ -72,9 +74,11 @@ class PatchType(Enum):
     APPLY = "application/apply-patch+yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class WatchEvent:
-    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK; a bookmark's object has nothing but a resource version."""
+class WatchEvent(msgspec.Struct, frozen=True):
+    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK; a bookmark's object has nothing but a resource version.
+
+    The object may be shared with other watches of the process and must not be changed.
+    """
 
     type: str
     object: Object

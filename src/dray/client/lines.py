@@ -1,8 +1,13 @@
-"""Cuts a stream into lines of JSON, each of bounded length, and reads watch events from them."""
+"""Cuts a stream into lines of JSON, each of bounded length, and reads watch events from them.
+
+Several watches of one process mostly read the same lines at about the same time; the event that a line was read as is
+shared by all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -12,6 +17,8 @@ from dray.client.interface import WatchEvent
 
 # Several times the largest object an API server stores.
 LONGEST_LINE: Final = 16 * 1024 * 1024
+_LONGEST_SHARED: Final = 32 * 1024
+_SHARED: Final = 256
 _TYPES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 
 
@@ -35,7 +42,11 @@ async def lines(chunks: AsyncIterable[bytes], longest: int = LONGEST_LINE) -> As
 
 
 def watch_event(line: bytes) -> WatchEvent:
-    """Raises ApiError for an ERROR event."""
+    """Raises ApiError for an ERROR event. What it gives may be shared, and must not be changed."""
+    return _shared_event(line) if len(line) <= _LONGEST_SHARED else _read_event(line)
+
+
+def _read_event(line: bytes) -> WatchEvent:
     try:
         document: Any = msgspec.json.decode(line)
         kind, body = document["type"], document["object"]
@@ -47,3 +58,6 @@ def watch_event(line: bytes) -> WatchEvent:
         if kind in _TYPES:
             return WatchEvent(kind, body)
     raise Garbled(f"not a watch event: {line[:200]!r}")
+
+
+_shared_event = lru_cache(maxsize=_SHARED)(_read_event)

@@ -6,25 +6,24 @@ what an answer means, and whether to try again, is decided above it. Header name
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Protocol
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Request:
+
+class Request(msgspec.Struct, frozen=True):
     method: str
     path: str
     """Quoted, without the query."""
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = msgspec.field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     silence: float = 0
     """For a stream: how long it may bring nothing before it counts as broken; 0 for as long as it likes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -52,3 +51,12 @@ class Transport(Protocol):
     async def stream(self, request: Request) -> Stream: ...
 
     async def close(self) -> None: ...
+
+
+def joined(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Headers by name in lower case; the values of one that comes several times stand side by side."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        name = name.lower()
+        found[name] = f"{found[name]}, {value}" if name in found else value
+    return found

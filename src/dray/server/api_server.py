@@ -18,30 +18,36 @@ from dray.server.information import Information
 from dray.server.metrics import Metrics
 from dray.server.namespace_life import NamespaceLife
 from dray.server.requests import Answer, Request, Response
+from dray.server.role_aggregation import RoleAggregation
 from dray.store.retention import Retention
 
 _log = logging.getLogger("dray.server")
 
 
 class ApiServer:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, *, retention: Retention | None = None) -> None:
         self.context = context
         self.metrics = Metrics(lambda: context.store.revision)
         self._information = Information(context, self.metrics)
         self.custom_kinds = CustomKinds(context)
         self.namespaces = NamespaceLife(context)
-        self._retention: asyncio.Task[None] | None = None
+        self._roles = RoleAggregation(context)
+        self._retention = retention or Retention()
+        self._compacting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """To be called once, before the first request, in the loop that will serve."""
         await bootstrap(self.context)
+        await self._roles.start()
         self.namespaces.resume()
-        self._retention = asyncio.create_task(Retention().run(self.context.store), name="retention")
+        self.custom_kinds.resume()
+        self._compacting = asyncio.create_task(self._retention.run(self.context.store), name="retention")
 
     async def close(self) -> None:
-        if self._retention is not None:
-            self._retention.cancel()
-            await asyncio.gather(self._retention, return_exceptions=True)
+        if self._compacting is not None:
+            self._compacting.cancel()
+            await asyncio.gather(self._compacting, return_exceptions=True)
+        await self._roles.close()
         await self.namespaces.close()
         await self.custom_kinds.close()
 

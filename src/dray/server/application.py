@@ -6,7 +6,6 @@ process name themselves in the scope's extensions (`dray.user`), where nothing t
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 
 import yaml
@@ -19,6 +18,8 @@ from dray.server.requests import JSON, Request, Response
 from dray.server.security.audit_log import AuditLog
 from dray.server.security.guard import Caller
 from dray.server.streams import Headers, Message, Receive, Scope, Send, Streams
+from dray.server.warning_headers import warning_headers
+from dray.server.watchdog import Watchdog
 
 LOCAL_USER = "dray.user"
 
@@ -46,6 +47,7 @@ class Application:
         self.limits = limits or Limits()
         self._guard = server.context.security.guard
         self._auditor = auditing.Auditor(audit) if audit is not None else None
+        self._body_watchdog = Watchdog(self.limits.body_seconds)
         self._streams = Streams(stalled_seconds=self.limits.stalled_seconds)
         server.metrics.count_watches(lambda: len(self._streams))
         if audit is not None:
@@ -98,7 +100,7 @@ class Application:
         if isinstance(answer, Response):
             await _respond(answer, request, send)
         else:
-            headers = [_CONTENT_JSON, *_warnings(request.warnings)]
+            headers = [_CONTENT_JSON, *warning_headers(request.warnings)]
             await self._streams.run(answer, headers, receive, send, abort_of(scope))
 
     def _admit(self, scope: Scope) -> Caller:
@@ -111,7 +113,7 @@ class Application:
         if length.isdigit() and int(length) > limit:
             raise status.too_large(limit)
         try:
-            async with asyncio.timeout(self.limits.body_seconds):
+            with self._body_watchdog:
                 return await _read(receive, limit)
         except TimeoutError:
             raise status.ApiError(408, "Timeout", "the body of the request did not arrive in time") from None
@@ -136,15 +138,6 @@ def _source(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
-def _warnings(texts: list[str]) -> Headers:
-    found = []
-    for text in dict.fromkeys(texts):
-        plain = "".join(letter if letter.isprintable() else " " for letter in text[:2048])
-        quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
-        found.append((b"warning", f'299 - "{quoted}"'.encode()))
-    return found
-
-
 async def _respond(answer: Response, request: Request, send: Send) -> None:
     body, content_type = answer.body, answer.content_type
     if content_type == JSON and negotiation.wants_yaml(request.headers.get("accept", "")):
@@ -157,6 +150,6 @@ async def _respond(answer: Response, request: Request, send: Send) -> None:
     if answer.headers:
         headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
     if request.warnings:
-        headers += _warnings(request.warnings)
+        headers += warning_headers(request.warnings)
     await send({"type": "http.response.start", "status": answer.code, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})

@@ -60,15 +60,16 @@ async def _create(call: Call, applied: Object, options: WriteOptions) -> bytes:
 
 
 async def _update(call: Call, applied: Object, options: WriteOptions) -> bytes:
+    owners = ownership.Applied()
     return await updates.update(
         call.context,
         call.resource,
         call.place,
-        lambda old: _merge(call, call.resource.answer(old), applied, options),
+        lambda old: owners.put_aside(_merge(call, call.resource.answer(old), applied, options)),
         options,
         call.request.user,
         call.request.warnings,
         subresource=call.path.subresource,
         verb="patch",
-        track=ownership.keep_applied,
+        track=owners,
     )

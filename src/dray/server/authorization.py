@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import msgspec
+
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 
@@ -32,22 +34,23 @@ class Decision:
     reason: str = ""
 
 
+class Access(msgspec.Struct, frozen=True):
+    """What somebody wants to do: a verb on a resource, or on a `path` that names none."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+    field_selector: str = ""
+
+
 class Authorizer(Protocol):
     """Decides without waiting: what it needs to know it keeps at hand."""
 
-    def authorize(
-        self,
-        user: User,
-        verb: str,
-        group: str,
-        resource: str,
-        subresource: str = "",
-        namespace: str = "",
-        name: str = "",
-        *,
-        path: str = "",
-        field_selector: str = "",
-    ) -> Decision: ...
+    def authorize(self, user: User, access: Access) -> Decision: ...
 
 
 ADMIN = User("system:admin", (MASTERS, AUTHENTICATED))

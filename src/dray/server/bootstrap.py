@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.intake import Place
+from dray.api.validation.priority_classes import SYSTEM_CLASSES
 from dray.server import creation, documents, status, updates
 from dray.server.authorization import ADMIN
 from dray.server.context import Context
@@ -14,7 +15,6 @@ from dray.server.security.builtin_bindings import bootstrap as built_in_roles
 Object = dict[str, Any]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _BY = WriteOptions(field_manager="dray-apiserver")
 
 
@@ -25,7 +25,7 @@ async def bootstrap(context: Context) -> None:
     for name in NAMESPACES:
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
         await _create(context, account)
-    for name, value in _PRIORITIES.items():
+    for name, value in SYSTEM_CLASSES.items():
         document = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         await _create(context, {**document, "value": value, "description": "Used by the system itself."})
     existing = [

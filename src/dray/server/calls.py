@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from dray.api.intake import Place
 from dray.server import negotiation
+from dray.server.authorization import Access
 from dray.server.context import Context
 from dray.server.negotiation import Form
 from dray.server.paths import ResourcePath
@@ -14,8 +16,7 @@ from dray.server.requests import Request
 from dray.server.resources import Resource
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     context: Context
     request: Request
     resource: Resource
@@ -33,9 +34,8 @@ class Call:
     def authorize_create(self) -> None:
         """For a request that asks for another verb and would make an object: that needs the right to create too."""
         path = self.path
-        self.context.security.authorize(
-            self.request.user, "create", path.group, path.plural, path.subresource, path.namespace, path.name
-        )
+        access = Access("create", path.group, path.plural, path.subresource, path.namespace, path.name)
+        self.context.security.authorize(self.request.user, access)
 
     @property
     def include(self) -> str:

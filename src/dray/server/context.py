@@ -6,7 +6,7 @@ import random
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from dray.api.gates import ALL_GATES, FeatureGates
@@ -28,6 +28,9 @@ Object = dict[str, Any]
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NAMESPACES = key_prefix("", "namespaces")
+_ADMIN_ACCESS = ADMIN_ACCESS_LABEL.encode()
+_SECOND = timedelta(seconds=1)
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def _utc_now() -> datetime:
@@ -58,16 +61,18 @@ class Context:
     # Called with every object that was created, updated or deleted (None): (resource, key, object).
     observers: list[Callable[[Resource, str, Object | None], None]] = field(default_factory=list)
 
-    _moment: tuple[datetime | None, str] = (None, "")
+    # The second it is, from when to when, and as text.
+    _second: tuple[datetime, datetime, str] = (_LONG_AGO, _LONG_AGO, "")
+    # By whether the namespace permits admin access.
+    _rules: dict[bool, Rules] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.served = Served(self.gates)
-        view = StoredView(self.store)
         if self.security is None:
-            self.security = Security.ephemeral(view, plain=True)
+            self.security = Security.ephemeral(StoredView(self.store), plain=True)
         self.security.load(self.store)
         self.usage = QuotaUsage(self.store)
-        self.observers += [view.observe, self.security.observe, self.usage.observe]
+        self.observers += [self.security.observe, self.usage.observe]
 
     @property
     def authorizer(self) -> Authorizer:
@@ -75,23 +80,30 @@ class Context:
 
     def now(self) -> str:
         """The time as objects carry it: writing it down costs more than asking, and it is good for a second."""
-        moment = self.clock().replace(microsecond=0)
-        if moment != self._moment[0]:
-            self._moment = (moment, moment.strftime("%Y-%m-%dT%H:%M:%SZ"))
-        return self._moment[1]
+        moment = self.clock()
+        start, end, text = self._second
+        if not start <= moment < end:
+            start = moment.replace(microsecond=0)
+            text = start.strftime("%Y-%m-%dT%H:%M:%SZ")
+            self._second = (start, start + _SECOND, text)
+        return text
 
     def namespace(self, name: str) -> Object | None:
         record = self.store.get(_NAMESPACES + name)
         return None if record is None else documents.decode(record.value)
 
     def rules(self, namespace: str) -> Rules:
-        return Rules(self.gates, self.expressions, admin_namespace=self._permits_admin_access(namespace))
+        permitted = self._permits_admin_access(namespace)
+        rules = self._rules.get(permitted)
+        if rules is None:
+            rules = self._rules[permitted] = Rules(self.gates, self.expressions, admin_namespace=permitted)
+        return rules
 
     def _permits_admin_access(self, namespace: str) -> bool:
         if not namespace:
             return False
         record = self.store.get(_NAMESPACES + namespace)
-        if record is None or ADMIN_ACCESS_LABEL.encode() not in record.value:
+        if record is None or _ADMIN_ACCESS not in record.value:
             return False
         return (documents.metadata(record.value).labels or {}).get(ADMIN_ACCESS_LABEL) == "true"
 

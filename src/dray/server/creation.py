@@ -37,7 +37,8 @@ async def create(
     )
     if not (isinstance(verdict, Refusal) and verdict.code == 400):
         admission.require_namespace(context, resource, place.namespace, leniency.name_of(document))
-    obj = leniency.accepted(verdict, resource, document)
+    accepted = leniency.accepted(verdict, resource, document)
+    obj = accepted.object
     metadata: Object = obj["metadata"]
     if place.name and metadata.get("name") not in (None, "", place.name):
         raise status.bad_request(
@@ -46,7 +47,7 @@ async def create(
     if metadata.pop("resourceVersion", None) not in (None, "", "0"):
         raise status.bad_request("resourceVersion should not be set on objects to be created")
     if not applied:
-        ownership.track_create(resource, obj, resource.sent(document, obj, rules, now), options, now)
+        ownership.track_create(resource, obj, accepted.sent or obj, options, now)
     metadata["uid"], metadata["creationTimestamp"] = context.new_uid(), now
     admission.on_create(admission.Attributes(context, resource, user, obj, dry_run=options.dry_run))
     return await _store(context, resource, obj, dry_run=options.dry_run)
@@ -63,6 +64,7 @@ async def _store(context: Context, resource: Resource, obj: Object, *, dry_run: 
             if context.store.get(key) is not None:
                 raise status.already_exists(resource.group, resource.plural, metadata["name"])
             return resource.encoder(obj)(0)
+        context.usage.expect(key)
         try:
             record = await context.store.create(key, resource.encoder(obj))
         except Exists:

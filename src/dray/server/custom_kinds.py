@@ -8,39 +8,49 @@ from typing import Any
 from dray.server import documents
 from dray.server.context import Context
 from dray.server.custom import definitions
+from dray.server.custom_cleanup import DEFINITIONS, CustomCleanup
 from dray.server.custom_resource import CustomResource
 from dray.server.resources import Resource, key_prefix
 from dray.store.interface import StoreError
 
 Object = dict[str, Any]
 
-_DEFINITIONS = key_prefix("apiextensions.k8s.io", "customresourcedefinitions")
-
 
 class CustomKinds:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._purges: set[asyncio.Task[None]] = set()
+        self.cleanup = CustomCleanup(context)
         context.observers.append(self._observe)
-        for record in context.store.list(_DEFINITIONS).records:
+        for record in context.store.list(DEFINITIONS).records:
             self._serve(documents.decode(record.value))
 
+    def resume(self) -> None:
+        """Takes up what a server before this one did not finish."""
+        for record in self._context.store.list(DEFINITIONS).records:
+            self.cleanup.note(documents.decode(record.value))
+
     async def close(self) -> None:
+        await self.cleanup.close()
         await asyncio.gather(*self._purges, return_exceptions=True)
 
     def _observe(self, resource: Resource, key: str, obj: Object | None) -> None:
-        if not key.startswith(_DEFINITIONS):
+        if not key.startswith(DEFINITIONS):
             return
         if obj is not None:
             self._serve(obj)
+            self.cleanup.note(obj)
             return
-        plural, _, group = key.removeprefix(_DEFINITIONS).partition(".")
+        plural, _, group = key.removeprefix(DEFINITIONS).partition(".")
         self._context.served.replace_custom(group, plural, [])
         self._purge(key_prefix(group, plural))
 
     def _serve(self, definition: Object) -> None:
         versions = definitions.versions(definition)
-        resources: list[Resource] = [CustomResource(version, versions) for version in versions if version.served]
+        ending = bool(definition["metadata"].get("deletionTimestamp"))
+        resources: list[Resource] = [
+            CustomResource(version, versions, ending=ending) for version in versions if version.served
+        ]
         spec = definition["spec"]
         self._context.served.replace_custom(spec["group"], spec["names"]["plural"], resources)
 

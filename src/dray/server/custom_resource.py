@@ -31,8 +31,10 @@ class CustomResource:
     returns_deleted = False
     unconditional_update = False
 
-    def __init__(self, served: CustomVersion, versions: Sequence[CustomVersion]) -> None:
+    def __init__(self, served: CustomVersion, versions: Sequence[CustomVersion], *, ending: bool = False) -> None:
         self._served = served
+        # Whether its definition is being deleted: then nothing is created any more.
+        self.ending = ending
         self.group, self.version, self.plural, self.kind = served.group, served.name, served.plural, served.kind
         self.singular, self.list_kind, self.namespaced = served.singular, served.list_kind, served.namespaced
         self.short_names: Sequence[str] = served.short_names
@@ -94,9 +96,6 @@ class CustomResource:
         return columns.row(self._served, obj, now)
 
     def tracked_form(self, obj: Object) -> Object:
-        return obj
-
-    def sent(self, document: Object, obj: Object, rules: Rules, now: str) -> Object:
         return obj
 
 

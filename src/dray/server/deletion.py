@@ -16,6 +16,7 @@ from dray.api.shapes import mapping
 from dray.server import admission, parameters, status, updates
 from dray.server.authorization import User
 from dray.server.context import Context
+from dray.server.custom import definitions
 from dray.server.resources import Resource
 from dray.store.interface import Conflict, Record
 
@@ -101,6 +102,8 @@ async def _delete(
         mark: Callable[[Context, Object, DeleteOptions], None] = _mark_namespace
     elif (resource.group, resource.kind) == ("", "Pod"):
         mark = _mark_pod
+    elif (resource.group, resource.kind) == ("apiextensions.k8s.io", "CustomResourceDefinition"):
+        mark = _mark_definition
     else:
         mark = _mark
     _settle_dependents(obj, options)
@@ -170,6 +173,12 @@ def _mark_namespace(context: Context, namespace: Object, options: DeleteOptions)
     """A namespace goes once it is empty; until then it only says that it will."""
     namespace["metadata"].setdefault("deletionTimestamp", context.now())
     namespace["status"]["phase"] = "Terminating"
+
+
+def _mark_definition(context: Context, definition: Object, options: DeleteOptions) -> None:
+    if not definition["metadata"].get("deletionTimestamp"):
+        definitions.terminate(definition, context.now())
+    _mark(context, definition, options)
 
 
 def deleted_status(resource: Resource, value: bytes) -> Object:

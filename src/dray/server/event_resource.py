@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api import intake, schema
+from dray.api import schema
 from dray.api.catalogue import KindVersion, find
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.rules import Rules
@@ -64,11 +64,11 @@ class EventResource(BuiltIn):
     def _in_core_form(self, verdict: Accepted | Refusal) -> Accepted | Refusal:
         if isinstance(verdict, Refusal):
             return verdict
-        core = _renamed(verdict.object, _BACK, "v1")
-        return Accepted(schema.write(schema.read(core, self._core.target.schema)[0], self._core.target.schema))
+        core = schema.write(_renamed(verdict.object, _BACK, "v1"), self._core.schema)
+        return Accepted(core, sent=verdict.object)
 
     def _new(self, core: Object) -> Object:
-        return schema.read(_renamed(core, _NAMES, self.api_version), self.target.schema)[0]
+        return schema.write(_renamed(core, _NAMES, self.api_version), self.schema)
 
     def read(self, value: bytes) -> Object:
         return self._core.read(value)
@@ -77,7 +77,7 @@ class EventResource(BuiltIn):
         return self._core.encoder(obj)
 
     def answer(self, obj: Object) -> Object:
-        return documents.ordered(intake.answer(self._new(obj), self.target), self.kind, self.api_version)
+        return documents.ordered(self._new(obj), self.kind, self.api_version)
 
     def present(self, value: bytes) -> bytes:
         return documents.encode(self.answer(self.read(value)))

@@ -8,6 +8,7 @@ from typing import Any
 
 from dray.api.catalogue import RELEASE
 from dray.server import discovery, negotiation, paths, status
+from dray.server.authorization import Access
 from dray.server.context import Context
 from dray.server.metrics import CONTENT_TYPE, Metrics
 from dray.server.openapi.documents import OpenApi
@@ -28,7 +29,7 @@ class Information:
         if request.method not in ("GET", "HEAD"):
             raise status.method_not_allowed(request.method)
         parts = paths.segments(request.path)
-        self._context.security.authorize(request.user, "get", "", "", path=request.path)
+        self._context.security.authorize(request.user, Access("get", path=request.path))
         match parts:
             case ["api" | "apis", *rest]:
                 return self._discovery(request, parts[0], rest)

@@ -49,10 +49,10 @@ def _describe(error: FieldError) -> str:
     return f'{"unknown" if error.type is ErrorType.UNKNOWN_FIELD else "duplicate"} field "{error.field}"'
 
 
-def accepted(verdict: Accepted | Refusal, resource: Resource, document: Object) -> Object:
-    """The object, or the refusal as an answer."""
+def accepted(verdict: Accepted | Refusal, resource: Resource, document: Object) -> Accepted:
+    """The verdict, or the refusal as an answer."""
     if not isinstance(verdict, Refusal):
-        return verdict.object
+        return verdict
     if verdict.errors and all(error.type.structural for error in verdict.errors):
         raise Undecodable(verdict.code, verdict.reason, verdict.message)
     raise status.refused(verdict, resource.kind, resource.group, name_of(document))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from dray.api import errors
 from dray.api.errors import FieldError
@@ -14,8 +15,7 @@ _VALIDATIONS = ("", "Ignore", "Warn", "Strict")
 _MANAGER_LENGTH = 128
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct, frozen=True):
     dry_run: bool = False
     # Ignore, Warn or Strict: what happens to members that the kind does not have.
     field_validation: str = "Warn"

@@ -1,13 +1,13 @@
 """Who owns which field: what every write leaves in metadata.managedFields.
 
-An owner is noted for what the client sent, defaulted, before admission adds to it. Most kinds come out of intake in
-that form; those that the server fills in at creation are decoded once more for it.
+An owner is noted for what the client sent, defaulted, before admission adds to it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from dray.server import unchanged_ownership
 from dray.server.apply import server_side
@@ -15,6 +15,7 @@ from dray.server.options import WriteOptions
 from dray.server.resources import Resource
 
 Object = dict[str, Any]
+Entries = TypeVar("Entries", list[Object], list[Object] | None)
 
 # Clients are few and say the same in every request.
 manager_name = lru_cache(maxsize=256)(server_side.manager_name)
@@ -24,7 +25,7 @@ def track_create(resource: Resource, obj: Object, sent: Object, options: WriteOp
     """`sent` is the object as the client meant it."""
     entries = server_side.track_update(
         None,
-        resource.tracked_form(sent),
+        sent,
         manager_name(options.field_manager, options.user_agent),
         kind=resource.tracked,
         now=now,
@@ -53,14 +54,21 @@ class Tracker:
             now=self._now,
         )
         if entries is None:
-            entries = server_side.track_update(
-                *_differing(before, after),
-                self._manager,
-                kind=self._resource.tracked,
-                now=self._now,
-                subresource=self._subresource,
-            )
+            before, after = _differing(before, after)
+            entries = self._track(server_side.track_newcomer, before, after)
+        if entries is None:
+            entries = self._track(server_side.track_update, before, after)
         _set(obj, entries)
+
+    def _track(self, track: Callable[..., Entries], before: Object, after: Object) -> Entries:
+        return track(
+            before,
+            after,
+            self._manager,
+            kind=self._resource.tracked,
+            now=self._now,
+            subresource=self._subresource,
+        )
 
 
 _IDENTITY = ("apiVersion", "kind")
@@ -82,8 +90,19 @@ def _without(obj: Object, members: set[str], metadata: set[str]) -> Object:
     return {**kept, "metadata": {name: value for name, value in obj["metadata"].items() if name not in metadata}}
 
 
-def keep_applied(old: Object, obj: Object) -> None:
-    """For an object that comes out of apply, which has noted the owners already."""
+class Applied:
+    """For an object that comes out of apply, which notes the owners itself: kept apart until the rest is accepted."""
+
+    def __init__(self) -> None:
+        self._entries: list[Object] = []
+
+    def put_aside(self, document: Object) -> Object:
+        metadata = dict(document["metadata"])
+        self._entries = metadata.pop("managedFields", [])
+        return {**document, "metadata": metadata}
+
+    def __call__(self, old: Object, obj: Object) -> None:
+        _set(obj, self._entries)
 
 
 def _set(obj: Object, entries: list[Object]) -> None:

@@ -21,6 +21,7 @@ _CLASSES = key_prefix(RESOURCE_GROUP, "deviceclasses")
 # The most devices a claim can get: what a request for all of them counts.
 _ALL_DEVICES = 32
 _MOST_WAITING = 50_000
+_DONE = (b'"phase":"Succeeded"', b'"phase":"Failed"')
 # Kinds of the core group whose number has a name of its own.
 _PLAIN_COUNTS = frozenset({"configmaps", "pods", "resourcequotas", "secrets", "services"})
 
@@ -55,6 +56,15 @@ class QuotaUsage:
         self._written = {record.key for record in store.list(_CLAIMS).records}
 
     def observe(self, resource: Resource, key: str, obj: Object | None) -> None:
+        if obj is not None or self._store.get(key) is not None:
+            self.expect(key)
+        elif key.startswith(_CLAIMS):
+            self._written.discard(key)
+            if key in self._claims:
+                self._put(key, None)
+
+    def expect(self, key: str) -> None:
+        """A write is under way: whoever asks from now on must see it, not only once it is durable."""
         if key.startswith(_CLAIMS):
             self._written.add(key)
             if len(self._written) > _MOST_WAITING:
@@ -91,12 +101,19 @@ class QuotaUsage:
 
     def used(self, name: str, resource: Resource, namespace: str) -> int:
         """How much of a quota's name is taken in a namespace by the objects of a resource."""
+        if name == "pods":
+            return self._pods(resource, namespace)
         if name in (f"count/{_qualified(resource)}", resource.plural):
             page = self._store.list(f"{resource.key_prefix}{namespace}/", limit=1)
             return len(page.records) + page.remaining
         self._catch_up()
         totals = self._totals.get(namespace, Counter())
         return sum(amount for device_class, amount in totals.items() if name in self._names(device_class))
+
+    def _pods(self, resource: Resource, namespace: str) -> int:
+        """Pods that are done take nothing any more."""
+        records = self._store.list(f"{resource.key_prefix}{namespace}/").records
+        return sum(1 for record in records if not any(mark in record.value for mark in _DONE))
 
     def _names(self, device_class: str) -> list[str]:
         found = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -15,33 +14,30 @@ JSON = "application/json"
 _encode = msgspec.json.Encoder().encode
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """`headers` are in lower case; `query` is what stands after the question mark, as it was sent."""
 
     method: str
     path: str
     query: str = ""
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     user: User = ADMIN
     # What a client is told beside the answer, as `Warning:` headers.
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
     # The verb it came to, and why it is allowed: for the audit log.
     verb: str = ""
     reason: str = ""
 
 
-@dataclass(slots=True)
-class Response:
+class Response(msgspec.Struct):
     code: int
     body: bytes
     content_type: str = JSON
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Stream:
+class Stream(msgspec.Struct):
     """An answer without end: chunks as they come; closed by whoever sends it."""
 
     chunks: AsyncIterator[bytes]

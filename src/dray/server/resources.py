@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from dray.api import intake, schema, tables
-from dray.api.catalogue import RESOURCE_GROUP, KindVersion
+from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.rules import Rules
 from dray.api.tables.column import Column
@@ -102,13 +102,9 @@ class Resource(Protocol):
         """An object in hub form, in a form that `tracked` reads."""
         ...
 
-    def sent(self, document: Object, obj: Object, rules: Rules, now: str) -> Object:
-        """What a client meant to create: the document defaulted; `obj` is what intake made of it."""
-        ...
 
-
-# Kinds to which intake adds what no client sent.
-_FILLED_IN = frozenset({("", "Pod"), ("scheduling.k8s.io", "PodGroup")})
+# Kinds to which creation adds what no client sent: the part it adds members to, and the list in it that it adds to.
+_FILLED_IN = {("", "Pod"): ("spec", "tolerations"), (SCHEDULING_GROUP, "PodGroup"): ("metadata", "finalizers")}
 _OLD_SHAPES = frozenset({"ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"})
 # (group, kind) of which a deletion is answered with a Status.
 _DELETED_WITH_STATUS = frozenset(
@@ -161,6 +157,8 @@ class BuiltIn:
         self.fields: Mapping[str, Field] = field_selectors.fields(self.group, self.kind, namespaced=self.namespaced)
         self.columns: Sequence[Column] = tables.columns(entry)
         self.home = intake.hub(entry)
+        self._at_home = self.home == target
+        self._filled_in = _FILLED_IN.get((self.group, self.kind))
         self._storage_api_version = f"{self.group}/{entry.storage}" if self.group else entry.storage
         self._stored_opening = documents.opening(self.kind, self._storage_api_version)
         self._opening = documents.opening(self.kind, self.api_version)
@@ -176,13 +174,28 @@ class BuiltIn:
         return f"{self.key_prefix}{namespace}/{name}" if self.namespaced else f"{self.key_prefix}{name}"
 
     def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
-        verdict = intake.create(document, self.target, place, rules, now=now)
-        return verdict if isinstance(verdict, Refusal) else Accepted(schema.write(verdict.object, self.home.schema))
+        decoded = intake.decode(document, self.target, now=now, gates=rules.gates)
+        if isinstance(decoded, Refusal):
+            return decoded
+        sent = self._filled_in and _lists_copied(decoded[self._filled_in[0]])
+        verdict = intake.create_decoded(decoded, self.target, place, rules)
+        if isinstance(verdict, Refusal):
+            return verdict
+        obj = schema.write(verdict.object, self.home.schema)
+        return Accepted(obj, sent=_without_added(obj, *self._filled_in, sent) if self._filled_in and sent else None)
 
     def update(
         self, document: Object, old: Object, place: Place, rules: Rules, now: str, subresource: str
     ) -> Accepted | Refusal:
+        if self._at_home:
+            document = _without_known(document, old, self._untouched(subresource))
         return intake.update(document, old, self.target, place, rules, now=now, subresource=subresource, written=True)
+
+    def _untouched(self, subresource: str) -> str:
+        """The part of an object that an update keeps, whatever the client sends."""
+        if "status" not in self.subresources:
+            return ""
+        return "spec" if subresource == "status" else "status"
 
     def prune(self, document: Object) -> Object:
         return schema.read(document, self.target.schema)[0]
@@ -196,7 +209,8 @@ class BuiltIn:
         return documents.encoder(obj, self.kind, self._storage_api_version)
 
     def answer(self, obj: Object) -> Object:
-        return documents.ordered(intake.answer(obj, self.target), self.kind, self.api_version)
+        shown = obj if self._at_home else intake.answer(obj, self.target)
+        return documents.ordered(shown, self.kind, self.api_version)
 
     def present(self, value: bytes) -> bytes:
         if self._reshaped:
@@ -220,8 +234,25 @@ class BuiltIn:
     def tracked_form(self, obj: Object) -> Object:
         return obj
 
-    def sent(self, document: Object, obj: Object, rules: Rules, now: str) -> Object:
-        if (self.group, self.kind) not in _FILLED_IN:
-            return obj
-        decoded = intake.decode(document, self.target, now=now, gates=rules.gates)
-        return obj if isinstance(decoded, Refusal) else decoded
+
+def _lists_copied(part: Object) -> Object:
+    return {name: list(value) if isinstance(value, list) else value for name, value in part.items()}
+
+
+def _without_added(obj: Object, part: str, added_to: str, sent: Object) -> Object:
+    """A written object with only those members in a part that were sent, and with one list as it was sent."""
+    kept = {name: value for name, value in obj[part].items() if sent.get(name, []) != []}
+    if added_to in kept:
+        kept[added_to] = sent[added_to]
+    return {**obj, part: kept}
+
+
+def _without_known(document: Object, old: Object, untouched: str) -> Object:
+    """The document without what is as it is stored and stays so: reading it, to put it aside then, costs the most."""
+    metadata = document.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields", ()) == old["metadata"].get("managedFields"):
+        metadata = {name: value for name, value in metadata.items() if name != "managedFields"}
+        document = {**document, "metadata": metadata}
+    if untouched in document and document[untouched] == old.get(untouched):
+        document = {name: value for name, value in document.items() if name != untouched}
+    return document

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from dray.server import parameters, paths, status, subresources, verbs, virtual
+from dray.server.authorization import Access
 from dray.server.calls import Call
 from dray.server.context import Context
 from dray.server.requests import Answer, Request
@@ -73,8 +74,7 @@ def _choose_part(call: Call, method: str) -> tuple[str, Handler]:
 def authorize(call: Call, verb: str) -> None:
     path = call.path
     call.request.verb = verb
-    call.request.reason = call.context.security.authorize(
-        call.request.user,
+    access = Access(
         verb,
         path.group,
         path.plural,
@@ -83,3 +83,4 @@ def authorize(call: Call, verb: str) -> None:
         path.name,
         field_selector=call.query.get("fieldSelector", ""),
     )
+    call.request.reason = call.context.security.authorize(call.request.user, access)

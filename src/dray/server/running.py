@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import socket
 import ssl
@@ -27,10 +28,12 @@ from dray.server.security.stored_view import StoredView
 from dray.server.security.tls import renew
 from dray.store.interface import Store
 from dray.store.memory import MemoryStore
+from dray.store.retention import Retention
 from dray.store.sqlite import SqliteStore
 
 _log = logging.getLogger("dray.server")
 _DAY = 24 * 3600.0
+_COLLECTION = (20_000, 20, 50)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class Options:
     names: tuple[str, ...] = ()
     fsync: bool = False
     limits: Limits = field(default_factory=Limits)
+    retention: Retention = field(default_factory=Retention)
 
 
 def open_store(options: Options) -> Store:
@@ -89,7 +93,8 @@ class RunningServer:
         security = open_security(options, StoredView(self.store))
         self.context = Context(self.store, options.gates, security)
         self.audit = AuditLog(options.audit_log) if options.audit_log else None
-        self.application = Application(ApiServer(self.context), limits=options.limits, audit=self.audit)
+        server = ApiServer(self.context, retention=options.retention)
+        self.application = Application(server, limits=options.limits, audit=self.audit)
         self._tls = None if options.plain else security.server_context((options.bind, *options.names))
         self._socket = _listen(options.bind, options.port)
         self.url = self._url()
@@ -109,6 +114,7 @@ class RunningServer:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[RunningServer]:
         """Serves for as long as the block lasts."""
+        collect_rarely()
         server = _Uvicorn(self._config(), self.application)
         serving = asyncio.create_task(server.serve(sockets=[self._socket]))
         keeping = asyncio.create_task(self._keep_certificate())
@@ -157,6 +163,16 @@ class RunningServer:
             authority = self.context.security.authority
             if authority is not None and self._tls is not None:
                 renew(self._tls, authority, (self.options.bind, *self.options.names))
+
+
+def collect_rarely() -> None:
+    """Python looks for garbage in cycles every few hundred new objects, and a request makes as many.
+
+    What the server makes has no cycles, or few. So it looks less often, and not at what is there from the start.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTION)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from dray.server.requests import Stream
+from dray.server.watchdog import Watchdog
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -19,7 +20,7 @@ class Streams:
     """The streams that are open, with what it takes to end them all."""
 
     def __init__(self, *, stalled_seconds: float) -> None:
-        self._stalled_seconds = stalled_seconds
+        self._watchdog = Watchdog(stalled_seconds)
         self._senders: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -56,7 +57,7 @@ class Streams:
         # Clients wait for the headers before they trust the stream.
         await send({"type": "http.response.body", "body": b"", "more_body": True})
         async for chunk in stream.chunks:
-            async with asyncio.timeout(self._stalled_seconds):
+            with self._watchdog:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 

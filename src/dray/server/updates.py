@@ -47,7 +47,7 @@ async def update(
         rules = context.rules(place.namespace)
         attempt = partial(_attempt, resource, old, place, rules, now, subresource)
         verdict = leniency.admit(resource, document, options, warnings, attempt)
-        obj = leniency.accepted(verdict, resource, {"metadata": {"name": place.name}})
+        obj = leniency.accepted(verdict, resource, {"metadata": {"name": place.name}}).object
         (track or ownership.Tracker(resource, options, now, subresource))(old, obj)
         admission.on_update(admission.Attributes(context, resource, user, obj, old, subresource, verb, options.dry_run))
         obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]

@@ -56,7 +56,7 @@ async def update(call: Call) -> Answer:
     form = call.form
     body = bodies.read(call.request, strict=options.strict)
     subresource = call.path.subresource
-    if not subresource and _is_absent(call) and call.resource.kind in _CREATED_ON_UPDATE:
+    if not subresource and call.resource.kind in _CREATED_ON_UPDATE and _is_absent(call):
         call.authorize_create()
         return await create(call)
     value = await updates.update(

@@ -8,6 +8,7 @@ from typing import Any
 
 from dray.api.shapes import mapping
 from dray.server import bodies, status
+from dray.server.authorization import Access
 from dray.server.context import Context
 from dray.server.paths import ResourcePath
 from dray.server.requests import Answer, Request, document
@@ -42,7 +43,7 @@ async def answer(context: Context, request: Request, path: ResourcePath, query: 
     if request.method != "POST":
         raise status.method_not_allowed(request.method)
     user = request.user
-    context.security.authorize(user, "create", path.group, path.plural, "", path.namespace)
+    context.security.authorize(user, Access("create", path.group, path.plural, namespace=path.namespace))
     body = bodies.read(request)
     if body.get("kind") not in (None, "", item.kind):
         raise status.bad_request(f"the body is a {body.get('kind')}, not a {item.kind}")

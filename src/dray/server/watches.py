@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,8 +109,8 @@ async def _events(
                     yield render(EventType.ADDED, record)
             if options.initial_end:
                 yield _bookmark(resource, start, _INITIAL_END)
-        async for line in _follow(resource, events, options, deadline, render):
-            yield line
+        async for lines in _follow(resource, events, options, deadline, render):
+            yield lines
     except Compacted:
         yield _gone(events.revision)
     finally:
@@ -124,26 +124,41 @@ async def _follow(
     deadline: float,
     render: Callable[[EventType, Record], bytes],
 ) -> AsyncIterator[bytes]:
+    """Events as they come, all that are there as one piece; in between, when it is time for one, a bookmark."""
     loop = asyncio.get_running_loop()
-    source = aiter(events)
-    everything = options.selection.everything
-    while True:
-        left = deadline - loop.time()
-        try:
-            async with asyncio.timeout(min(left, BOOKMARK_SECONDS) if options.bookmarks else left):
-                event = await anext(source)
-        except StopAsyncIteration:
-            return
-        except TimeoutError:
+    # One timer a minute: a timeout around every wait would cost more than the event that ends it.
+    timer = _nudge_later(loop, events, options, deadline)
+    try:
+        while True:
+            taken = await events.take()
+            if taken:
+                if lines := b"".join(_lines(taken, options.selection, render)):
+                    yield lines
+                continue
             if options.bookmarks:
                 yield _bookmark(resource, events.revision)
             if loop.time() >= deadline:
                 return
-            continue
-        if everything:
-            yield render(event.type, event.record)
-        elif (seen := _as_seen(event, options.selection)) is not None:
-            yield render(*seen)
+            timer = _nudge_later(loop, events, options, deadline)
+    except StopAsyncIteration:
+        return
+    finally:
+        timer.cancel()
+
+
+def _nudge_later(
+    loop: asyncio.AbstractEventLoop, events: Watch, options: WatchOptions, deadline: float
+) -> asyncio.TimerHandle:
+    left = deadline - loop.time()
+    return loop.call_later(min(left, BOOKMARK_SECONDS) if options.bookmarks else left, events.nudge)
+
+
+def _lines(
+    events: Iterable[Event], selection: Selection, render: Callable[[EventType, Record], bytes]
+) -> Iterator[bytes]:
+    if selection.everything:
+        return (render(event.type, event.record) for event in events)
+    return (render(*seen) for event in events if (seen := _as_seen(event, selection)) is not None)
 
 
 def _as_seen(event: Event, selection: Selection) -> tuple[EventType, Record] | None:

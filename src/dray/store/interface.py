@@ -12,9 +12,10 @@ cannot be made durable is undone: it raises StoreError, and what was read at its
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+import msgspec
 
 Encode = Callable[[int], bytes]
 
@@ -53,8 +54,7 @@ class EventType(Enum):
     DELETED = "DELETED"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """A document as it was written: `created` is the revision of its creation, `revision` that of this version."""
 
     key: str
@@ -63,8 +63,7 @@ class Record:
     revision: int
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, gc=False):
     """For DELETED, `record` is the last version with the revision of the deletion; `previous` is what was before."""
 
     type: EventType
@@ -72,8 +71,7 @@ class Event:
     previous: Record | None
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """`revision` is that of the whole list; all pages of one list are read at the same one."""
 
     records: list[Record]
@@ -92,6 +90,14 @@ class Watch(Protocol):
     def revision(self) -> int: ...
 
     def __aiter__(self) -> AsyncIterator[Event]: ...
+
+    async def take(self) -> list[Event]:
+        """Waits for the next event and gives it with those behind it; none after a nudge. Ends as iteration does."""
+        ...
+
+    def nudge(self) -> None:
+        """Makes the `take` under way, or else the next one, return without events."""
+        ...
 
     def close(self) -> None: ...
 

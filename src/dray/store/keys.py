@@ -42,6 +42,15 @@ class SortedKeys:
         if not chunk and at:
             del self._chunks[at], self._firsts[at]
 
+    def has(self, prefix: str) -> bool:
+        """Whether `under` would give any."""
+        at = self._chunk_of(prefix)
+        chunk = self._chunks[at]
+        low = bisect_left(chunk, prefix)
+        if low == len(chunk):
+            return at + 1 < len(self._chunks) and self._chunks[at + 1][0].startswith(prefix)
+        return chunk[low].startswith(prefix)
+
     def under(self, prefix: str, after: str = "") -> Iterator[str]:
         """Keys with the prefix and above `after`, in order."""
         start = max(prefix, after)

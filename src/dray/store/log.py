@@ -73,6 +73,8 @@ class Log:
     def page(self, prefix: str, *, limit: int, after: str, revision: int) -> Page:
         revision = revision or self.revision
         past = self._past(prefix, revision)
+        if not past and not self._keys.has(prefix):
+            return Page([], revision, 0)
         keys: Iterator[str] = self._keys.under(prefix, after)
         if past:
             kept = (key for key in keys if key not in past)

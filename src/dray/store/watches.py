@@ -16,6 +16,8 @@ from dray.store.interface import Compacted, Event
 from dray.store.log import Log
 
 BUFFER: Final = 1000
+# Events handed over at once: what others do in between should not have to wait for more.
+_MOST_TAKEN: Final = 100
 
 
 class BufferedWatch:
@@ -29,6 +31,7 @@ class BufferedWatch:
         self._given = after
         self._end: type[Compacted] | type[StopAsyncIteration] | None = None
         self._waiter: Future[None] | None = None
+        self._nudged = False
 
     @property
     def revision(self) -> int:
@@ -43,12 +46,30 @@ class BufferedWatch:
 
     async def __anext__(self) -> Event:
         while not self._buffer:
-            if self._end is Compacted:
-                raise Compacted(f"a reader of {self.prefix} fell behind revision {self._given}")
-            if self._end is not None:
-                raise StopAsyncIteration
-            self._waiter = get_running_loop().create_future()
-            await self._waiter
+            await self._wait()
+        return self._next()
+
+    async def take(self) -> list[Event]:
+        while not self._buffer and not self._nudged:
+            await self._wait()
+        if self._nudged:
+            self._nudged = False
+            return []
+        return [self._next() for _ in range(min(len(self._buffer), _MOST_TAKEN))]
+
+    def nudge(self) -> None:
+        self._nudged = True
+        self._wake()
+
+    async def _wait(self) -> None:
+        if self._end is Compacted:
+            raise Compacted(f"a reader of {self.prefix} fell behind revision {self._given}")
+        if self._end is not None:
+            raise StopAsyncIteration
+        self._waiter = get_running_loop().create_future()
+        await self._waiter
+
+    def _next(self) -> Event:
         event = self._buffer.popleft()
         self._given = event.record.revision
         return event

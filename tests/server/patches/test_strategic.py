@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from dray.api import catalogue
 from dray.api.wire_types import TYPES
+from dray.server.list_types import MERGE_KEYS, versionless
 from dray.server.patches import merge_keys
-from dray.server.patches.merge_keys import versionless
 from dray.server.patches.strategic import strategic_merge
 
 _names = st.lists(st.sampled_from("abcdef"), unique=True, max_size=6)
@@ -53,7 +53,7 @@ def test_every_merged_list_is_one_of_the_schema() -> None:
     fields = {
         f"{versionless(type_name)}.{field}": (type_name, field) for type_name in TYPES for field in TYPES[type_name]
     }
-    for path, key in merge_keys._MERGED_LISTS.items():
+    for path, key in MERGE_KEYS.items():
         type_name, field = fields[path]
         rule = merge_keys.rule(type_name, field)
         assert not rule.replace

@@ -31,6 +31,10 @@ def number(at: int, value: int) -> bytes:
 def message(document: dict[str, Any], name: str) -> bytes:
     out = b""
     for at, (member, type_name) in members(name).items():
+        if type_name.startswith("+"):
+            inner = message(document, type_name[1:])
+            out += field(at, inner) if inner else b""
+            continue
         if member not in document:
             continue
         value = document[member]

@@ -79,6 +79,34 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
             "spec": {"minAvailable": -3, "maxUnavailable": "5%"},
         },
     ),
+    (
+        "Pod",
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {
+                "volumes": [
+                    {"name": "a", "emptyDir": {"sizeLimit": "1Gi"}},
+                    {"name": "b", "configMap": {"name": "m", "defaultMode": 420, "items": [{"key": "k", "path": "p"}]}},
+                    {"name": "c", "projected": {"sources": [{"secret": {"name": "s", "optional": True}}]}},
+                ],
+                "containers": [
+                    {
+                        "name": "m",
+                        "resources": {"limits": {"cpu": "2"}, "claims": [{"name": "gpu", "request": "r"}]},
+                        "livenessProbe": {"httpGet": {"path": "/", "port": "http"}, "periodSeconds": 3},
+                        "env": [{"name": "E", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
+                    }
+                ],
+                "ephemeralContainers": [{"name": "e", "image": "i", "targetContainerName": "m"}],
+                "affinity": {
+                    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "t"}]}
+                },
+                "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}],
+            },
+        },
+    ),
 ]
 
 
@@ -114,11 +142,14 @@ def test_a_zero_time_is_none() -> None:
     assert decode_body(MAGIC + field(2, data), api_version="v1", kind="Secret")["metadata"] == {}
 
 
-def test_members_that_are_not_known_are_skipped() -> None:
+@pytest.mark.parametrize(
+    "unknown", [number(99, 7), field(98, b"x"), varint(97 << 3 | 1) + b"8" * 8, varint(96 << 3 | 5) + b"4444"]
+)
+def test_members_that_are_not_known_are_not_lost(unknown: bytes) -> None:
     known = message({"data": {"a": "b"}}, "ConfigMap")
-    unknown = number(99, 7) + field(98, b"x") + varint(97 << 3 | 1) + b"8" * 8 + varint(96 << 3 | 5) + b"4444"
-    found = decode_body(MAGIC + field(2, unknown + known), api_version="v1", kind="ConfigMap")
-    assert found == {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
+    with pytest.raises(ApiError, match="ConfigMap has no member with number 9") as refused:
+        decode_body(MAGIC + field(2, unknown + known), api_version="v1", kind="ConfigMap")
+    assert refused.value.code == 400
 
 
 @pytest.mark.parametrize(
@@ -131,7 +162,7 @@ def test_members_that_are_not_known_are_skipped() -> None:
         (MAGIC + varint(1 << 3 | 3), 400),
         (MAGIC + varint(2), 400),
         (MAGIC + b"\x80" * 11, 400),
-        (body({"apiVersion": "v1", "kind": "Pod"}, "TypeMeta"), 415),
+        (body({"apiVersion": "v1", "kind": "Node"}, "TypeMeta"), 415),
         (body({"apiVersion": "apps/v1", "kind": "ConfigMap"}, "ConfigMap"), 415),
         (MAGIC + field(1, message({"apiVersion": "v1", "kind": "ConfigMap"}, "TypeMeta")) + field(3, b"gzip"), 415),
         (

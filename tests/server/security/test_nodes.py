@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.server.authorization import User
+from dray.server.authorization import Access, User
 from dray.server.security.composition import Security
 from dray.server.security.node_restriction import CREATE, DELETE, UPDATE, Write, restrict
 
@@ -51,7 +51,7 @@ def cluster() -> Cluster:
 
 def may(security: Security, verb: str, group: str, what: str, name: str = "", who: User = N1, **rest: Any) -> bool:
     resource, _, subresource = what.partition("/")
-    return security.authorizer.authorize(who, verb, group, resource, subresource, name=name, **rest).allowed
+    return security.authorizer.authorize(who, Access(verb, group, resource, subresource, name=name, **rest)).allowed
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.server.authorization import ANONYMOUS, User
+from dray.server.authorization import ANONYMOUS, Access, User
 from dray.server.security.builtin_bindings import bootstrap, cluster_role_bindings
 from dray.server.security.builtin_roles import cluster_roles
 from dray.server.security.composition import Security
@@ -131,7 +131,7 @@ def policy() -> Policy:
 
 
 def may(policy: Policy, who: User, verb: str, resource: str, namespace: str = "", **rest: Any) -> bool:
-    return RBAC(policy).authorize(who, verb, "", resource, namespace=namespace, **rest).allowed
+    return RBAC(policy).authorize(who, Access(verb, "", resource, namespace=namespace, **rest)).allowed
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_aggregation_in_a_circle_ends(policy: Policy) -> None:
 def test_the_reason_names_the_binding(policy: Policy) -> None:
     policy.put(CLUSTER_ROLE, role("r", rule("get", "core", "pods")))
     policy.put(ROLE_BINDING, binding("b", "r", subject("Group", "devs"), namespace="team"))
-    decision = RBAC(policy).authorize(JANE, "get", "", "pods", namespace="team")
+    decision = RBAC(policy).authorize(JANE, Access("get", "", "pods", namespace="team"))
     assert decision.reason == 'RBAC: allowed by RoleBinding "team/b" of ClusterRole "r" to Group "devs"'
 
 
@@ -253,7 +253,7 @@ EVICTION = user("system:serviceaccount:kube-system:device-taint-eviction-control
 def test_built_in_grants(
     security: Security, who: User, verb: str, group: str, resource: str, subresource: str, expected: bool
 ) -> None:
-    decision = security.authorizer.authorize(who, verb, group, resource, subresource, "default", "x")
+    decision = security.authorizer.authorize(who, Access(verb, group, resource, subresource, "default", "x"))
     assert decision.allowed is expected
 
 
@@ -284,7 +284,7 @@ def test_user_roles(
     security: Security, role_name: str, verb: str, group: str, resource: str, subresource: str, expected: bool
 ) -> None:
     security.policy.put(ROLE_BINDING, binding("b", role_name, subject("User", "jane"), namespace="team"))
-    decision = security.authorizer.authorize(JANE, verb, group, resource, subresource, "team", "x")
+    decision = security.authorizer.authorize(JANE, Access(verb, group, resource, subresource, "team", "x"))
     assert decision.allowed is expected
 
 
@@ -302,7 +302,7 @@ def test_user_roles(
     ],
 )
 def test_paths(security: Security, who: User, path: str, expected: bool) -> None:
-    assert security.authorizer.authorize(who, "get", "", "", path=path).allowed is expected
+    assert security.authorizer.authorize(who, Access("get", "", "", path=path)).allowed is expected
 
 
 def test_built_in_objects_have_distinct_names_and_roles_that_exist() -> None:

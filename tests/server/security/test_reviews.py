@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dray.server.authorization import ADMIN, User
+from dray.server.authorization import ADMIN, Access, User
 from dray.server.security.composition import REVIEWS, Security
 from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING
 from dray.server.status import ApiError
@@ -138,21 +138,23 @@ def test_every_review_has_an_answer(team: Security) -> None:
 
 def test_reviews_need_their_own_permission(team: Security) -> None:
     with pytest.raises(ApiError) as refusal:
-        team.authorize(JANE, "create", "authorization.k8s.io", "subjectaccessreviews")
+        team.authorize(JANE, Access("create", "authorization.k8s.io", "subjectaccessreviews"))
     assert refusal.value.code == 403
     delegator = role("d", rule("create", "authorization.k8s.io", "subjectaccessreviews"))
     team.policy.put(CLUSTER_ROLE, delegator)
     team.policy.put(CLUSTER_ROLE_BINDING, binding("d", "d", subject("User", "jane")))
-    assert "ClusterRoleBinding" in team.authorize(JANE, "create", "authorization.k8s.io", "subjectaccessreviews")
+    assert "ClusterRoleBinding" in team.authorize(
+        JANE, Access("create", "authorization.k8s.io", "subjectaccessreviews")
+    )
 
 
 def test_the_words_of_a_refusal(team: Security) -> None:
     with pytest.raises(ApiError) as refusal:
-        team.authorize(JANE, "list", "resource.k8s.io", "resourceclaims", namespace="other")
+        team.authorize(JANE, Access("list", "resource.k8s.io", "resourceclaims", namespace="other"))
     assert refusal.value.message == (
         'resourceclaims.resource.k8s.io is forbidden: User "jane" cannot list resource "resourceclaims" '
         'in API group "resource.k8s.io" in the namespace "other"'
     )
     with pytest.raises(ApiError) as refusal:
-        team.authorize(JANE, "get", "", "", path="/metrics")
+        team.authorize(JANE, Access("get", "", "", path="/metrics"))
     assert refusal.value.message == 'forbidden: User "jane" cannot get path "/metrics"'

@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 
 from dray.api import catalogue
+from dray.server.authorization import Access
 from dray.server.resources import BuiltIn
 from dray.server.security.composition import Security
 from dray.server.security.stored_view import StoredView
@@ -69,7 +70,7 @@ def test_security_follows_what_is_written() -> None:
         security.load(store)
 
         def may() -> bool:
-            return security.authorizer.authorize(user("jane"), "get", "", "pods", "", "team", "x").allowed
+            return security.authorizer.authorize(user("jane"), Access("get", "", "pods", "", "team", "x")).allowed
 
         assert not may()
         bound = binding("b", "r", subject("User", "jane"), namespace="team", kind="Role")
@@ -84,6 +85,6 @@ def test_security_follows_what_is_written() -> None:
         bound_pod = pod("mine", "n1")
         await put(store, "//pods/default/mine", bound_pod)
         security.observe(PODS, "//pods/default/mine", bound_pod)
-        assert security.authorizer.authorize(node_user("n1"), "get", "", "pods", "", "default", "mine").allowed
+        assert security.authorizer.authorize(node_user("n1"), Access("get", "", "pods", "", "default", "mine")).allowed
 
     asyncio.run(story())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dray.server.admission import (
     claim_status,
     custom_definitions,
+    jobs,
     namespaces,
     nodes,
     pods,
@@ -24,14 +25,17 @@ from dray.server.admission.namespaces import require_namespace
 __all__ = ["Attributes", "on_create", "on_delete", "on_update", "require_namespace"]
 
 _CREATE = (
+    custom_definitions.refuse_while_ending,
     rights.validate_roles,
     rights.check_create,
     namespaces.fill,
     secrets.settle,
     nodes.taint_unready,
     pods.note_gates,
+    jobs.select_pods,
     service_accounts.require,
     priority.resolve,
+    priority.check_default,
     custom_definitions.establish,
     quota.charge,
 )
@@ -41,6 +45,7 @@ _UPDATE = (
     namespaces.keep_label,
     secrets.settle,
     claim_status.authorize,
+    priority.check_default,
     custom_definitions.establish,
     quota.charge,
 )

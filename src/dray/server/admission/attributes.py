@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from dray.server import status
 from dray.server.authorization import User
@@ -13,8 +14,7 @@ from dray.server.resources import Resource
 Object = dict[str, Any]
 
 
-@dataclass(slots=True)
-class Attributes:
+class Attributes(msgspec.Struct):
     """`obj` is in hub form and may be changed; `old` is what is stored, None on create."""
 
     context: Context
@@ -25,10 +25,11 @@ class Attributes:
     subresource: str = ""
     verb: str = "update"
     dry_run: bool = False
+    # Group and kind: the first thing that every plug-in asks.
+    kind: tuple[str, str] = ("", "")
 
-    @property
-    def kind(self) -> tuple[str, str]:
-        return self.resource.group, self.resource.kind
+    def __post_init__(self) -> None:
+        self.kind = (self.resource.group, self.resource.kind)
 
     @property
     def namespace(self) -> str:

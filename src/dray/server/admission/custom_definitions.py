@@ -5,6 +5,7 @@ from __future__ import annotations
 from dray.server import status
 from dray.server.admission.attributes import Attributes
 from dray.server.custom import definition_rules, definitions
+from dray.server.custom_resource import CustomResource
 
 GROUP = "apiextensions.k8s.io"
 
@@ -21,3 +22,10 @@ def establish(attributes: Attributes) -> None:
     if attributes.context.served.is_built_in(spec["group"], spec["names"]["plural"]):
         raise attributes.forbid(f"{spec['names']['plural']}.{spec['group']} is a kind of the server itself")
     definition["status"] = definitions.accepted_status(definition, attributes.context.now())
+
+
+def refuse_while_ending(attributes: Attributes) -> None:
+    resource = attributes.resource
+    if isinstance(resource, CustomResource) and resource.ending:
+        message = "create not allowed while custom resource definition is terminating"
+        raise status.ApiError(405, "MethodNotAllowed", message)

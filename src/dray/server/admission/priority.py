@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.catalogue import SCHEDULING_GROUP
+from dray.api.validation.priority_classes import SYSTEM_CLASSES
 from dray.server import documents
 from dray.server.admission.attributes import Attributes
 from dray.server.resources import key_prefix
@@ -12,7 +13,6 @@ from dray.server.resources import key_prefix
 Object = dict[str, Any]
 
 _CLASSES = key_prefix(SCHEDULING_GROUP, "priorityclasses")
-_SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _PREEMPT = "PreemptLowerPriority"
 _GROUPS = ((SCHEDULING_GROUP, "PodGroup"), (SCHEDULING_GROUP, "CompositePodGroup"))
 
@@ -53,13 +53,27 @@ def _resolve_group(attributes: Attributes) -> None:
 def _class(attributes: Attributes, name: str) -> Object | None:
     """The class by name; without a name the one that is the default, if there is one."""
     store = attributes.context.store
-    if name in _SYSTEM:
-        return {"metadata": {"name": name}, "value": _SYSTEM[name]}
+    if name in SYSTEM_CLASSES:
+        return {"metadata": {"name": name}, "value": SYSTEM_CLASSES[name]}
     if name:
         record = store.get(_CLASSES + name)
         if record is None:
             raise attributes.forbid(f"no PriorityClass with name {name} was found")
         found: Object = documents.decode(record.value)
         return found
-    defaults = [documents.decode(r.value) for r in store.list(_CLASSES).records if b'"globalDefault":true' in r.value]
-    return min(defaults, key=lambda item: int(item["value"]), default=None)
+    return min(_defaults(attributes), key=lambda item: int(item["value"]), default=None)
+
+
+def _defaults(attributes: Attributes) -> list[Object]:
+    records = attributes.context.store.list(_CLASSES).records
+    return [documents.decode(record.value) for record in records if b'"globalDefault":true' in record.value]
+
+
+def check_default(attributes: Attributes) -> None:
+    """One class at most is the default."""
+    if attributes.kind != (SCHEDULING_GROUP, "PriorityClass") or not attributes.obj.get("globalDefault"):
+        return
+    for other in _defaults(attributes):
+        if other["metadata"]["name"] != attributes.name:
+            name = other["metadata"]["name"]
+            raise attributes.forbid(f"PriorityClass {name} is already marked as default. Only one default can exist")

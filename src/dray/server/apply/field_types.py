@@ -11,8 +11,9 @@ from enum import Enum
 from typing import Any
 
 from dray.api.wire_types import TYPES
-from dray.server.apply import list_types, path_elements
-from dray.server.patches.merge_keys import versionless
+from dray.server import list_types
+from dray.server.apply import path_elements
+from dray.server.list_types import versionless
 
 
 class Form(Enum):
@@ -45,9 +46,22 @@ class FieldType:
     items: FieldType | None = None
     keys: tuple[str, ...] = ()
     key_defaults: dict[str, Any] = field(default_factory=dict)
+    # What the form means for a value: an object, or a list, of which each part has owners of its own.
+    granular_object: bool = field(init=False)
+    granular_list: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.granular_object = self.form in (Form.OBJECT, Form.DEDUCED)
+        self.granular_list = self.form in (Form.SET, Form.KEYED)
 
     def member(self, name: str) -> FieldType | None:
         return self.fields.get(name) or self.others
+
+    def is_granular(self, value: Any) -> bool:
+        """Whether the parts of a value have owners of their own; empty ones have none, so are owned as a whole."""
+        if isinstance(value, dict):
+            return self.granular_object and bool(value)
+        return self.granular_list and isinstance(value, list) and bool(value)
 
     def step(self, item: Any) -> str | None:
         """The step that leads to an item of this list; nothing if it cannot be told from others."""
@@ -55,6 +69,8 @@ class FieldType:
             return path_elements.value(item) if not isinstance(item, (dict, list)) else None
         if not isinstance(item, dict):
             return None
+        if len(self.keys) == 1 and type(only := item.get(self.keys[0])) is str:
+            return path_elements.keyed_by(self.keys[0], only)
         keys = {name: item.get(name, self.key_defaults.get(name)) for name in self.keys}
         given = {name: value for name, value in keys.items() if value is not None}
         return path_elements.keyed(given) if given else None

@@ -6,8 +6,9 @@ updated, by the version it used: one that applies has one entry, whatever the ve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from dray.server.apply import field_set
 from dray.server.apply.field_set import FieldSet
@@ -19,8 +20,7 @@ MAX_UPDATERS = 10
 _ANCIENT = "ancient-changes"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Manager:
+class Manager(msgspec.Struct, frozen=True, order=True):
     name: str
     operation: str
     # Empty where the manager applied.
@@ -58,6 +58,9 @@ class Owned:
         self.entry = entry
         self.api_version = api_version
         self.time = time
+
+    def __bool__(self) -> bool:
+        return bool(self._fields if self._encoded is None else self._encoded)
 
     @property
     def fields(self) -> FieldSet:

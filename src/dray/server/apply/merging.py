@@ -12,20 +12,23 @@ from dray.server.apply.walks import ABSENT, is_list, is_object
 
 
 def merged(kind: FieldType, live: Any, applied: Any) -> Any:
-    """`ABSENT` where neither has anything."""
-    if (not live and not applied) or not _granular(kind, live, applied):
+    """`ABSENT` where neither has anything. What only one of them has is taken as it is, not copied."""
+    if applied is ABSENT or live is ABSENT:
         return live if applied is ABSENT else applied
+    if (not live and not applied) or not _granular(kind, live, applied):
+        return applied
     if is_object(kind, live) or is_object(kind, applied):
         return _merged_objects(kind, live, applied)
     return _merged_lists(kind, live, applied)
 
 
 def _granular(kind: FieldType, live: Any, applied: Any) -> bool:
-    """Whether both are of the same granular shape, where null and absence fit every shape."""
-    values = [value for value in (live, applied) if value is not ABSENT and value is not None]
-    return bool(values) and (
-        all(is_object(kind, value) for value in values) or all(is_list(kind, value) for value in values)
-    )
+    """Whether both are of the same granular shape, where null fits every shape."""
+    if is_object(kind, live):
+        return applied is None or is_object(kind, applied)
+    if is_list(kind, live):
+        return applied is None or is_list(kind, applied)
+    return live is None and (is_object(kind, applied) or is_list(kind, applied))
 
 
 def _merged_objects(kind: FieldType, live: Any, applied: Any) -> Any:

@@ -8,6 +8,7 @@ A step is kept as this text; it is made in one way only, so that equal steps are
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -22,6 +23,12 @@ def member(name: str) -> str:
 
 def keyed(keys: dict[str, Any]) -> str:
     return "k:" + _encode(keys).decode()
+
+
+@lru_cache(maxsize=1024)
+def keyed_by(name: str, text: str) -> str:
+    """`keyed` for the common list: one key, and that a text."""
+    return keyed({name: text})
 
 
 def value(item: Any) -> str:

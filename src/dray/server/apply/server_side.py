@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from dray.api.shapes import mapping
-from dray.server.apply import configurations, field_set, last_applied, managers
+from dray.server.apply import configurations, field_set, last_applied, managers, taken_fields
 from dray.server.apply.conflicts import ApplyConflict
 from dray.server.apply.field_set import FieldSet
 from dray.server.apply.managers import APPLY, UPDATE, Managers, Owned
@@ -21,13 +23,15 @@ from dray.server.status import bad_request
 
 Object = dict[str, Any]
 
+_encode = msgspec.json.Encoder().encode
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _MAX_MANAGER = 128
 # Fields that the server sets, or that say which object it is: they have no owner.
 _SERVER_METADATA = (
     "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion".split()
 )
-_STRIPPED = field_set.of_paths("apiVersion", "kind", "metadata", *(f"metadata.{name}" for name in _SERVER_METADATA))
+_UNOWNED = field_set.of_paths("apiVersion", "kind", *(f"metadata.{name}" for name in _SERVER_METADATA))
+_STRIPPED = _UNOWNED | field_set.of_paths("metadata")
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
@@ -97,14 +101,64 @@ def track_update(
     Only what changed is taken. An object that nobody tracks so far stays untracked until something is applied to it.
     """
     known = _given(old, new, subresource)
-    if old is not None and not known:
-        return []
+    if not known:
+        return _track_first(new, manager, kind, now) if old is None else []
     if old is not None:
         before, after = kind.convert(old, kind.api_version), kind.convert(new, kind.api_version)
     else:
-        before, after = kind.blank(), kind.written(new)
+        before, after = kind.blank(), kind.convert(new, kind.api_version)
     updater = Updater(kind, kind.reset(subresource))
     return managers.encode(_track(updater, before, after, known, manager, subresource, now))
+
+
+def _track_first(new: Object, manager: str, kind: TrackedKind, now: str) -> list[Object]:
+    """The managed fields of an object that nobody owned anything of."""
+    blank = {"metadata": {}, **kind.blank()}
+    fields = _added_by_creation(kind, blank, kind.convert(new, kind.api_version))
+    who = managers.manager(manager, UPDATE, kind.api_version)
+    return managers.encode({who: Owned(None, kind.api_version, now, encoded=fields)} if fields else {})
+
+
+def _added_by_creation(kind: TrackedKind, blank: Object, new: Object) -> Object:
+    kind_type = kind.field_type(kind.api_version)
+    spec_type = kind_type.fields.get("spec") if kind_type else None
+    if spec_type is None or "spec" not in blank or not spec_type.is_granular(new.get("spec")):
+        return _added(kind, blank, new, "")
+    spec = taken_fields.remembered(spec_type, _encode(blank["spec"]), _encode(new["spec"]))
+    rest = _added(kind, {**blank, "spec": None}, {**new, "spec": None}, "")
+    return dict(sorted({**rest, "f:spec": spec}.items())) if spec else rest
+
+
+def track_newcomer(
+    old: Object, new: Object, manager: str, *, kind: TrackedKind, now: str, subresource: str
+) -> list[Object] | None:
+    """`track_update` for somebody who owns nothing yet and only adds what nobody owns.
+
+    That is how most objects get their status. None in every other case, also where that is not cheaply told.
+    """
+    known = managers.read(_managed(old))
+    who = managers.manager(manager, UPDATE, kind.api_version, subresource)
+    if not known or who in known or len(known) >= managers.MAX_UPDATERS:
+        return None
+    if (
+        _managed(new) not in ([], _managed(old))
+        or not old.get("apiVersion") == new.get("apiVersion") == kind.api_version
+    ):
+        return None
+    try:
+        fields = _added(kind, old, new, subresource)
+    except taken_fields.NotOnlyAdded:
+        return None
+    for entry in known.values():
+        if entry.api_version != kind.api_version or taken_fields.overlap(fields, entry.encoded):
+            return None
+    return managers.encode({**known, who: Owned(None, kind.api_version, now, encoded=fields)} if fields else known)
+
+
+def _added(kind: TrackedKind, old: Object, new: Object, subresource: str) -> Object:
+    kind_type = kind.field_type(kind.api_version)
+    assert kind_type is not None
+    return taken_fields.differing(kind_type, old, new, _UNOWNED | kind.reset(subresource))
 
 
 def _given(old: Object | None, new: Object, subresource: str) -> Managers:

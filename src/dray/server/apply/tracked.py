@@ -36,10 +36,6 @@ class TrackedKind(Protocol):
         """
         ...
 
-    def written(self, obj: Object) -> Object:
-        """An object of the request's version or the hub's, as it is written in the version of the request."""
-        ...
-
     def reset(self, subresource: str) -> FieldSet:
         """The fields that a request to the (sub)resource cannot set."""
         ...
@@ -87,9 +83,6 @@ class _BuiltIn:
         target = self._version(api_version)
         assert target is not None
         return schema.write(conversion.convert(obj, target.version), target.schema)
-
-    def written(self, obj: Object) -> Object:
-        return schema.write(conversion.convert(obj, self._target.version), self._target.schema)
 
     def reset(self, subresource: str) -> FieldSet:
         return self._status_reset if subresource == "status" else self._main_reset

@@ -46,7 +46,7 @@ class Updater:
         kind = self.type_in(self.version)
         last = managers.get(who)
         claimed = owned(kind, applied).outside(self.ignored)
-        managers = {**managers, who: Owned(claimed, self.version, last.time if last else None)}
+        managers = {**managers, who: Owned(claimed, self.version, last.time if last is not None else None)}
         new = merged(kind, live, applied)
         if last is not None and last.fields:
             new = self._prune(new, managers, last)
@@ -76,7 +76,7 @@ class Updater:
                 rest[key] = entry.with_fields(entry.fields - changes.removed)
         if conflicts and not force:
             raise ApplyConflict(conflicts)
-        return {key: entry for key, entry in rest.items() if entry.encoded}, compared
+        return {key: entry for key, entry in rest.items() if entry}, compared
 
     def _compare_in(self, api_version: str, live: Object, new: Object) -> Comparison:
         before, after = self.kind.convert(live, api_version), self.kind.convert(new, api_version)

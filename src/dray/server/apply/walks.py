@@ -19,11 +19,11 @@ NOTHING: Final = FieldSet()
 
 
 def is_object(kind: FieldType, value: Any) -> bool:
-    return isinstance(value, dict) and kind.form in (Form.OBJECT, Form.DEDUCED)
+    return kind.granular_object and isinstance(value, dict)
 
 
 def is_list(kind: FieldType, value: Any) -> bool:
-    return isinstance(value, list) and kind.form in (Form.SET, Form.KEYED)
+    return kind.granular_list and isinstance(value, list)
 
 
 def _member(kind: FieldType, name: str) -> FieldType:
@@ -119,7 +119,7 @@ def _compare_items(found: Comparison, step: str, kind: FieldType, lefts: list[An
 
 
 def _compare_at(found: Comparison, step: str, kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) -> None:
-    if kind.form is Form.LEAF or (_is_leaf(kind, old) and _is_leaf(kind, new)):
+    if not (kind.is_granular(old) or kind.is_granular(new)):
         _note(found, step, old, new)
     elif old is ABSENT:
         _whole(found.added, step, kind, new, ignored)
@@ -132,7 +132,7 @@ def _compare_at(found: Comparison, step: str, kind: FieldType, old: Any, new: An
 def _whole(fields: FieldSet, step: str, kind: FieldType, value: Any, ignored: FieldSet) -> None:
     """Everything below a step that only one side has, and the step itself."""
     fields.members.add(step)
-    if kind.form is Form.LEAF or _is_leaf(kind, value):
+    if not kind.is_granular(value):
         return
     below = FieldSet()
     if isinstance(value, dict):
@@ -148,11 +148,6 @@ def _whole(fields: FieldSet, step: str, kind: FieldType, value: Any, ignored: Fi
                 below.members.add(inner)
     if below:
         fields.children[step] = below
-
-
-def _is_leaf(kind: FieldType, value: Any) -> bool:
-    """Empty objects and lists are leaves, so that empty and absent stay apart."""
-    return not value or not (is_object(kind, value) or is_list(kind, value))
 
 
 def _note(found: Comparison, step: str, old: Any, new: Any) -> None:

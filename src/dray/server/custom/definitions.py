@@ -23,6 +23,7 @@ class ColumnDefinition:
     priority: int = 0
 
 
+CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 AGE_COLUMN = ColumnDefinition("Age", "date", ".metadata.creationTimestamp")
 
 
@@ -141,3 +142,20 @@ def accepted_status(definition: Object, now: str) -> Object:
         "acceptedNames": definition["spec"]["names"],
         "storedVersions": stored if current in stored else [*stored, current],
     }
+
+
+def terminate(definition: Object, now: str) -> None:
+    """Marks a definition that somebody deletes: it stays until its objects are gone."""
+    finalizers = definition["metadata"].setdefault("finalizers", [])
+    if CLEANUP_FINALIZER not in finalizers:
+        finalizers.append(CLEANUP_FINALIZER)
+    status = definition.setdefault("status", {})
+    others = [condition for condition in status.get("conditions") or () if condition["type"] != "Terminating"]
+    ending = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }
+    status["conditions"] = [*others, ending]

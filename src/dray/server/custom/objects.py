@@ -24,7 +24,7 @@ Object = dict[str, Any]
 
 _META = "meta_v1.ObjectMeta"
 # Rules are asked only of objects that have the shape they count on.
-_BLOCKING = ("FieldValueTypeInvalid", "FieldValueRequired", "FieldValueTooLong", "FieldValueTooMany")
+_BLOCKING = frozenset({ErrorType.TYPE_INVALID, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY})
 _SERVER_OWNED = (
     "uid",
     "creationTimestamp",
@@ -104,7 +104,7 @@ def _check(obj: Object, version: CustomVersion, old: Object | None = None) -> li
     found = [*schema_check.check(obj, version.schema, old=before), *uniqueness.check(obj, version.schema)]
     if not _has_rules(version):
         return found
-    if any(error.reason in _BLOCKING for error in found):
+    if any(error.type in _BLOCKING for error in found):
         detail = "some validation rules were not checked because the object was invalid; correct the existing errors"
         return [*found, errors.invalid(NO_FIELD, "", f"{detail} to complete validation")]
     past = NEW if old is None else _visible(old)

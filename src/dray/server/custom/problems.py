@@ -4,30 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.errors import ErrorType, FieldError, render
+from dray.api.errors import ErrorType, FieldError
 
 # The field of an error that concerns no field in particular.
 NO_FIELD = "<nil>"
 
 
-class WrongType(FieldError):
-    """A value of another type than the schema says: Kubernetes has a reason of its own for it."""
-
-    __slots__ = ()
-
-    @property
-    def reason(self) -> str:
-        return "FieldValueTypeInvalid"
-
-    @property
-    def message(self) -> str:
-        return f"Invalid value: {render(self.value)}: {self.detail}"
-
-
 def wrong_type(path: str, value: Any, expected: str) -> FieldError:
     found = type_of(value)
     detail = f'{path or "."} in body must be of type {expected}: "{found}"'
-    return WrongType(ErrorType.INVALID, path or NO_FIELD, detail, found if value is None else value)
+    return FieldError(ErrorType.TYPE_INVALID, path or NO_FIELD, detail, found if value is None else value)
 
 
 def type_of(value: Any) -> str:

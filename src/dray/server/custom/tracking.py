@@ -41,9 +41,6 @@ class TrackedCustomKind:
     def convert(self, obj: Object, api_version: str) -> Object:
         return {**obj, "apiVersion": api_version}
 
-    def written(self, obj: Object) -> Object:
-        return {**obj, "apiVersion": self.api_version}
-
     def reset(self, subresource: str) -> FieldSet:
         if subresource == "status":
             return _ALL_BUT_STATUS

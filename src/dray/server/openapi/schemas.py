@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.wire_types import TYPES
-from dray.server.apply import list_types
+from dray.server import list_types
+from dray.server.list_types import versionless
 from dray.server.openapi.descriptions import describe
 from dray.server.patches import merge_keys
-from dray.server.patches.merge_keys import versionless
 
 Object = dict[str, Any]
 

@@ -13,7 +13,6 @@ Only kinds of the catalogue have merge keys; custom kinds refuse this type of pa
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any
 
 from dray.server.patches import element_order, merge_keys
@@ -34,10 +33,12 @@ def strategic_merge(document: Object, patch: Any, type_name: str) -> Object:
     """The patched document; neither argument is changed. `type_name` is the schema of the kind's version."""
     if not isinstance(patch, dict):
         raise bad_request("a strategic merge patch must be a JSON object")
-    return _merge_object(deepcopy(document), deepcopy(patch), type_name)
+    return _merge_object(document, patch, type_name)
 
 
 def _merge_object(original: Object, patch: Object, type_name: str) -> Object:
+    """Copies what it changes; all else is shared with the arguments."""
+    original, patch = dict(original), dict(patch)
     if _PATCH in patch:
         return _directed(patch)
     _retain_keys(original, patch)

@@ -1,8 +1,8 @@
 """Messages into the documents that JSON would have given.
 
-Bytes become base64, times RFC 3339, quantities and int-or-string what they stand for. Members that the table does not
-name are skipped, as every protobuf reader does. The tables hold no message within itself, so depth is bounded by
-them, and time by the size of the input.
+Bytes become base64, times RFC 3339, quantities and int-or-string what they stand for. A member that the table does not
+name is an error: a client of a newer release must not lose what it said without being told. The tables hold no message
+within itself, so depth is bounded by them, and time by the size of the input.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ def decode_message(data: bytes, message: str) -> Object:
     known = members(message)
     document: Object = {}
     for number, wire_type, value in wire.fields(data):
-        if number in known:
-            name, type_name = known[number]
-            _put(document, name, type_name, wire_type, value)
+        if number not in known:
+            raise WireError(f"{message} has no member with number {number} that is known here; JSON can carry it")
+        name, type_name = known[number]
+        _put(document, name, type_name, wire_type, value)
     return document
 
 
 def _put(document: Object, name: str, type_name: str, wire_type: int, value: int | bytes) -> None:
     if type_name.startswith("[]"):
         document.setdefault(name, []).append(_value(type_name[2:], wire_type, value))
+    elif type_name.startswith("+"):
+        document.update(decode_message(_bytes(wire_type, value), type_name[1:]))
     elif type_name.startswith("{}"):
         key, item = _entry(type_name[2:], wire_type, value)
         document.setdefault(name, {})[key] = item

@@ -2,12 +2,19 @@
 
 name=1:str   int32 int64 bool bytes   time microtime quantity intstr   raw (JSON as bytes)
 []T a repeated member   {}T a map from strings   strings: a message whose JSON is the list it holds
++T a message whose members stand in JSON beside those of the one that holds it
 anything else is a message of this table
+
+Pods and jobs have the members of Kubernetes 1.33; what came later is read as JSON only.
 """
 
 from __future__ import annotations
 
 from functools import cache
+
+from dray.server.protobuf.job_messages import JOBS
+from dray.server.protobuf.pod_messages import PLACEMENT, SPEC, STATUS
+from dray.server.protobuf.volume_messages import VOLUMES
 
 _OBJECT = "metadata=1:ObjectMeta"
 _REFERENCES = "resourceAttributes=1:ResourceAttributes nonResourceAttributes=2:NonResourceAttributes"
@@ -64,7 +71,8 @@ _MESSAGES: dict[str, str] = {
     "SessionAffinityConfig": "clientIP=1:ClientIPConfig",
     "ClientIPConfig": "timeoutSeconds=1:int32",
     "LoadBalancerStatus": "ingress=1:[]LoadBalancerIngress",
-    "LoadBalancerIngress": "ip=1:str hostname=2:str ipMode=3:str",
+    "LoadBalancerIngress": "ip=1:str hostname=2:str ipMode=3:str ports=4:[]PortStatus",
+    "PortStatus": "port=1:int32 protocol=2:str error=3:str",
     # events.k8s.io
     "events.Event": f"{_OBJECT} eventTime=2:microtime series=3:EventSeries reportingController=4:str"
     " reportingInstance=5:str action=6:str reason=7:str regarding=8:ObjectReference related=9:ObjectReference"
@@ -95,11 +103,15 @@ _MESSAGES: dict[str, str] = {
     "SelfSubjectAccessReview": f"{_OBJECT} spec=2:SelfSubjectAccessReviewSpec status=3:SubjectAccessReviewStatus",
     "SubjectAccessReview": f"{_OBJECT} spec=2:SubjectAccessReviewSpec status=3:SubjectAccessReviewStatus",
     "LocalSubjectAccessReview": f"{_OBJECT} spec=2:SubjectAccessReviewSpec status=3:SubjectAccessReviewStatus",
-    "SelfSubjectRulesReview": f"{_OBJECT} spec=2:SelfSubjectRulesReviewSpec",
+    "SelfSubjectRulesReview": f"{_OBJECT} spec=2:SelfSubjectRulesReviewSpec status=3:SubjectRulesReviewStatus",
     "SelfSubjectAccessReviewSpec": _REFERENCES,
     "SubjectAccessReviewSpec": f"{_REFERENCES} user=3:str groups=4:[]str extra=5:{{}}strings uid=6:str",
     "SubjectAccessReviewStatus": "allowed=1:bool reason=2:str evaluationError=3:str denied=4:bool",
     "SelfSubjectRulesReviewSpec": "namespace=1:str",
+    "SubjectRulesReviewStatus": "resourceRules=1:[]ResourceRule nonResourceRules=2:[]NonResourceRule incomplete=3:bool"
+    " evaluationError=4:str",
+    "ResourceRule": "verbs=1:[]str apiGroups=2:[]str resources=3:[]str resourceNames=4:[]str",
+    "NonResourceRule": "verbs=1:[]str nonResourceURLs=2:[]str",
     "ResourceAttributes": "namespace=1:str verb=2:str group=3:str version=4:str resource=5:str subresource=6:str"
     " name=7:str fieldSelector=8:SelectorAttributes labelSelector=9:SelectorAttributes",
     "SelectorAttributes": "rawSelector=1:str requirements=2:[]Requirement",
@@ -116,10 +128,12 @@ _MESSAGES: dict[str, str] = {
     "BoundObjectReference": "kind=1:str apiVersion=2:str name=3:str uid=4:str",
     "TokenRequestStatus": "token=1:str expirationTimestamp=2:time",
 }
+_MESSAGES |= SPEC | PLACEMENT | STATUS | VOLUMES | JOBS
 
 # The kinds by (group, kind), where the message goes by another name or only one group has the kind.
 _KINDS: dict[str, tuple[str, ...]] = {
-    "": ("Namespace", "ConfigMap", "Secret", "ServiceAccount", "Binding", "Event", "ResourceQuota", "Service"),
+    "": ("Namespace", "ConfigMap", "Secret", "ServiceAccount", "Binding", "Event", "ResourceQuota", "Service", "Pod"),
+    "batch": ("Job",),
     "events.k8s.io": ("Event",),
     "policy": ("Eviction", "PodDisruptionBudget"),
     "coordination.k8s.io": ("Lease",),

@@ -13,7 +13,7 @@ from typing import Any
 from dray.api import errors
 from dray.api.errors import FieldError
 from dray.server import status
-from dray.server.authorization import MASTERS, Authorizer, Decision, User
+from dray.server.authorization import MASTERS, Access, Authorizer, Decision, User
 from dray.server.security.policy import Policy
 from dray.server.security.rules import PolicyRule
 from dray.server.security.users import node_of
@@ -79,11 +79,10 @@ def review_self_rules(policy: Policy, user: User, review: Object) -> Object:
 def _decide(authorizer: Authorizer, user: User, spec: Object) -> Decision:
     path = spec.get("nonResourceAttributes")
     if path is not None:
-        return authorizer.authorize(user, path.get("verb") or "", "", "", path=path.get("path") or "/")
+        return authorizer.authorize(user, Access(path.get("verb") or "", path=path.get("path") or "/"))
     asked = spec["resourceAttributes"]
     resource, slash, subresource = (asked.get("resource") or "").partition("/")
-    return authorizer.authorize(
-        user,
+    access = Access(
         asked.get("verb") or "",
         asked.get("group") or "",
         resource,
@@ -92,6 +91,7 @@ def _decide(authorizer: Authorizer, user: User, spec: Object) -> Decision:
         asked.get("name") or "",
         field_selector=_field_selector(asked.get("fieldSelector")),
     )
+    return authorizer.authorize(user, access)
 
 
 def _field_selector(selector: Mapping[str, Any] | None) -> str:

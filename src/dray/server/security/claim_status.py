@@ -17,7 +17,7 @@ from dray.api import errors
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.errors import FieldError
 from dray.api.quantity import Quantity, QuantityError
-from dray.server.authorization import Authorizer, User
+from dray.server.authorization import Access, Authorizer, User
 from dray.server.security.refusals import forbidden
 from dray.server.security.users import bound_node
 
@@ -74,10 +74,9 @@ def _check_devices(
 
 
 def _denial(authorizer: Authorizer, user: User, verb: str, subresource: str, namespace: str, name: str) -> str | None:
-    decision = authorizer.authorize(user, verb, RESOURCE_GROUP, _RESOURCE, subresource, namespace, name)
-    if decision.allowed:
-        return None
-    return str(forbidden(user, verb, RESOURCE_GROUP, _RESOURCE, subresource, namespace, name, decision.reason))
+    access = Access(verb, RESOURCE_GROUP, _RESOURCE, subresource, namespace, name)
+    decision = authorizer.authorize(user, access)
+    return None if decision.allowed else str(forbidden(user, access, decision.reason))
 
 
 def _changed_drivers(before: Any, after: Any) -> set[str]:

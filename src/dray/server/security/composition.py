@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dray.server import documents, status
-from dray.server.authorization import ADMIN, Authorizer, User
+from dray.server.authorization import ADMIN, Access, Authorizer, User
 from dray.server.resources import Resource
 from dray.server.security import access_reviews, token_requests
 from dray.server.security.authentication import Authenticator, Tokens, load_token, new_token
@@ -99,25 +99,11 @@ class Security:
             raise ValueError("a server that speaks plain HTTP has no certificate")
         return server_context(self.authority, names)
 
-    def authorize(
-        self,
-        user: User,
-        verb: str,
-        group: str,
-        resource: str,
-        subresource: str = "",
-        namespace: str = "",
-        name: str = "",
-        *,
-        path: str = "",
-        field_selector: str = "",
-    ) -> str:
+    def authorize(self, user: User, access: Access) -> str:
         """Why it is allowed, for the audit log; raises a 403 where it is not."""
-        decision = self.authorizer.authorize(
-            user, verb, group, resource, subresource, namespace, name, path=path, field_selector=field_selector
-        )
+        decision = self.authorizer.authorize(user, access)
         if not decision.allowed:
-            raise forbidden(user, verb, group, resource, subresource, namespace, name, decision.reason, path=path)
+            raise forbidden(user, access, decision.reason)
         return decision.reason
 
     def check_write(self, user: User, write: Write) -> None:

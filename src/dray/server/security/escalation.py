@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dray.server import status
-from dray.server.authorization import MASTERS, Authorizer, User
+from dray.server.authorization import MASTERS, Access, Authorizer, User
 from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE, ROLE_BINDING, Policy
 from dray.server.security.rules import ALL, PolicyRule, TooManyPartsError, uncovered
 
@@ -77,7 +77,8 @@ class EscalationCheck:
         self._require(user, wanted, kind, namespace, new["metadata"].get("name") or "")
 
     def _allowed(self, user: User, verb: str, kind: str, namespace: str, name: str) -> bool:
-        return self._authorizer.authorize(user, verb, GROUP, _PLURALS[kind], "", namespace, name).allowed
+        access = Access(verb, GROUP, _PLURALS[kind], "", namespace, name)
+        return self._authorizer.authorize(user, access).allowed
 
     def _require(self, user: User, wanted: Iterable[PolicyRule], kind: str, namespace: str, name: str) -> None:
         held = [rule for grant in self._policy.grants(user, namespace) for rule in grant.rules]

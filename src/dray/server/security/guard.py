@@ -8,8 +8,10 @@ it lets those act as others who may. What is left for the server is to authorize
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from dray.server.authorization import Authorizer, User
 from dray.server.security.authentication import Authenticator
@@ -20,9 +22,11 @@ from dray.server.security.peer import peer_of
 
 Scope = Mapping[str, Any]
 
+_HEADERS = frozenset({b"authorization", b"host", b"origin", b"sec-fetch-site"})
+_IMPERSONATE = b"impersonate-"
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+
+class Caller(msgspec.Struct, frozen=True):
     """`user` is who the request counts as; `sender` who sent it, the same unless it impersonates."""
 
     user: User
@@ -47,10 +51,16 @@ class Guard:
 
     def admit(self, scope: Scope) -> Caller:
         """Raises ApiError: 400, 401 or 403."""
-        headers = scope["headers"]
+        headers = [pair for pair in scope["headers"] if _matters(pair[0].lower())]
         if self._plain:
             refuse_foreign_origin(headers)
         refuse_tokens_in_query(scope.get("query_string", b""))
         credentials = read_credentials(headers)
         sender = self._authenticator.authenticate(credentials, peer_of(scope), scope["path"])
         return Caller(impersonate(sender, credentials.impersonation, self._authorizer), sender)
+
+
+@lru_cache(maxsize=256)
+def _matters(name: bytes) -> bool:
+    """Most headers have nothing to do with who sent them: they are looked at once, not by every check."""
+    return name in _HEADERS or name.startswith(_IMPERSONATE)

@@ -9,41 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dray.server.authorization import ANONYMOUS, AUTHENTICATED, Authorizer, User
+from dray.server.authorization import ANONYMOUS, AUTHENTICATED, Access, Authorizer, User
 from dray.server.security import users
 from dray.server.security.credentials import Impersonation
 from dray.server.security.refusals import forbidden
 
 _AUTHENTICATION = "authentication.k8s.io"
 
-# group, resource, subresource, namespace, name
-_Permission = tuple[str, str, str, str, str]
-
 
 def impersonate(user: User, wanted: Impersonation, authorizer: Authorizer) -> User:
     """Whom the request is from; raises a 403 that names the permission the sender lacks."""
     if not wanted.requested:
         return user
-    for group, resource, subresource, namespace, name in _permissions(wanted):
-        decision = authorizer.authorize(user, "impersonate", group, resource, subresource, namespace, name)
+    for access in _permissions(wanted):
+        decision = authorizer.authorize(user, access)
         if not decision.allowed:
-            raise forbidden(user, "impersonate", group, resource, subresource, namespace, name, decision.reason)
+            raise forbidden(user, access, decision.reason)
     return User(wanted.user, _groups(wanted), wanted.uid, wanted.extra)
 
 
-def _permissions(wanted: Impersonation) -> Iterator[_Permission]:
+def _permissions(wanted: Impersonation) -> Iterator[Access]:
     account = users.service_account_of(wanted.user)
     if account is not None:
-        yield ("", "serviceaccounts", "", *account)
+        yield Access("impersonate", "", "serviceaccounts", "", *account)
     else:
-        yield ("", "users", "", "", wanted.user)
+        yield Access("impersonate", "", "users", name=wanted.user)
     for group in wanted.groups:
-        yield ("", "groups", "", "", group)
+        yield Access("impersonate", "", "groups", name=group)
     if wanted.uid:
-        yield (_AUTHENTICATION, "uids", "", "", wanted.uid)
+        yield Access("impersonate", _AUTHENTICATION, "uids", name=wanted.uid)
     for key, values in wanted.extra.items():
         for value in values:
-            yield (_AUTHENTICATION, "userextras", key, "", value)
+            yield Access("impersonate", _AUTHENTICATION, "userextras", key, name=value)
 
 
 def _groups(wanted: Impersonation) -> tuple[str, ...]:

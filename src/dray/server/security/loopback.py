@@ -49,13 +49,18 @@ def refuse_foreign_origin(headers: Iterable[tuple[bytes, bytes]]) -> None:
             origins.append(value.decode("latin-1"))
         elif lower == b"sec-fetch-site":
             sites.append(value)
-    if len(hosts) != 1 or not is_loopback(_host_of(f"//{hosts[0]}")):
+    if len(hosts) != 1 or not _is_here(hosts[0]):
         raise _forbidden("the Host header does not name this machine")
     # A page served from here is of this very host and port; every other is foreign.
     if any(origin.partition("://")[2] != hosts[0] for origin in origins):
         raise _forbidden("a page of another origin sent this")
     if any(site not in (b"same-origin", b"none") for site in sites):
         raise _forbidden("a page of another origin sent this")
+
+
+@lru_cache(maxsize=256)
+def _is_here(host: str) -> bool:
+    return is_loopback(_host_of(f"//{host}"))
 
 
 def _host_of(url: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from dray.api.catalogue import RESOURCE_GROUP
-from dray.server.authorization import Decision, User
+from dray.server.authorization import Access, Decision, User
 from dray.server.security import pod_references
 from dray.server.security.field_pins import pinned
 from dray.server.security.rules import PolicyRule
@@ -48,26 +48,16 @@ class NodeAuthorizer:
         self._view = view
         self._rules = tuple(rules)
 
-    def authorize(
-        self,
-        user: User,
-        verb: str,
-        group: str,
-        resource: str,
-        subresource: str = "",
-        namespace: str = "",
-        name: str = "",
-        *,
-        path: str = "",
-        field_selector: str = "",
-    ) -> Decision:
+    def authorize(self, user: User, access: Access) -> Decision:
         node = node_of(user)
         if node is None:
             return _NO_OPINION
         if not node:
             return Decision(False, f'unknown node for user "{user.name}"')
-        if path:
-            return _decide(any(rule.allows_path(verb, path) for rule in self._rules))
+        verb, group, resource, subresource = access.verb, access.group, access.resource, access.subresource
+        namespace, name, field_selector = access.namespace, access.name, access.field_selector
+        if access.path:
+            return _decide(any(rule.allows_path(verb, access.path) for rule in self._rules))
         match (group, resource):
             case ("", "nodes"):
                 return self._node(node, verb, subresource, name or pinned(field_selector, "metadata.name"))

@@ -8,8 +8,9 @@ pods but not which claims they have; it creates mirror pods that refer to nothin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.server.authorization import User
@@ -27,8 +28,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 _CLAIM_STATUSES = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """`namespace` and `name` are those of the request; for an eviction or a token, of the pod or service account."""
 
     operation: str

@@ -6,7 +6,7 @@ the rest, holds what the policy grants. Nothing ever denies: what nobody allows 
 
 from __future__ import annotations
 
-from dray.server.authorization import MASTERS, Authorizer, Decision, User
+from dray.server.authorization import MASTERS, Access, Authorizer, Decision, User
 from dray.server.security.field_pins import pinned
 from dray.server.security.policy import Policy
 
@@ -20,27 +20,17 @@ class RBAC:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
-    def authorize(
-        self,
-        user: User,
-        verb: str,
-        group: str,
-        resource: str,
-        subresource: str = "",
-        namespace: str = "",
-        name: str = "",
-        *,
-        path: str = "",
-        field_selector: str = "",
-    ) -> Decision:
-        if not name and field_selector and verb in _SELECTING:
-            name = pinned(field_selector, "metadata.name")
+    def authorize(self, user: User, access: Access) -> Decision:
+        verb, path, name = access.verb, access.path, access.name
+        if not name and access.field_selector and verb in _SELECTING:
+            name = pinned(access.field_selector, "metadata.name")
         # Only grants for the whole cluster reach what is no resource.
-        for grant in self._policy.grants(user, "" if path else namespace):
+        for grant in self._policy.grants(user, "" if path else access.namespace):
             for rule in grant.rules:
-                allowed = (
-                    rule.allows_path(verb, path) if path else rule.allows(verb, group, resource, subresource, name)
-                )
+                if path:
+                    allowed = rule.allows_path(verb, path)
+                else:
+                    allowed = rule.allows(verb, access.group, access.resource, access.subresource, name)
                 if allowed:
                     return Decision(True, f"RBAC: allowed by {grant.source}")
         return _NO_OPINION
@@ -52,26 +42,12 @@ class Authorizers:
     def __init__(self, *authorizers: Authorizer) -> None:
         self._authorizers = authorizers
 
-    def authorize(
-        self,
-        user: User,
-        verb: str,
-        group: str,
-        resource: str,
-        subresource: str = "",
-        namespace: str = "",
-        name: str = "",
-        *,
-        path: str = "",
-        field_selector: str = "",
-    ) -> Decision:
+    def authorize(self, user: User, access: Access) -> Decision:
         if MASTERS in user.groups:
             return _ALLOWED
         reasons = []
         for authorizer in self._authorizers:
-            decision = authorizer.authorize(
-                user, verb, group, resource, subresource, namespace, name, path=path, field_selector=field_selector
-            )
+            decision = authorizer.authorize(user, access)
             if decision.allowed:
                 return decision
             if decision.reason:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from dray.server import status
-from dray.server.authorization import User
+from dray.server.authorization import Access, User
 
 
-def forbidden(
-    user: User,
-    verb: str,
-    group: str,
-    resource: str,
-    subresource: str = "",
-    namespace: str = "",
-    name: str = "",
-    reason: str = "",
-    *,
-    path: str = "",
-) -> status.ApiError:
-    """A 403 for attributes that an authorizer has turned down."""
-    if path:
-        text = f'forbidden: User "{user.name}" cannot {verb} path "{path}"'
+def forbidden(user: User, access: Access, reason: str = "") -> status.ApiError:
+    """A 403 for what an authorizer has turned down."""
+    if access.path:
+        text = f'forbidden: User "{user.name}" cannot {access.verb} path "{access.path}"'
         return status.ApiError(403, "Forbidden", f"{text}: {reason}" if reason else text)
-    why = describe(user, verb, group, resource, subresource, namespace)
-    return status.forbidden(group, resource, name, f"{why}: {reason}" if reason else why)
+    why = describe(user, access)
+    return status.forbidden(access.group, access.resource, access.name, f"{why}: {reason}" if reason else why)
 
 
-def describe(user: User, verb: str, group: str, resource: str, subresource: str = "", namespace: str = "") -> str:
-    what = f"{resource}/{subresource}" if subresource else resource
-    where = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
-    return f'User "{user.name}" cannot {verb} resource "{what}" in API group "{group}" {where}'
+def describe(user: User, access: Access) -> str:
+    what = f"{access.resource}/{access.subresource}" if access.subresource else access.resource
+    where = f'in the namespace "{access.namespace}"' if access.namespace else "at the cluster scope"
+    return f'User "{user.name}" cannot {access.verb} resource "{what}" in API group "{access.group}" {where}'

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dray.api import label_selectors
 from dray.api.intake import Place
 from dray.api.shapes import mapping, text
-from dray.server import bodies, deletion, documents, label_selectors, status, updates
+from dray.server import bodies, deletion, documents, status, updates
 from dray.server.calls import Call
 from dray.server.options import write_options
 from dray.server.requests import Answer, document
@@ -51,11 +52,25 @@ async def _use_budget(call: Call, pod: Object, *, dry_run: bool) -> None:
         message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         raise status.ApiError(500, "InternalError", message)
     (budget,) = budgets
+    if not _is_ready(pod) and _spares_unhealthy(budget):
+        return
     resource = call.context.served.find("policy", "v1", "poddisruptionbudgets")
     assert resource is not None
     name = budget["metadata"]["name"]
     place = Place(call.path.namespace, name)
     await updates.modify(call.context, resource, place, lambda now: _take_one(now, pod, call), dry_run=dry_run)
+
+
+def _is_ready(pod: Object) -> bool:
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or ())
+
+
+def _spares_unhealthy(budget: Object) -> bool:
+    """Whether a pod that is not ready may go without counting: always if the budget says so, else if it is met."""
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    state = budget["status"]
+    return bool(state["currentHealthy"] >= state["desiredHealthy"] > 0)
 
 
 def _budgets(call: Call, pod: Object) -> list[Object]:

@@ -1,7 +1,10 @@
-"""Which lists and objects are owned item by item, and which only as a whole: Kubernetes' `listType` and `mapType`.
+"""Which lists and objects are owned and merged item by item, and which only as a whole.
 
-Fields are named by their type, without the version of the group. A list that is not named here is atomic, an object
-or map granular.
+For server-side apply that is Kubernetes' `listType` and `mapType`, for strategic merge patches its `patchStrategy` and
+`patchMergeKey`. They say the same of most fields; where they differ, the second half of the table says so.
+
+Fields are named by their type, without the version of the group: `core.PodSpec.containers`. A list that is not named
+here is atomic and replaced, an object or map granular and merged.
 """
 
 from __future__ import annotations
@@ -114,3 +117,35 @@ ATOMIC_TYPES = frozenset(
         "rbac.Subject",
     }
 )
+
+# Lists with keys that a strategic merge patch replaces all the same.
+REPLACED_LISTS = frozenset(
+    {
+        "core.ResourceRequirements.claims",
+        "core.ResourceStatus.resources",
+        "core.PodStatus.nodeAllocatableResourceClaimStatuses",
+        "apiextensions.CustomResourceDefinitionStatus.conditions",
+        "resource.AllocatedDeviceStatus.conditions",
+        "resource.ResourceClaimStatus.devices",
+        "scheduling.WorkloadSpec.podGroupTemplates",
+        "scheduling.WorkloadSpec.compositePodGroupTemplates",
+        "scheduling.CompositePodGroupTemplate.podGroupTemplates",
+        "scheduling.CompositePodGroupTemplate.compositePodGroupTemplates",
+    }
+)
+REPLACED_OBJECTS = frozenset({"policy.PodDisruptionBudgetSpec.selector"})
+
+# The key by which a strategic merge patch matches items: of several, the first. Plain values match themselves.
+MERGE_KEYS: dict[str, str] = {
+    **{field: keys[0] for field, keys in KEYED.items() if field not in REPLACED_LISTS},
+    "core.PodStatus.hostIPs": "ip",
+    "batch.JobStatus.conditions": "type",
+    "meta.ObjectMeta.finalizers": "",
+    "core.NodeSpec.podCIDRs": "",
+}
+
+
+def versionless(type_name: str) -> str:
+    """`core_v1.PodSpec` → `core.PodSpec`."""
+    module, _, name = type_name.partition(".")
+    return f"{module.partition('_')[0]}.{name}"
