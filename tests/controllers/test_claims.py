@@ -33,13 +33,13 @@ async def test_a_pod_gets_the_claim_of_its_template():
 
 
 @in_loop
-async def test_the_names_are_applied_by_the_controllers_field_manager():
+async def test_the_names_are_noted_by_the_controllers_field_manager():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.apply(template("t"), pod("p", b="t", a="t"))
         await cluster.eventually(lambda: noted(cluster, "p"))
         found = await cluster.get("Pod", "p")
         assert [each["name"] for each in found["status"]["resourceClaimStatuses"]] == ["a", "b"]
-        [entry] = [each for each in found["metadata"]["managedFields"] if each["operation"] == "Apply"]
+        [entry] = [each for each in found["metadata"]["managedFields"] if each.get("subresource")]
         assert (entry["manager"], entry["subresource"]) == ("ResourceClaimController", "status")
         assert set(entry["fieldsV1"]) == {"f:status"}
 

@@ -391,6 +391,10 @@ async def test_custom_resources_own_and_are_owned():
 async def test_dependents_of_a_kind_that_is_no_more_go():
     async with collecting() as cluster:
         await cluster.create(definition("Widget", "widgets"))
+        # Collected as soon as the kind is known, and not before.
+        missing = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "nobody", "uid": "unknown"}
+        await cluster.create(config_map("of-nobody", missing))
+        await gone(cluster, "ConfigMap", "of-nobody")
         widget = await make_widget(cluster, "w")
         await cluster.create(config_map("of-widget", owned_by(widget)))
         await settled(cluster)

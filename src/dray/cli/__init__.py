@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "apiserver": ("dray.cli.apiserver:apiserver", "Serve the Kubernetes API from this machine."),
     "apply": ("dray.cli.apply:apply", "Create or change objects so that they are as files say."),
     "cel": ("dray.cli.cel:cel", "Check and evaluate device selectors written in CEL."),
+    "controllers": ("dray.cli.controllers:controllers", "Run the controllers against an API server."),
     "convert": ("dray.cli.convert:convert", "Rewrite manifests in another version of resource.k8s.io."),
     "delete": ("dray.cli.delete:delete", "Delete objects of an API server, by name or as files name them."),
     "explain": ("dray.cli.explain:explain", "Show the whole reasoning about one claim or pod as a tree."),
@@ -25,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "dray.cli.lint:lint",
         "Report what an API server would reject and what its author would regret.",
     ),
+    "scheduler": ("dray.cli.scheduler:scheduler", "Place the pods of an API server on nodes, with their devices."),
+    "up": ("dray.cli.up:up", "Run API server, scheduler and controllers on this machine."),
 }
 
 

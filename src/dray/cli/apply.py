@@ -7,6 +7,7 @@ at the line of the file it is about, and the rest is applied all the same.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from dray.client.interface import PatchType, WriteOptions
 
 Object = dict[str, Any]
 
-_FIELD_MANAGER: Final = "dray"
+FIELD_MANAGER: Final = "dray"
 # How long a kind may take to be served after its definition was accepted.
 _REGISTRATION: Final = 10.0
 
@@ -47,29 +48,44 @@ def apply(
 
     Exit status: 0 applied, 1 the server refused something, 2 a file cannot be read or the server cannot be asked.
     """
-    options = WriteOptions(_FIELD_MANAGER, "Strict", dry_run=dry_run, force=force_conflicts)
+    options = WriteOptions(FIELD_MANAGER, "Strict", dry_run=dry_run, force=force_conflicts)
     reading = read(files)
     ask(Where(kubeconfig, context, namespace), lambda cluster: _apply_all(cluster, reading, options))
 
 
 async def _apply_all(cluster: Cluster, reading: Reading, options: WriteOptions) -> int:
-    from dray.client.errors import ApiError
-
     for problem in reading.problems:
         click.echo(one_line(str(problem)), err=True)
+
+    def say(manifest: Manifest, target: Target, outcome: str) -> None:
+        click.echo(f"{target} {outcome}{' (server dry run)' if options.dry_run else ''}")
+
+    refused = not await apply_manifests(cluster, reading.manifests, options, say)
+    return 2 if reading.problems else 1 if refused else 0
+
+
+async def apply_manifests(
+    cluster: Cluster,
+    manifests: Sequence[Manifest],
+    options: WriteOptions,
+    say: Callable[[Manifest, Target, str], Awaitable[None] | None],
+) -> bool:
+    """False if the server refused any, after a line about each. `say` is told of every other."""
+    from dray.client.errors import ApiError
+
     refused = False
-    defined = not options.dry_run and any(each.kind == DEFINITION for each in reading.manifests)
-    for manifest in sorted(reading.manifests, key=lambda each: each.kind not in FOUNDATIONS):
+    defined = not options.dry_run and any(each.kind == DEFINITION for each in manifests)
+    for manifest in sorted(manifests, key=lambda each: each.kind not in FOUNDATIONS):
         try:
             target = await locate(cluster, manifest, patience=_REGISTRATION if defined else 0)
-            outcome = await _apply(cluster, target, manifest, options)
+            said = say(manifest, target, await _apply(cluster, target, manifest, options))
+            if said is not None:
+                await said
         # The last two: a text or a number that JSON cannot carry.
         except (ApiError, Misplaced, ValueError, OverflowError) as error:
             refused = True
             complain_about(manifest, error)
-            continue
-        click.echo(f"{target} {outcome}{' (server dry run)' if options.dry_run else ''}")
-    return 2 if reading.problems else 1 if refused else 0
+    return not refused
 
 
 async def _apply(cluster: Cluster, target: Target, manifest: Manifest, options: WriteOptions) -> str:

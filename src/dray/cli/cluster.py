@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -85,6 +85,8 @@ class Accepting:
         await self._transport.close()
 
     def _asking(self, request: Request) -> Request:
+        from msgspec.structs import replace
+
         return replace(request, headers={**request.headers, "accept": self._accept})
 
 
@@ -138,15 +140,14 @@ def ask(where: Where, work: Callable[[Cluster], Awaitable[int]]) -> NoReturn:
 
     server = ""
     try:
-        endpoint = _endpoint(where)
+        endpoint = endpoint_of(where)
         server = endpoint.server
         sys.exit(asyncio.run(_work(endpoint, where, work)))
     except ApiError as error:
         complain(error)
         sys.exit(1)
     except ClientError as error:
-        problem, advice = _unasked(error, server)
-        click.echo(f"error: {one_line(problem)}{advice}", err=True)
+        complain_unasked(error, server)
         sys.exit(2)
 
 
@@ -160,7 +161,7 @@ async def _work(endpoint: Endpoint, where: Where, work: Callable[[Cluster], Awai
         await transport.close()
 
 
-def _endpoint(where: Where) -> Endpoint:
+def endpoint_of(where: Where) -> Endpoint:
     """Without any kubeconfig, a pod's own way to its server."""
     from dray.client.errors import ConfigError
     from dray.client.kubeconfig import Kubeconfig
@@ -174,7 +175,7 @@ def _endpoint(where: Where) -> Endpoint:
         if "KUBERNETES_SERVICE_HOST" in os.environ and not (where.kubeconfig or where.context):
             return in_cluster()
         raise ConfigError(
-            f"{error}; give --kubeconfig FILE or set KUBECONFIG (`dray apiserver --kubeconfig FILE` writes one)"
+            f"{error}; give --kubeconfig FILE or set KUBECONFIG (`dray up` and `dray apiserver` write one)"
         ) from None
     name = where.context or config.current_context
     if name not in config.contexts:
@@ -182,6 +183,11 @@ def _endpoint(where: Where) -> Endpoint:
         choice = f"choose one with --context: {', '.join(config.contexts)}" if config.contexts else "it has none at all"
         raise ConfigError(f"the kubeconfig {problem}; {choice}")
     return config.endpoint(name)
+
+
+def complain_unasked(error: ClientError, server: str) -> None:
+    problem, advice = _unasked(error, server)
+    click.echo(f"error: {one_line(problem)}{advice}", err=True)
 
 
 def _unasked(error: ClientError, server: str) -> tuple[str, str]:

@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
+from typing import Final
 
 import click
 
 from dray.allocation import POLICIES, examine
 from dray.allocation.text import Tree, considered, lines, tree
 from dray.cli.allocate import load
+from dray.cli.cluster import Where, ask, located
 from dray.cli.placement import Cluster, Placement, Wanted
 from dray.cli.reports import one_line
+
+_KINDS: Final = {
+    **dict.fromkeys(("pod", "pods", "po"), "pod"),
+    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
+}
 
 
 @click.command()
 @click.argument("target", metavar="CLAIM|POD")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--node", default="", metavar="NAME", help="Ask this node only.")
 @click.option("--policy", type=click.Choice(sorted(POLICIES)), default="kubernetes", show_default=True)
-def explain(target: str, paths: tuple[str, ...], node: str, policy: str) -> None:
+@located
+def explain(
+    target: str,
+    paths: tuple[str, ...],
+    node: str,
+    policy: str,
+    kubeconfig: Path | None,
+    context: str,
+    namespace: str,
+) -> None:
     """Show how the devices of a claim or pod are chosen, or why it gets none.
 
-    The target is a name, NAMESPACE/NAME, pod/NAME or claim/NAME; PATH is as for dray allocate. What comes before
-    the target in the files is placed first, as dray allocate does.
+    The target is a name, NAMESPACE/NAME, pod/NAME or claim/NAME.
 
-    Exit status: 0 it fits, 1 it does not, 2 a file cannot be read or there is no such claim or pod.
+    With PATH, which is as for dray allocate, it is looked for in files. What comes before the target in the files is
+    placed first, as dray allocate does. Without PATH, or as in "dray explain pod NAME", it is a pod or claim of a
+    running cluster: what stands in its way on every node, or what it holds.
+
+    Exit status: 0 it fits, 1 it does not, 2 a file cannot be read, the server cannot be asked, or there is no such
+    claim or pod.
     """
+    kind, name = _live_target(target, paths)
+    if name:
+        from dray.cli.live import explain_live
+
+        ask(
+            Where(kubeconfig, context, namespace),
+            lambda cluster: explain_live(cluster, kind, name, node, POLICIES[policy]),
+        )
     cluster = load(paths, node)
     wanted = _find(cluster, target)
     for before in cluster.wanted:
@@ -36,6 +66,17 @@ def explain(target: str, paths: tuple[str, ...], node: str, policy: str) -> None
     for line in lines(_tree(placement, cluster)):
         click.echo(one_line(line))
     sys.exit(0 if placement.fits else 1)
+
+
+def _live_target(target: str, paths: tuple[str, ...]) -> tuple[str, str]:
+    """The kind, if it is said, and the name of what to look for in a running cluster; no name where files are meant."""
+    if not paths:
+        first, slash, rest = target.partition("/")
+        kind = _KINDS.get(first.lower(), "") if slash else ""
+        return (kind, rest) if kind else ("", target)
+    if len(paths) == 1 and target.lower() in _KINDS and not os.path.exists(paths[0]):
+        return _KINDS[target.lower()], paths[0]
+    return "", ""
 
 
 def _find(cluster: Cluster, target: str) -> Wanted:

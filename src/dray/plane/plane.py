@@ -20,7 +20,7 @@ from dray.client.informers import Informers
 from dray.client.interface import Client
 from dray.controllers.environment import Environment
 from dray.controllers.registry import CONTROLLERS, make
-from dray.scheduler.loop import SchedulerLoop
+from dray.scheduler.loop import SchedulerLoop, Sharing
 from dray.scheduling.scheduler import Options
 
 
@@ -40,6 +40,8 @@ class PlaneOptions:
     controllers: tuple[str, ...] = tuple(CONTROLLERS)
     lease: Lease | None = None
     gates: FeatureGates = ALL_GATES
+    sharing: Sharing | None = None
+    """Where other schedulers may give devices away at the same time: without a lease, and not the only one."""
 
 
 class ControlPlane:
@@ -62,7 +64,13 @@ class ControlPlane:
         if options.scheduler is not None:
             recorder = self._recorder(options.scheduler.name)
             self.loop = SchedulerLoop(
-                client, self.informers, recorder, options.scheduler, time=self._time, metrics=self.scheduler_metrics
+                client,
+                self.informers,
+                recorder,
+                options.scheduler,
+                time=self._time,
+                metrics=self.scheduler_metrics,
+                sharing=options.sharing,
             )
         self.environment = Environment(
             client,

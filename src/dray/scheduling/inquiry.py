@@ -41,8 +41,8 @@ class Verdict:
     taints: tuple[Object, ...] = ()
     """Those that are not tolerated, where that is an obstacle."""
     shortages: tuple[Shortage, ...] = ()
-    rejection: Rejection | None = None
-    """Of the allocator, where the node would do but for its devices."""
+    lacks_devices: bool = False
+    """Whether it would do but for its devices; `rejection` tells why."""
     placement: Placement | None = None
 
 
@@ -53,6 +53,7 @@ class Answer:
     verdicts: tuple[Verdict, ...] = ()
     preemption: Preemption | None = None
     """Who could be removed for it, if no node would take it."""
+    wanted: Wishes | None = None
 
 
 class Inquiry:
@@ -73,7 +74,7 @@ class Inquiry:
         preemption = None
         if pod.preempts and not any(each.placement for each in verdicts):
             preemption = self._preemptor.find(pod, wanted)
-        return Answer(verdicts=verdicts, preemption=preemption)
+        return Answer(verdicts=verdicts, preemption=preemption, wanted=wanted)
 
     def _verdicts(self, pod: Pod, wanted: Wishes) -> Iterator[Verdict]:
         state = self._state
@@ -105,9 +106,14 @@ class Inquiry:
         if isinstance(answer, Placement):
             return Verdict(node.name, placement=answer)
         claims, _ = self._decider.claims_on(pod, wanted, node)
+        return Verdict(node.name, (answer,), lacks_devices=bool(claims))
+
+    def rejection(self, pod: Pod, wanted: Wishes, node: Node) -> Rejection | None:
+        """What the allocator says about the claims of the pod there, in full."""
+        claims, _ = self._decider.claims_on(pod, wanted, node)
         assert node.document is not None
-        found = allocate(self._state.inventory, node.document, claims, policy=self._policy) if claims else None
-        return Verdict(node.name, (answer,), rejection=found if isinstance(found, Rejection) else None)
+        answer = allocate(self._state.inventory, node.document, claims, policy=self._policy)
+        return answer if isinstance(answer, Rejection) else None
 
 
 def _repelling(pod: Pod, node: Node) -> Iterator[Object]:

@@ -1,8 +1,10 @@
 """A small control plane in this process: API server, and the controllers and the scheduler that are asked for.
 
-async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-    await cluster.apply(node("a"), slice_("a", gpus=4))
-    await cluster.eventually(lambda: cluster.get("Pod", "p")["spec"].get("nodeName"))
+    async with LocalCluster(scheduler=Options(), controllers=CONTROLLERS, objects=[node, slice_]) as cluster:
+        await cluster.create(pod)
+        await cluster.eventually(bound)
+
+For tests that are not asynchronous there is `threaded`, and the pytest fixture `dray_cluster`.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -18,12 +21,11 @@ from dray.api.gates import ALL_GATES, FeatureGates
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.errors import ApiError
-from dray.client.events import EventRecorder
-from dray.client.informers import Informers
 from dray.client.inprocess import InProcessTransport
-from dray.client.interface import DeleteOptions
-from dray.controllers.environment import Environment
-from dray.controllers.registry import make
+from dray.client.interface import DeleteOptions, WriteOptions
+from dray.controllers import bare_nodes
+from dray.plane import ControlPlane, PlaneOptions
+from dray.scheduling.scheduler import Options
 from dray.server.api_server import ApiServer
 from dray.server.application import LOCAL_USER, Application
 from dray.server.authorization import ADMIN
@@ -34,35 +36,53 @@ from dray.store.memory import MemoryStore
 Object = dict[str, Any]
 
 _PATIENCE = 10.0
+_VOUCHING = WriteOptions("dray-testing", force=True)
 
 
-def kind_of(name: str) -> KindVersion:
-    """The kind by its name, in the version that is stored."""
-    for api_version in (
-        "v1",
-        "resource.k8s.io/v1",
-        "resource.k8s.io/v1beta2",
-        "resource.k8s.io/v1alpha3",
-        "scheduling.k8s.io/v1",
-        "scheduling.k8s.io/v1beta1",
-        "batch/v1",
-        "policy/v1",
-        "coordination.k8s.io/v1",
-        "apiextensions.k8s.io/v1",
-    ):
-        found = find(api_version, name)
+_VERSIONS = (
+    "v1",
+    "resource.k8s.io/v1",
+    "resource.k8s.io/v1beta2",
+    "resource.k8s.io/v1alpha3",
+    "scheduling.k8s.io/v1",
+    "scheduling.k8s.io/v1beta1",
+    "batch/v1",
+    "policy/v1",
+    "coordination.k8s.io/v1",
+    "apiextensions.k8s.io/v1",
+)
+
+
+def kind_of(name: str, api_version: str = "") -> KindVersion:
+    """The kind by its name, in the version that is stored unless another is named."""
+    for version in (api_version,) if api_version else _VERSIONS:
+        found = find(version, name)
         if found is not None:
             return found
-    raise KeyError(name)
+    raise KeyError(f"{name} {api_version}".rstrip())
+
+
+def in_place(document: Object, kind: KindVersion) -> Object:
+    """With its namespace: `default`, unless it says otherwise."""
+    metadata = document["metadata"]
+    if not kind.namespaced or metadata.get("namespace"):
+        return document
+    return {**document, "metadata": {**metadata, "namespace": "default"}}
 
 
 class LocalCluster:
-    """`client` is an administrator's. Whatever runs in it ends with the block."""
+    """`client` is an administrator's. Whatever runs in it ends with the block.
+
+    `objects` are there before anything runs; nodes among them get a status as `bare_nodes` gives it. The gates are
+    those of server, controllers and scheduler.
+    """
 
     def __init__(
         self,
         *,
         controllers: Iterable[str] = (),
+        scheduler: Options | None = None,
+        objects: Iterable[Object] = (),
         gates: FeatureGates = ALL_GATES,
         store: Store | None = None,
         time: TimeOfDay | None = None,
@@ -71,28 +91,38 @@ class LocalCluster:
         self.application = Application(self.server)
         self.client = ApiClient(InProcessTransport(self.application, extensions={LOCAL_USER: ADMIN}))
         self.time = time or SystemTime()
-        self.environment = Environment(
-            self.client,
-            Informers(self.client),
-            EventRecorder(self.client, "dray-controllers", time=self.time),
-            self.time,
-            gates=gates,
-        )
-        self._names = tuple(controllers)
+        options = replace(scheduler, gates=gates) if scheduler is not None else None
+        self.plane = ControlPlane(self.client, PlaneOptions(options, tuple(controllers), gates=gates), time=self.time)
+        self.environment = self.plane.environment
+        self._objects = tuple(objects)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> LocalCluster:
+        try:
+            await self._enter()
+        except BaseException as error:
+            # What was started before the failure ends all the same.
+            await self.__aexit__(type(error), error, None)
+            raise
+        return self
+
+    async def _enter(self) -> None:
         await self.server.start()
         for namespace in ("default", "kube-system", "kube-node-lease"):
             with contextlib.suppress(ApiError):
                 await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        controllers = [make(name, self.environment) for name in self._names]
-        self.start(self.environment.informers.run())
-        self.start(self.environment.events.run())
-        await self.environment.informers.synced()
-        for controller in controllers:
-            self.start(controller.run())
-        return self
+        for document in self._objects:
+            if document["kind"] == "Node":
+                await self.create({**document, "status": {}})
+                await bare_nodes.vouch(self.client, kind_of("Node"), document, _VOUCHING)
+            else:
+                await self.create(document)
+        running = self.start(self.plane.run())
+        ready = asyncio.ensure_future(self.plane.ready.wait())
+        await asyncio.wait((running, ready), return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            ready.cancel()
+            running.result()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -113,10 +143,8 @@ class LocalCluster:
 
     async def create(self, document: Object) -> Object:
         """In namespace `default`, unless it says otherwise; with its status, if it has one."""
-        kind = find(document["apiVersion"], document["kind"])
-        assert kind is not None, document["kind"]
-        namespace = (document["metadata"].get("namespace") or "default") if kind.namespaced else ""
-        made = await self.client.create(kind, document, namespace=namespace)
+        kind = kind_of(document["kind"], document["apiVersion"])
+        made = await self.client.create(kind, in_place(document, kind))
         if "status" in document and made.get("status") != document["status"]:
             made = await self.client.update_status(kind, {**made, "status": document["status"]})
         return made

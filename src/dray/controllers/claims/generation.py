@@ -31,7 +31,7 @@ from dray.controllers.claims.objects import (
 BY_OWNER: Final = "resourceclaim: controller uid"
 """The index of claims by the uid of their controller."""
 
-_APPLY: Final = WriteOptions(field_manager="ResourceClaimController", force=True)
+_NOTE: Final = WriteOptions(field_manager="ResourceClaimController")
 # Names that may belong to somebody else before it looks like a mistake.
 _NAMES: Final = 4
 # For the informer to show a claim that was created.
@@ -183,20 +183,23 @@ class Generation:
             raise
 
     async def _note(self, kind: OwnerKind, owner: Object, names: dict[str, str | None]) -> None:
-        """All that is known, because what an earlier apply had and this one has not is dropped."""
+        """All that is known, since the list is written as a whole."""
         metadata = owner["metadata"]
         statuses = [
             {"name": entry, "resourceClaimName": name} if name else {"name": entry}
             for entry, name in sorted(names.items())
         ]
-        body = {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            # The uid keeps it from another pod of the same name.
-            "metadata": {"namespace": metadata["namespace"], "name": metadata["name"], "uid": metadata["uid"]},
-            "status": {"resourceClaimStatuses": statuses},
-        }
-        self._written.add(await self._client.apply(kind.resource, body, subresource="status", options=_APPLY))
+        # The uid keeps it from another pod of the same name.
+        body = {"metadata": {"uid": metadata["uid"]}, "status": {"resourceClaimStatuses": statuses}}
+        written = await self._client.patch(
+            kind.resource,
+            metadata["name"],
+            body,
+            namespace=metadata["namespace"],
+            subresource="status",
+            options=_NOTE,
+        )
+        self._written.add(written)
 
     def _report(self, kind: OwnerKind, owner: Object, entry: dict[str, str], reason: Exception) -> None:
         about = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": owner["metadata"]}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,43 +19,50 @@ MODES = {
     "api": "dray.testing.conformance.api:run",
     "cel": "dray.testing.conformance.cel:run",
     "cel-spec": "dray.testing.conformance.cel:run_spec",
+    "cluster": "dray.testing.conformance.cluster:play_here",
     "flows": "dray.testing.conformance.flows:run",
     "hard": "dray.testing.conformance.allocation:run_hard",
 }
 # Modes that can ask a server at a URL.
 REMOTE = {
     "api": "dray.testing.conformance.api:over_http",
+    "cluster": "dray.testing.conformance.cluster:play_there",
     "flows": "dray.testing.conformance.flows:over_http",
 }
 
 
-def remote(mode: str, url: str, token: str) -> Callable[[Case], Outcome]:
-    if mode not in REMOTE:
-        raise click.UsageError(f"--url goes with {' and '.join(sorted(REMOTE))}")
-    module, _, name = REMOTE[mode].partition(":")
-    found: Callable[[Case], Outcome] = getattr(importlib.import_module(module), name)(url, token)
-    return found
-
-
-def runner(mode: str) -> Callable[[Case], Outcome]:
-    module, _, name = MODES[mode].partition(":")
-    found: Callable[[Case], Outcome] = getattr(importlib.import_module(module), name)
-    return found
+def asked(mode: str, cases: Iterable[Case], url: str, token: str, scheduler: str) -> list[Outcome]:
+    """What comes of the cases, of this process or of the server at the URL."""
+    if url and mode not in REMOTE:
+        raise click.UsageError(f"--url goes with {', '.join(sorted(REMOTE))}")
+    module, _, name = (REMOTE if url else MODES)[mode].partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    if mode == "cluster":
+        # Stories wait most of the time, and are played several at once where that is possible.
+        outcomes: list[Outcome] = found(cases, *((url, token) if url else ()), scheduler=scheduler)
+        return outcomes
+    return list(map(found(url, token) if url else found, cases))
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("mode", type=click.Choice(sorted(MODES)))
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--most", default=100, show_default=True, help="Show at most this many cases that differ.")
-@click.option("--url", default="", help="Ask the API server at this URL (api and flows).")
+@click.option("--url", default="", help="Ask the API server at this URL (api, cluster and flows).")
 @click.option("--token", default="", help="Show this bearer token to the server.")
-def main(mode: str, files: tuple[Path, ...], most: int, url: str, token: str) -> None:
+@click.option("--only", default="", metavar="WORD", help="Ask only the cases with this in their name.")
+@click.option(
+    "--scheduler",
+    default="default-scheduler",
+    show_default=True,
+    metavar="NAME",
+    help="The scheduler that pods name (cluster).",
+)
+def main(mode: str, files: tuple[Path, ...], most: int, url: str, token: str, only: str, scheduler: str) -> None:
     """Ask dray what Kubernetes was asked, and compare the answers."""
-    outcomes: list[Outcome] = []
-    ask = remote(mode, url, token) if url else runner(mode)
+    cases = (case for path in files for case in read(path) if only in case["name"])
     try:
-        for path in files:
-            outcomes.extend(map(ask, read(path)))
+        outcomes = asked(mode, cases, url, token, scheduler)
     except CorpusError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)

@@ -39,8 +39,8 @@ def over_http(url: str, token: str) -> Callable[[Case], Outcome]:
 def play(case: Case, server: Server) -> Outcome:
     namespace = "f" + uuid.uuid4().hex[:8]
     names = {"ns": namespace}
-    create(server, "/api/v1/namespaces", _named("Namespace", namespace))
-    create(server, f"/api/v1/namespaces/{namespace}/serviceaccounts", _named("ServiceAccount", "default"))
+    create(server, "/api/v1/namespaces", named("Namespace", namespace))
+    create(server, f"/api/v1/namespaces/{namespace}/serviceaccounts", named("ServiceAccount", "default"))
     difference = None
     for number, step in enumerate(case["steps"]):
         answer = _ask(server, step, names)
@@ -54,28 +54,29 @@ def play(case: Case, server: Server) -> Outcome:
     return Outcome(case["name"], difference)
 
 
-def _named(kind: str, name: str) -> dict[str, Any]:
+def named(kind: str, name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
 
 
 def _ask(server: Server, step: dict[str, Any], names: dict[str, str]) -> Answer:
     body: bytes | None = None
     if "raw" in step:
-        body = _filled(step["raw"], names).encode()
+        body = filled(step["raw"], names).encode()
     elif "body" in step:
-        body = msgspec.json.encode(_filled(step["body"], names))
+        body = msgspec.json.encode(filled(step["body"], names))
     headers = {"accept": step.get("accept", "application/json")}
     if body is not None:
         headers["content_type"] = step.get("type", "application/json")
-    return server.ask(step["method"], _filled(step["path"], names), body, **headers)
+    return server.ask(step["method"], filled(step["path"], names), body, **headers)
 
 
-def _filled(value: Any, names: dict[str, str]) -> Any:
+def filled(value: Any, names: dict[str, str]) -> Any:
+    """With every `${name}` replaced."""
     if isinstance(value, str):
         return re.sub(r"\$\{(\w+)\}", lambda match: str(names[match[1]]), value)
     if isinstance(value, dict):
-        return {_filled(key, names): _filled(item, names) for key, item in value.items()}
-    return [_filled(item, names) for item in value] if isinstance(value, list) else value
+        return {filled(key, names): filled(item, names) for key, item in value.items()}
+    return [filled(item, names) for item in value] if isinstance(value, list) else value
 
 
 def _dig(document: Any, path: str) -> Any:

@@ -51,19 +51,20 @@ class InProcess:
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
 
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
-        return self.loop.run_until_complete(self._ask(method, path, body or b"", headers))
+        return self.loop.run_until_complete(handled(self.api, method, path, body or b"", headers))
 
     def close(self) -> None:
         self.loop.run_until_complete(self.api.close())
         self.loop.close()
 
-    async def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
-        parts = urlsplit(path)
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        answer = await self.api.handle(Request(method, unquote(parts.path), parts.query, named, body))
-        if isinstance(answer, Response):
-            return Answer(answer.code, answer.body)
-        return Answer(200, await _all(answer.chunks))
+
+async def handled(api: ApiServer, method: str, path: str, body: bytes, headers: dict[str, str]) -> Answer:
+    parts = urlsplit(path)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    answer = await api.handle(Request(method, unquote(parts.path), parts.query, named, body))
+    if isinstance(answer, Response):
+        return Answer(answer.code, answer.body)
+    return Answer(200, await _all(answer.chunks))
 
 
 async def _all(chunks: AsyncIterator[bytes]) -> bytes:

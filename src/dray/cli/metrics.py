@@ -1,0 +1,120 @@
+"""Metrics and health over HTTP: `/metrics`, `/healthz`, `/readyz`, and nothing else.
+
+It runs in the loop of what it speaks for, so that an answer from `/healthz` shows that the loop still turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dray.cli.reports import one_line
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric
+
+_TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+_PATIENCE: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where to listen; nowhere if `port` is None."""
+
+    bind: str
+    port: int | None
+
+
+def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the options `metrics_bind` and `metrics_port`."""
+    command = click.option(
+        "--metrics-bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where metrics are served."
+    )(command)
+    return click.option(
+        "--metrics-port", type=int, help="Serve /metrics and /healthz on this port; 0 for any that is free."
+    )(command)
+
+
+@asynccontextmanager
+async def serving_metrics(
+    place: Place, registries: Iterable[CollectorRegistry], is_ready: Callable[[], bool]
+) -> AsyncIterator[str]:
+    """For as long as the block lasts; gives the URL, empty if nothing was asked for."""
+    if place.port is None:
+        yield ""
+        return
+    together = Together(registries)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            async with asyncio.timeout(_PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(response(head, together, is_ready))
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, place.bind, place.port)
+    async with server:
+        host, port = server.sockets[0].getsockname()[:2]
+        yield f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
+
+
+def response(head: bytes, together: Together, is_ready: Callable[[], bool]) -> bytes:
+    line = head.split(b"\r\n", 1)[0].decode("latin-1")
+    method, _, rest = line.partition(" ")
+    path = rest.partition(" ")[0].partition("?")[0]
+    if method not in ("GET", "HEAD"):
+        code, body = "405 Method Not Allowed", b"method not allowed\n"
+    elif path == "/metrics":
+        code, body = "200 OK", together.text()
+    elif path in ("/healthz", "/livez"):
+        code, body = "200 OK", b"ok"
+    elif path == "/readyz":
+        code, body = ("200 OK", b"ok") if is_ready() else ("503 Service Unavailable", b"not leading yet\n")
+    else:
+        code, body = "404 Not Found", f"{one_line(path)}: there are /metrics, /healthz and /readyz\n".encode()
+    lines = f"HTTP/1.1 {code}\r\nContent-Type: {_TEXT}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return lines.encode() + (b"" if method == "HEAD" else body)
+
+
+class Together:
+    """Several registries as one: families of one name are joined, and samples of one name and labels added up."""
+
+    def __init__(self, registries: Iterable[CollectorRegistry]) -> None:
+        self._registries = tuple(registries)
+
+    def text(self) -> bytes:
+        from prometheus_client import generate_latest
+
+        # Only `collect` is asked for.
+        return generate_latest(self)
+
+    def collect(self) -> Iterator[Metric]:
+        families: dict[str, Metric] = {}
+        for registry in self._registries:
+            for metric in registry.collect():
+                known = families.get(metric.name)
+                if known is None:
+                    families[metric.name] = metric
+                else:
+                    _join(known, metric)
+        return iter(families.values())
+
+
+def _join(known: Metric, more: Metric) -> None:
+    totals = {(each.name, tuple(sorted(each.labels.items()))): each for each in known.samples}
+    for sample in more.samples:
+        key = (sample.name, tuple(sorted(sample.labels.items())))
+        before = totals.get(key)
+        # When a counter was made is no amount.
+        if before is None or sample.name.endswith("_created"):
+            totals[key] = sample
+        else:
+            totals[key] = before._replace(value=before.value + sample.value)
+    known.samples = list(totals.values())

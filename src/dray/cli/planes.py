@@ -1,0 +1,232 @@
+"""The options of commands that run scheduler or controllers, and the running of them against a server elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
+
+import click
+
+from dray.cli.cluster import Where, complain, complain_unasked, endpoint_of
+from dray.cli.metrics import Place, serving_metrics
+from dray.cli.serving import log_to_stderr, run, settle_memory, stopping
+
+if TYPE_CHECKING:
+    from dray.api.gates import FeatureGates
+    from dray.client.endpoint import Endpoint
+    from dray.plane import ControlPlane, PlaneOptions
+    from dray.scheduling.scheduler import Options
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# Enough to outweigh an emptier node by cpu and memory.
+_NODE_DEVICES: Final = {"ignore": 0, "pack": 3, "spread": -3}
+# With growing pauses between them: a server that is just being started has a few seconds.
+_ATTEMPTS: Final = 6
+
+
+def scheduling(command: Command) -> Command:
+    """Gives a command the options that `scheduler_options` takes, apart from gates."""
+    for option in (
+        click.option(
+            "--device-preemption/--no-device-preemption",
+            default=True,
+            show_default=True,
+            help="Remove pods of lower priority for the sake of their devices.",
+        ),
+        click.option(
+            "--node-devices",
+            type=click.Choice(sorted(_NODE_DEVICES)),
+            default="ignore",
+            show_default=True,
+            help="Prefer nodes whose devices are in use (pack) or free (spread).",
+        ),
+        click.option(
+            "--devices",
+            type=click.Choice(("kubernetes", "pack")),
+            default="kubernetes",
+            show_default=True,
+            help="Which of a node's devices to take: the first that fit, or those that leave the best rest.",
+        ),
+        click.option(
+            "--scheduler-name",
+            default="default-scheduler",
+            show_default=True,
+            metavar="NAME",
+            help="Place the pods that name this scheduler.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def scheduler_options(
+    *, scheduler_name: str, devices: str, node_devices: str, device_preemption: bool, gates: FeatureGates
+) -> Options:
+    from dray.allocation import POLICIES
+    from dray.scheduling.scheduler import Options
+
+    return Options(
+        scheduler_name, gates, POLICIES[devices], _NODE_DEVICES[node_devices], preempt_for_devices=device_preemption
+    )
+
+
+def choosing(command: Command) -> Command:
+    """Gives a command the option `controllers`."""
+    return click.option(
+        "--controllers",
+        default="*",
+        show_default=True,
+        metavar="LIST",
+        callback=_chosen,
+        help="With commas between: * for all, NAME to switch one on, -NAME to switch it off.",
+    )(command)
+
+
+def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
+    return chosen(value)
+
+
+def chosen(value: str) -> tuple[str, ...]:
+    """As kube-controller-manager reads such a list; what is not named is off unless all are on."""
+    from dray.controllers.registry import CONTROLLERS
+
+    asked = [name.strip() for name in value.split(",") if name.strip()]
+    unknown = [name for name in asked if name != "*" and name.removeprefix("-") not in CONTROLLERS]
+    if unknown:
+        raise click.BadParameter(f"{', '.join(unknown)}: there are {', '.join(CONTROLLERS)}")
+    everything = "*" in asked
+    return tuple(name for name in CONTROLLERS if name in asked or (everything and f"-{name}" not in asked))
+
+
+def leading(name: str) -> Callable[[Command], Command]:
+    """Gives a command the options of leader election."""
+
+    def decorate(command: Command) -> Command:
+        for option in (
+            click.option("--lease-name", default=name, show_default=True, metavar="NAME"),
+            click.option("--lease-namespace", default="kube-system", show_default=True, metavar="NAME"),
+            click.option(
+                "--leader-elect/--no-leader-elect",
+                default=True,
+                show_default=True,
+                help="Of several with the same lease, one works.",
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def reaching(command: Command) -> Command:
+    """Gives a command the options that say which server."""
+    for option in (
+        click.option("--context", default="", metavar="NAME", help="Of the kubeconfig, instead of the current one."),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(path_type=Path),
+            help="How to reach the server. Without it, $KUBECONFIG, ~/.kube/config, or a pod's service account.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def identity() -> str:
+    """Of this process among all that may ever want a lease."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+def run_against(where: Where, options: PlaneOptions, metrics: Place, title: str) -> NoReturn:
+    """Until a signal comes; ends the process with a status."""
+    from dray.client.errors import ApiError, ClientError
+
+    log_to_stderr()
+    server = ""
+    try:
+        endpoint = endpoint_of(where)
+        server = endpoint.server
+        sys.exit(run(_run(endpoint, options, metrics, title)))
+    except ApiError as error:
+        complain(error)
+        sys.exit(1)
+    except ClientError as error:
+        complain_unasked(error, server)
+        sys.exit(2)
+    except OSError as error:
+        click.echo(f"error: cannot serve metrics on {metrics.bind}:{metrics.port}: {error.strerror}", err=True)
+        sys.exit(2)
+
+
+async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title: str) -> int:
+    from dray.client.api import ApiClient
+    from dray.client.http import HttpTransport
+    from dray.client.retries import Retries
+    from dray.plane import ControlPlane
+
+    stop = stopping()
+    transport = HttpTransport(endpoint)
+    try:
+        if not await _until(stop, ApiClient(transport, retries=Retries(attempts=_ATTEMPTS)).request("GET", "/version")):
+            return 0
+        # Who may not read pods may not do anything else that is needed here either.
+        await ApiClient(transport).request("GET", "/api/v1/pods", query={"limit": "1"})
+        plane = ControlPlane(ApiClient(transport), options)
+        registries = (plane.scheduler_metrics, plane.controller_metrics)
+        async with serving_metrics(metrics, registries, plane.ready.is_set) as url:
+            click.echo(f"{title} at {endpoint.server}{f', metrics at {url}' if url else ''}")
+            return await work(plane, stop, _leading(options))
+    finally:
+        await transport.close()
+
+
+def _leading(options: PlaneOptions) -> str:
+    if options.lease is None:
+        return ""
+    return f"leads by lease {options.lease.namespace}/{options.lease.name}"
+
+
+async def _until(stop: asyncio.Event, doing: Any) -> bool:
+    """Whether it was done before the stop came."""
+    task, stopped = asyncio.ensure_future(doing), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if task.done():
+        task.result()
+        return True
+    task.cancel()
+    return False
+
+
+async def work(plane: ControlPlane, stop: asyncio.Event, ready: str = "") -> int:
+    """Runs it until the stop; 1 if it ended by itself."""
+    from dray.client.election import LeadershipLost
+
+    running = asyncio.create_task(plane.run())
+    stopped = asyncio.create_task(stop.wait())
+    greeting = asyncio.create_task(_greet(plane, ready))
+    await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
+    for task in (running, stopped, greeting):
+        task.cancel()
+    (ended, *_) = await asyncio.gather(running, stopped, greeting, return_exceptions=True)
+    if stop.is_set():
+        return 0
+    if isinstance(ended, LeadershipLost):
+        click.echo(f"error: {ended}; another may work now", err=True)
+        return 1
+    if isinstance(ended, BaseException):
+        raise ended
+    return 1
+
+
+async def _greet(plane: ControlPlane, ready: str) -> None:
+    await plane.ready.wait()
+    settle_memory()
+    if ready:
+        click.echo(ready)

@@ -1,0 +1,60 @@
+"""`dray scheduler`: the scheduler by itself, for any API server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dray.api.gates import FeatureGates
+from dray.cli.cluster import Where
+from dray.cli.metrics import Place, metrics_options
+from dray.cli.planes import identity, leading, reaching, run_against, scheduler_options, scheduling
+from dray.cli.serving import gates_option
+
+
+@click.command()
+@reaching
+@scheduling
+@gates_option
+@leading("dray-scheduler")
+@click.option(
+    "--share-devices/--no-share-devices",
+    "shares",
+    default=None,
+    help="Other schedulers of dray give away devices of this cluster too. On without leader election.",
+)
+@metrics_options
+def scheduler(
+    kubeconfig: Path | None,
+    context: str,
+    gates: FeatureGates,
+    leader_elect: bool,
+    lease_namespace: str,
+    lease_name: str,
+    shares: bool | None,
+    metrics_bind: str,
+    metrics_port: int | None,
+    **given: Any,
+) -> None:
+    """Place the pods of a cluster on its nodes, with the devices they claim.
+
+    It is written for the API servers of Kubernetes 1.34 to 1.37: beside kube-scheduler with a --scheduler-name of its
+    own, or in its place. It runs until it is interrupted.
+
+    Exit status: 0 interrupted, 1 the lease was lost or the server refused, 2 the server cannot be reached.
+    """
+    from dray.plane import Lease, PlaneOptions
+    from dray.scheduler.loop import Sharing
+
+    name = identity()
+    options = PlaneOptions(
+        scheduler_options(gates=gates, **given),
+        controllers=(),
+        lease=Lease(lease_namespace, lease_name, name) if leader_elect else None,
+        sharing=Sharing(lease_namespace, name) if (shares if shares is not None else not leader_elect) else None,
+        gates=gates,
+    )
+    title = f"Scheduling the pods of {given['scheduler_name']}"
+    run_against(Where(kubeconfig, context, ""), options, Place(metrics_bind, metrics_port), title)

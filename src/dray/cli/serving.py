@@ -1,0 +1,150 @@
+"""The options of commands that serve the API, the same for all of them, and how such a command ends."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from dray.api.gates import ALL_GATES, FeatureGates, GateError
+
+if TYPE_CHECKING:
+    from dray.server.running import Options
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def parse_gates(ctx: click.Context, param: click.Parameter, value: str) -> FeatureGates:
+    """On top of everything: all features are on unless switched off."""
+    try:
+        asked = FeatureGates.parse(value)
+    except GateError as error:
+        raise click.BadParameter(str(error)) from None
+    named = [item.partition("=")[0].strip() for item in value.split(",") if item.strip()]
+    return ALL_GATES.switched(**{name: asked[name] for name in named if not name.startswith("All")})
+
+
+gates_option = click.option(
+    "--feature-gates",
+    "gates",
+    default="",
+    callback=parse_gates,
+    metavar="A=false,B=true",
+    help="All are on by default.",
+)
+
+
+def serving(command: Command) -> Command:
+    """Gives a command the options that `server_options` takes."""
+    for option in (
+        click.option("--fsync", is_flag=True, help="Also survive a loss of power: flush the disk at every commit."),
+        gates_option,
+        click.option(
+            "--audit-log",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Write who did what to this file, as JSON lines.",
+        ),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Write a kubeconfig for the administrator to this file.",
+        ),
+        click.option(
+            "--name", "names", multiple=True, metavar="NAME", help="Another name or address clients use; repeatable."
+        ),
+        click.option(
+            "--insecure-http",
+            "--plain",
+            "plain",
+            is_flag=True,
+            help="Speak plain HTTP, where everybody who reaches the port is the administrator. On loopback only.",
+        ),
+        click.option("--port", default=6443, show_default=True, help="Listen on this port; 0 for any that is free."),
+        click.option(
+            "--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Listen on this address."
+        ),
+        click.option(
+            "--data",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="Keep everything in this directory. Without it, in memory: gone when the server ends.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def server_options(
+    *,
+    data: Path | None,
+    bind: str,
+    port: int,
+    plain: bool,
+    names: tuple[str, ...],
+    kubeconfig: Path | None,
+    audit_log: Path | None,
+    gates: FeatureGates,
+    fsync: bool,
+) -> Options:
+    from dray.server.running import Options
+
+    return Options(data, bind, port, plain, gates, kubeconfig, audit_log, names, fsync)
+
+
+def log_to_stderr() -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+@contextmanager
+def failing_plainly(options: Options) -> Iterator[None]:
+    """What keeps a server from starting is one line and status 2."""
+    from dray.server.security.authority import AuthorityError
+    from dray.server.security.kubeconfig import KubeconfigError
+    from dray.server.security.loopback import ListenError
+    from dray.server.security.private_files import ExposedFileError
+    from dray.store.interface import StoreError
+
+    try:
+        yield
+    except (AuthorityError, ExposedFileError, KubeconfigError, ListenError, OSError, StoreError) as error:
+        click.echo(f"error: {_listening(error, options) or error}", err=True)
+        sys.exit(2)
+
+
+def _listening(error: Exception, options: Options) -> str:
+    import errno
+
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return f"{options.bind}:{options.port} is in use; choose another --port, or 0 for any that is free"
+    return ""
+
+
+def run(work: Coroutine[Any, Any, int]) -> int:
+    """On the faster loop, where there is one."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(work)
+    return uvloop.run(work)
+
+
+def stopping() -> asyncio.Event:
+    """Set by the signals that ask a process to end."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+def settle_memory() -> None:
+    """What is there by now stays: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,167 @@
+"""`dray up`: API server, scheduler and controllers in one process, with what manifests say in it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dray.api.gates import FeatureGates
+from dray.cli.apply import FIELD_MANAGER, apply_manifests
+from dray.cli.cluster import Cluster
+from dray.cli.manifests import Manifest, read
+from dray.cli.metrics import Place, metrics_options, serving_metrics
+from dray.cli.planes import choosing, scheduler_options, scheduling, work
+from dray.cli.reports import one_line
+from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options, serving, stopping
+from dray.cli.targets import Target
+
+if TYPE_CHECKING:
+    from dray.client.inprocess import InProcessTransport
+    from dray.plane import ControlPlane, PlaneOptions
+    from dray.server.running import Options, RunningServer
+
+_KUBECONFIG: Final = "kubeconfig"
+_TEMPORARY_KUBECONFIG: Final = "dray.kubeconfig"
+_STARTED: Final = time.perf_counter()
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@serving
+@scheduling
+@choosing
+@metrics_options
+def up(
+    paths: tuple[str, ...],
+    data: Path | None,
+    kubeconfig: Path | None,
+    gates: FeatureGates,
+    scheduler_name: str,
+    devices: str,
+    node_devices: str,
+    device_preemption: bool,
+    controllers: tuple[str, ...],
+    metrics_bind: str,
+    metrics_port: int | None,
+    **given: Any,
+) -> None:
+    """Run a control plane on this machine, until interrupted.
+
+    The manifests in PATH (YAML, JSON, directories of them) are applied: nodes, slices and classes, and whatever else
+    should be there. A Node that says nothing about its status is ready, with 64 cpu, 256Gi of memory and room for 110
+    pods. Pods are placed on nodes; nothing runs them yet.
+
+    The kubeconfig is written to DIR/kubeconfig with --data DIR, else to dray.kubeconfig, unless --kubeconfig says
+    otherwise.
+
+    Exit status: 0 interrupted, 1 a manifest was refused, 2 a file cannot be read or the server cannot start.
+    """
+    from dray.plane import PlaneOptions
+
+    log_to_stderr()
+    reading = read(paths)
+    for problem in reading.problems:
+        click.echo(one_line(str(problem)), err=True)
+    if reading.problems:
+        sys.exit(2)
+    kubeconfig = kubeconfig or (data / _KUBECONFIG if data is not None else Path(_TEMPORARY_KUBECONFIG))
+    options = server_options(data=data, kubeconfig=kubeconfig, gates=gates, **given)
+    chosen = scheduler_options(
+        scheduler_name=scheduler_name,
+        devices=devices,
+        node_devices=node_devices,
+        device_preemption=device_preemption,
+        gates=gates,
+    )
+    plane = PlaneOptions(chosen, controllers, gates=gates)
+    with failing_plainly(options):
+        sys.exit(run(_up(options, plane, reading.manifests, Place(metrics_bind, metrics_port))))
+
+
+async def _up(options: Options, plane_options: PlaneOptions, manifests: list[Manifest], metrics: Place) -> int:
+    from dray.client.api import ApiClient
+    from dray.plane import ControlPlane
+    from dray.server.running import RunningServer
+
+    stop = stopping()
+    async with RunningServer(options).running() as server:
+        transport = _transport(server)
+        try:
+            counts = await _apply(transport, manifests)
+            if counts is None:
+                return 1
+            plane = ControlPlane(ApiClient(transport), plane_options)
+            registries = (plane.scheduler_metrics, plane.controller_metrics)
+            async with serving_metrics(metrics, registries, plane.ready.is_set) as url:
+                greeting = asyncio.create_task(_greet(plane, server, counts, url))
+                status = await work(plane, stop)
+                greeting.cancel()
+                return status
+        finally:
+            await transport.close()
+
+
+def _transport(server: RunningServer) -> InProcessTransport:
+    from dray.client.inprocess import InProcessTransport
+    from dray.server.application import LOCAL_USER
+    from dray.server.authorization import AUTHENTICATED, MASTERS, User
+
+    # A name of its own, so that the audit log tells it from the administrator.
+    user = User("system:dray", (MASTERS, AUTHENTICATED))
+    return InProcessTransport(server.application, extensions={LOCAL_USER: user})
+
+
+async def _apply(transport: InProcessTransport, manifests: list[Manifest]) -> Counter[str] | None:
+    """How many of each kind; None if the server refused any."""
+    from dray.client.interface import WriteOptions
+    from dray.controllers import bare_nodes
+
+    options = WriteOptions(FIELD_MANAGER, "Strict", force=True)
+    counts: Counter[str] = Counter()
+    cluster = Cluster(transport, "default", insists=False)
+    # A node's status is written by itself, with what its manifest leaves out.
+    nodes = {each.name: each.document for each in manifests if _is_node(each)}
+
+    async def count(manifest: Manifest, target: Target, outcome: str) -> None:
+        counts[target.kind.plural] += 1
+        if _is_node(manifest):
+            await bare_nodes.vouch(cluster.client, target.kind, nodes[manifest.name], options)
+
+    plain = [_without_status(each) if _is_node(each) else each for each in manifests]
+    return counts if await apply_manifests(cluster, plain, options, count) else None
+
+
+def _is_node(manifest: Manifest) -> bool:
+    return (manifest.api_version, manifest.kind) == ("v1", "Node")
+
+
+def _without_status(manifest: Manifest) -> Manifest:
+    return replace(manifest, document={name: each for name, each in manifest.document.items() if name != "status"})
+
+
+async def _greet(plane: ControlPlane, server: RunningServer, counts: Counter[str], metrics: str) -> None:
+    await plane.ready.wait()
+    applied = ", ".join(f"{plural} {number}" for plural, number in counts.items())
+    click.echo(f"ready in {_seconds():.1f} s at {server.url}{f' (applied: {applied})' if applied else ''}")
+    if metrics:
+        click.echo(f"metrics at {metrics}")
+    click.echo(f"export KUBECONFIG={server.options.kubeconfig}")
+
+
+def _seconds() -> float:
+    """Since the process began, where that can be told, else since this was loaded."""
+    try:
+        with open("/proc/self/stat") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        import os
+
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.perf_counter() - _STARTED

@@ -1,0 +1,106 @@
+"""Nodes that only a manifest speaks for: there is no agent that says what the machine has and how it is, and none that
+takes pods away when they are to end.
+
+`vouch` writes the status of such a node. Its Ready condition carries a reason by which the controller knows it; of all
+other nodes it keeps its hands off.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dray.api.catalogue import find
+from dray.client.cache import Change, Key, key_of
+from dray.client.errors import ApiError
+from dray.client.interface import Client, DeleteOptions, Object, Resource, WriteOptions
+from dray.controllers.environment import Environment, Workers
+from dray.controllers.pod_ends import pods
+
+CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+"""Of a node whose manifest does not say."""
+REASON: Final = "SaysManifest"
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
+
+
+def status(node: Object) -> Object:
+    """What the manifest says, with what it leaves out: plenty of room, and ready.
+
+    Times of heartbeats are left out. Nobody sends any, so a node that had one would soon count as lost.
+    """
+    written = node.get("status")
+    given: Object = dict(written) if isinstance(written, dict) else {}
+    capacity = given.get("capacity") or given.get("allocatable") or dict(CAPACITY)
+    conditions = [_without_heartbeat(each) for each in given.get("conditions") or ()]
+    if not any(isinstance(each, dict) and each.get("type") == "Ready" for each in conditions):
+        conditions.append({"type": "Ready", "status": "True", "reason": REASON, "message": "no agent speaks for it"})
+    return {
+        **given,
+        "capacity": capacity,
+        "allocatable": given.get("allocatable") or capacity,
+        "conditions": conditions,
+    }
+
+
+def _without_heartbeat(condition: Any) -> Any:
+    if not isinstance(condition, dict):
+        return condition
+    kept = {name: value for name, value in condition.items() if name != "lastHeartbeatTime"}
+    return {**kept, "reason": REASON} if kept.get("type") == "Ready" else kept
+
+
+def is_bare(node: Object) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(each.get("type") == "Ready" and each.get("reason") == REASON for each in conditions)
+
+
+async def vouch(client: Client, resource: Resource, node: Object, options: WriteOptions) -> Object:
+    """Writes the status of a node that was just applied, as field manager of the options; gives back what is stored.
+
+    A server taints a node when it is created, until somebody says that it is ready: that is said here.
+    """
+    given = status(node)
+    stored = await client.apply(resource, {**node, "status": given}, subresource="status", options=options)
+    taints = (stored.get("spec") or {}).get("taints") or []
+    left = [each for each in taints if each.get("key") != _NOT_READY]
+    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in given["conditions"])
+    if not ready or len(left) == len(taints):
+        return stored
+    pin = {"resourceVersion": stored["metadata"]["resourceVersion"]}
+    return await client.patch(resource, node["metadata"]["name"], {"metadata": pin, "spec": {"taints": left or None}})
+
+
+class BareNodes:
+    """Takes pods away that are to end on such a node, as its agent would. Keyed by namespace and name of pods."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._client = environment.client
+        self._workers: Workers[Key] = Workers("bare nodes", self.reconcile)
+        nodes = find("v1", "Node")
+        assert nodes is not None
+        self._nodes = environment.informers.of(nodes)
+        self._kind = pods()
+        self._pods = environment.informers.of(self._kind)
+        self._pods.add_handler(self._pod_changed)
+
+    async def run(self) -> None:
+        await self._workers.run()
+
+    def _pod_changed(self, change: Change) -> None:
+        pod = change.object
+        if change.type != "DELETED" and pod["metadata"].get("deletionTimestamp") and pod["spec"].get("nodeName"):
+            self._workers.queue.add(key_of(pod))
+
+    async def reconcile(self, key: Key) -> float | None:
+        pod = self._pods.cache.get(key[1], namespace=key[0])
+        if pod is None or not pod["metadata"].get("deletionTimestamp"):
+            return None
+        node = self._nodes.cache.get(pod["spec"].get("nodeName") or "")
+        if node is None or not is_bare(node):
+            return None
+        options = DeleteOptions(uid=pod["metadata"]["uid"], grace_period=0)
+        try:
+            await self._client.delete(self._kind, key[1], namespace=key[0], options=options)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+        return None

@@ -1,0 +1,227 @@
+"""The `cluster` corpus: stories of pods, claims, nodes and devices that come and go, and what a whole control plane
+made of them.
+
+A story happens in a namespace of its own, `${ns}`, and cluster-scoped objects carry it in their names, so that stories
+do not meet. After each step the cluster is given time to settle; then pods and claims are outlined and compared.
+Nothing runs the pods: a step sets their phase where it matters.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import msgspec
+
+from dray.testing.conformance.api import first_difference
+from dray.testing.conformance.corpus import Case, Outcome
+from dray.testing.conformance.flows import filled, named
+from dray.testing.conformance.servers import Answer, OverHttp, Server, create, handled
+
+Object = dict[str, Any]
+
+_GENERATED = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
+_MERGE: Final = "application/merge-patch+json"
+_GROUP: Final = "/apis/resource.k8s.io/v1"
+_CLUSTER_SCOPED: Final = {
+    "DeviceClass": "deviceclasses",
+    "DeviceTaintRule": "devicetaintrules",
+    "Node": "nodes",
+    "PriorityClass": "priorityclasses",
+    "ResourceSlice": "resourceslices",
+}
+_PLURALS: Final = {
+    **_CLUSTER_SCOPED,
+    "Pod": "pods",
+    "PodGroup": "podgroups",
+    "ResourceClaim": "resourceclaims",
+    "ResourceClaimTemplate": "resourceclaimtemplates",
+}
+# How long nothing may happen before a step counts as settled; in this process things happen faster.
+QUIET_HERE: Final = 0.3
+QUIET: Final = 2.0
+_LONGEST: Final = 25.0
+_AT_ONCE: Final = 6
+
+
+class Play:
+    """One story on one server."""
+
+    def __init__(self, server: Server, scheduler: str, quiet: float) -> None:
+        self._server = server
+        self._quiet = quiet
+        self._namespace = "s" + uuid.uuid4().hex[:8]
+        self._names = {"ns": self._namespace, "scheduler": scheduler}
+
+    def run(self, story: Case) -> Outcome:
+        create(self._server, "/api/v1/namespaces", named("Namespace", self._namespace))
+        accounts = f"/api/v1/namespaces/{self._namespace}/serviceaccounts"
+        create(self._server, accounts, named("ServiceAccount", "default"))
+        try:
+            return Outcome(story["name"], self._difference(story["steps"]))
+        finally:
+            self._clear()
+
+    def _difference(self, steps: Sequence[Object]) -> str | None:
+        for number, step in enumerate(steps):
+            expected = {part: step["expect"][part] for part in ("pods", "claims")}
+            for action in step["do"]:
+                self._act(action)
+            difference = first_difference(expected, self._settled(expected), "")
+            if difference:
+                return f"step {number}: {difference}"
+        return None
+
+    # Actions
+
+    def _act(self, action: Object) -> None:
+        ((verb, what),) = action.items()
+        if verb == "wait":
+            time.sleep(what)
+        elif verb == "create":
+            self._create(filled(what, self._names))
+        elif verb == "delete":
+            self._ask("DELETE", filled(what[0], self._names))
+        else:
+            content_type = what[2] if len(what) > 2 else _MERGE
+            self._ask("PATCH", filled(what[0], self._names), filled(what[1], self._names), content_type)
+
+    def _create(self, document: Object) -> None:
+        kind, version = document["kind"], document["apiVersion"]
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        place = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{self._namespace}"
+        self._ask("POST", f"{root}{place}/{_PLURALS[kind]}", document)
+        if kind == "Node":
+            # A server may taint a new node, as one that is not ready.
+            taints = {"spec": {"taints": (document.get("spec") or {}).get("taints")}}
+            self._ask("PATCH", f"{root}/nodes/{document['metadata']['name']}", taints, _MERGE)
+
+    def _ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
+        if body is None:
+            return self._server.ask(method, path)
+        return self._server.ask(method, path, msgspec.json.encode(body), content_type=content_type)
+
+    def _clear(self) -> None:
+        for root, plural in (("/api/v1", "pods"), (_GROUP, "resourceclaims")):
+            self._ask("DELETE", f"{root}/namespaces/{self._namespace}/{plural}?gracePeriodSeconds=0")
+        roots = {"nodes": "/api/v1", "priorityclasses": "/apis/scheduling.k8s.io/v1"}
+        for plural in _CLUSTER_SCOPED.values():
+            path = f"{roots.get(plural, _GROUP)}/{plural}"
+            for item in self._items(path):
+                if self._namespace in item["metadata"]["name"]:
+                    self._ask("DELETE", f"{path}/{item['metadata']['name']}")
+        self._ask("DELETE", f"/api/v1/namespaces/{self._namespace}")
+
+    # Outlines
+
+    def _settled(self, expected: Object) -> Object:
+        """When nothing has changed for a while; for a longer while if it is not as expected."""
+        began = since = time.monotonic()
+        last = None
+        while (now := time.monotonic()) - began < _LONGEST:
+            outline = self._outline()
+            if outline != last:
+                last, since = outline, now
+            elif now - since >= (self._quiet if outline == expected else max(self._quiet, QUIET)):
+                break
+            time.sleep(self._quiet / 6)
+        return last or {}
+
+    def _items(self, path: str) -> list[Object]:
+        document = self._ask("GET", path).document
+        return document.get("items") or [] if isinstance(document, dict) else []
+
+    def _outline(self) -> Object:
+        pods = [self._pod(each) for each in self._items(f"/api/v1/namespaces/{self._namespace}/pods")]
+        claims = [self._claim(each) for each in self._items(f"{_GROUP}/namespaces/{self._namespace}/resourceclaims")]
+        return {"pods": sorted(pods, key=lambda pod: pod["name"]), "claims": sorted(claims, key=_in_order)}
+
+    def _pod(self, pod: Object) -> Object:
+        status = pod.get("status") or {}
+        condition = next((each for each in status.get("conditions") or () if each["type"] == "PodScheduled"), None)
+        claims = status.get("resourceClaimStatuses") or ()
+        return {
+            "name": pod["metadata"]["name"],
+            "node": self._plain(pod["spec"].get("nodeName", "")) or None,
+            "scheduled": [condition["status"], condition.get("reason", "")] if condition else None,
+            "claims": sorted([each["name"], self._short(each.get("resourceClaimName") or "")] for each in claims),
+            "extended": bool(status.get("extendedResourceClaimStatus")),
+            "deleting": "deletionTimestamp" in pod["metadata"],
+            "phase": status.get("phase"),
+        }
+
+    def _claim(self, claim: Object) -> Object:
+        metadata, status = claim["metadata"], claim.get("status") or {}
+        allocation = status.get("allocation")
+        protected = "resource.kubernetes.io/delete-protection" in metadata.get("finalizers", ())
+        return {
+            "name": self._short(metadata["name"]),
+            "owners": [
+                [owner["kind"], owner["name"], owner.get("controller", False)]
+                for owner in metadata.get("ownerReferences", ())
+            ],
+            "annotations": metadata.get("annotations", {}),
+            "labels": metadata.get("labels", {}),
+            "protected": protected if allocation else None,
+            "devices": self._devices(allocation) if allocation else None,
+            "reservedFor": sorted([each["resource"], each["name"]] for each in status.get("reservedFor") or ()),
+            "deleting": "deletionTimestamp" in metadata,
+        }
+
+    def _devices(self, allocation: Object) -> list[list[str]]:
+        return [
+            [each["request"], self._plain(each["driver"]), self._plain(each["pool"]), each["device"]]
+            for each in allocation["devices"].get("results", ())
+        ]
+
+    def _plain(self, text: str) -> str:
+        return text.replace(self._namespace, "<ns>")
+
+    def _short(self, name: str) -> str:
+        return self._plain(_GENERATED.sub("-*****", name))
+
+
+def _in_order(claim: Object) -> str:
+    """As the recorder sorted them."""
+    return json.dumps(claim)
+
+
+class InThread:
+    """A LocalCluster with everything in it, in this process."""
+
+    def __init__(self, scheduler: str) -> None:
+        from dray.controllers.registry import CONTROLLERS
+        from dray.scheduling.scheduler import Options
+        from dray.testing.threaded import ThreadedCluster
+
+        self._cluster = ThreadedCluster(scheduler=Options(scheduler), controllers=CONTROLLERS)
+        self._cluster.start()
+
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Answer:
+        return self._cluster.call(handled(self._cluster.local.server, method, path, body or b"", headers))
+
+    def close(self) -> None:
+        self._cluster.stop()
+
+
+def play_here(stories: Iterable[Case], scheduler: str = "default-scheduler") -> list[Outcome]:
+    """In this process, several at a time: mostly it is waited whether anything else happens."""
+    server = InThread(scheduler)
+    try:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(lambda story: Play(server, scheduler, QUIET_HERE).run(story), stories))
+    finally:
+        server.close()
+
+
+def play_there(
+    stories: Iterable[Case], url: str, token: str = "", scheduler: str = "default-scheduler"
+) -> list[Outcome]:
+    """On a control plane that runs already; one after the other, as they were recorded."""
+    server = OverHttp(url, token)
+    return [Play(server, scheduler, QUIET).run(story) for story in stories]

@@ -1,0 +1,39 @@
+"""The pytest plugin: `dray_cluster`, a control plane for tests, with nodes and slices given as data.
+
+    def test_the_pod_gets_a_gpu(dray_cluster):
+        cluster = dray_cluster(Path("cluster/"), pod)
+        assert cluster.wait_for("Pod", "p", lambda pod: pod["spec"].get("nodeName"))
+
+Nothing of dray but this module is imported before a test asks for a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from dray.testing.threaded import ThreadedCluster
+
+
+@pytest.fixture
+def dray_cluster() -> Iterator[Callable[..., ThreadedCluster]]:
+    """Makes clusters that end with the test: `dray_cluster(*objects, scheduler=…, controllers=…, gates=…)`.
+
+    Objects are dicts, YAML, or paths of files and directories, and are there before anything runs. API server,
+    scheduler and all controllers run in this process. `scheduler=None` and `controllers=()` leave them out.
+    """
+    with ExitStack() as clusters:
+
+        def make(*objects: Any, **options: Any) -> ThreadedCluster:
+            from dray.controllers.registry import CONTROLLERS
+            from dray.scheduling.scheduler import Options
+            from dray.testing.threaded import ThreadedCluster
+
+            chosen: dict[str, Any] = {"scheduler": Options(), "controllers": CONTROLLERS, **options}
+            return clusters.enter_context(ThreadedCluster(objects=objects, **chosen))
+
+        yield make

@@ -1,0 +1,150 @@
+"""A LocalCluster in a thread of its own, for code that is not asynchronous.
+
+with ThreadedCluster(objects=[node, slice_], scheduler=Options(), controllers=CONTROLLERS) as cluster:
+    cluster.apply(pod)
+    cluster.wait_for("Pod", "p", lambda pod: pod["spec"].get("nodeName"))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import yaml
+
+from dray.client.interface import WriteOptions
+from dray.controllers import bare_nodes
+from dray.testing.cluster import LocalCluster, Object, in_place, kind_of
+
+T = TypeVar("T")
+Source = Object | str | Path
+"""An object, YAML with one or several, or a file or directory of that."""
+
+_PATIENCE = 10.0
+_PAUSE = 0.02
+_APPLY = WriteOptions("dray-testing", force=True)
+
+
+class ThreadedCluster:
+    """Takes what LocalCluster takes; `objects` may be any `Source`."""
+
+    def __init__(self, *, objects: Iterable[Source] = (), **options: Any) -> None:
+        self._options = {**options, "objects": [each for source in objects for each in documents(source)]}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="dray cluster", daemon=True)
+        self.local: LocalCluster
+        """What runs in the thread; use it through `call`."""
+
+    def __enter__(self) -> ThreadedCluster:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Returns when everything runs."""
+        self._thread.start()
+        try:
+            self.call(self._enter())
+        except BaseException:
+            self._end()
+            raise
+
+    def stop(self) -> None:
+        try:
+            self.call(self.local.__aexit__(None, None, None))
+        finally:
+            self._end()
+
+    async def _enter(self) -> None:
+        self.local = LocalCluster(**self._options)
+        await self.local.__aenter__()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_PATIENCE)
+        self._loop.close()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does something in the thread of the cluster, and waits for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def apply(self, *sources: Source) -> Sequence[Object]:
+        """Creates or changes objects, by server-side apply; gives back what is stored."""
+        return [self.call(self._apply(each)) for source in sources for each in documents(source)]
+
+    def get(self, kind: str, name: str, *, namespace: str = "default") -> Object | None:
+        """None where there is none."""
+        return self.call(self.local.get(kind, name, namespace=namespace))
+
+    def list(self, kind: str, *, namespace: str = "") -> Sequence[Object]:
+        """Of all namespaces, unless one is named."""
+        return self.call(self.local.list(kind, namespace=namespace))
+
+    def patch(self, kind: str, name: str, body: Object, *, namespace: str = "default", subresource: str = "") -> Object:
+        """A merge patch."""
+        return self.call(self.local.patch(kind, name, body, namespace=namespace, subresource=subresource))
+
+    def delete(self, kind: str, name: str, *, namespace: str = "default", grace: int | None = 0) -> None:
+        self.call(self.local.delete(kind, name, namespace=namespace, grace=grace))
+
+    def wait_for(
+        self,
+        kind: str,
+        name: str,
+        holds: Callable[[Object], Any] = bool,
+        *,
+        namespace: str = "default",
+        within: float = _PATIENCE,
+    ) -> Object:
+        """The object once it exists and `holds` says yes; an AssertionError with the object as it was last if not."""
+        end = time.monotonic() + within
+        while True:
+            found = self.get(kind, name, namespace=namespace)
+            if found is not None and holds(found):
+                return found
+            assert time.monotonic() < end, f"after {within:g} s {_state(kind, name, found)}"
+            time.sleep(_PAUSE)
+
+    def wait_until_gone(self, kind: str, name: str, *, namespace: str = "default", within: float = _PATIENCE) -> None:
+        end = time.monotonic() + within
+        while (found := self.get(kind, name, namespace=namespace)) is not None:
+            assert time.monotonic() < end, f"after {within:g} s {_state(kind, name, found)}"
+            time.sleep(_PAUSE)
+
+    async def _apply(self, document: Object) -> Object:
+        kind, client = kind_of(document["kind"], document["apiVersion"]), self.local.client
+        placed = in_place(document, kind)
+        if document["kind"] == "Node":
+            await client.apply(kind, {**placed, "status": {}}, options=_APPLY)
+            return await bare_nodes.vouch(client, kind, document, _APPLY)
+        stored = await client.apply(kind, placed, options=_APPLY)
+        if document.get("status") and "status" in kind.entry.subresources:
+            return await client.apply(kind, placed, subresource="status", options=_APPLY)
+        return stored
+
+
+def documents(source: Source) -> list[Object]:
+    if isinstance(source, dict):
+        return [source]
+    if isinstance(source, Path):
+        paths = sorted(source.rglob("*.yaml")) if source.is_dir() else [source]
+        return [each for path in paths for each in documents(path.read_text())]
+    found = [each for each in yaml.safe_load_all(source) if each]
+    return [item for each in found for item in (each["items"] if each.get("kind") == "List" else [each])]
+
+
+def _state(kind: str, name: str, found: Object | None) -> str:
+    if found is None:
+        return f"there is no {kind} {name}"
+    conditions = [each for each in (found.get("status") or {}).get("conditions") or () if each.get("message")]
+    said = "; ".join(f"{each['type']} is {each['status']}: {each['message']}" for each in conditions)
+    return f"{kind} {name} is still {found!r}" + (f"\n{said}" if said else "")

@@ -1,0 +1,165 @@
+"""`dray explain` of what a server has. There is no scheduler: pods stay as they are put."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from dray.api.catalogue import find
+from dray.client.api import ApiClient
+from dray.client.http import HttpTransport
+from dray.client.kubeconfig import Kubeconfig
+from tests.cli.lab import CLASS, claim, gpus, node, pod, template
+from tests.server.process import listening
+
+Dray = Callable[..., Result]
+
+
+class Server:
+    """`dray` against a server of its own, and a way to write what only the parts of a cluster write."""
+
+    def __init__(self, run: Dray, kubeconfig: Path) -> None:
+        self._run = run
+        self._kubeconfig = kubeconfig
+
+    def apply(self, text: str) -> None:
+        result = self._run("apply", "-f", "-", "--kubeconfig", str(self._kubeconfig), stdin=text)
+        assert result.exit_code == 0, result.output
+
+    def explain(self, *arguments: str) -> tuple[int, list[str]]:
+        result = self._run("explain", *arguments, "--kubeconfig", str(self._kubeconfig))
+        return result.exit_code, result.output.splitlines()
+
+    def patch(self, kind: str, name: str, body: dict[str, Any], subresource: str = "") -> None:
+        api_version = "resource.k8s.io/v1" if kind == "ResourceClaim" else "v1"
+        resource = find(api_version, kind)
+        assert resource is not None
+        namespace = "default" if resource.namespaced else ""
+
+        async def write() -> None:
+            client = ApiClient(HttpTransport(Kubeconfig.load([self._kubeconfig]).endpoint()))
+            await client.patch(resource, name, body, namespace=namespace, subresource=subresource)
+            await client.close()
+
+        asyncio.run(write())
+
+    def node(self, name: str, number: int, *, taints: Any = None, cpu: str = "8") -> None:
+        self.apply(node(name) + gpus(name, number))
+        amounts = {"cpu": cpu, "memory": "8Gi", "pods": "10"}
+        self.patch("Node", name, {"status": {"allocatable": amounts}}, "status")
+        self.patch("Node", name, {"spec": {"taints": taints}})
+
+    def hold(self, name: str, user: str, node_name: str, device: str) -> None:
+        """Gives a claim its device, and its user the node."""
+        found = self._run("get", "pod", user, "-o", "json", "--kubeconfig", str(self._kubeconfig))
+        uid = json.loads(found.stdout)["metadata"]["uid"]
+        result = {"request": "gpu", "driver": "gpu.example.com", "pool": node_name, "device": device}
+        reserved = [{"resource": "pods", "name": user, "uid": uid}]
+        status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
+        self.patch("ResourceClaim", name, {"status": status}, "status")
+
+
+@pytest.fixture
+def server(run: Dray, tmp_path: Path) -> Iterator[Server]:
+    with listening(kubeconfig=tmp_path / "kubeconfig"):
+        made = Server(run, tmp_path / "kubeconfig")
+        made.apply(CLASS)
+        yield made
+
+
+def test_what_stands_in_the_way_on_every_node(server: Server) -> None:
+    server.node("a", 1)
+    server.node("b", 2, taints=[{"key": "repair", "value": "yes", "effect": "NoSchedule"}])
+    server.node("c", 2, cpu="1")
+    server.apply(claim("two", 2) + pod("p", "resourceClaimName: two", resources='{requests: {cpu: "2"}}'))
+    status, lines = server.explain("pod", "p")
+    assert status == 1
+    assert lines == [
+        "pod default/p: does not fit",
+        "├─ node a: does not fit",
+        "│  └─ claim default/two",
+        "│     └─ request gpu: needs 2, 1 available",
+        "├─ node b: does not fit",
+        "│  └─ tainted repair=yes:NoSchedule, not tolerated",
+        "└─ node c: does not fit",
+        "   └─ Insufficient cpu: 2 wanted, 1 of 1 left",
+    ]
+    assert server.explain("pod/p", "--node", "c")[1] == [lines[0], *lines[6:]]
+    assert server.explain("pod/p", "--node", "d") == (2, ["Error: there is no node d"])
+
+
+def test_a_pod_that_could_be_placed(server: Server) -> None:
+    server.node("a", 1)
+    server.apply(claim("one") + pod("p", "resourceClaimName: one"))
+    assert server.explain("default/p") == (
+        0,
+        [
+            "pod default/p: fits on a",
+            "├─ node a: fits",
+            "│  └─ claim default/one, gpu: gpu.example.com/a/gpu-0",
+            "└─ it has not been tried since, or its scheduler does not run",
+        ],
+    )
+
+
+def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> None:
+    server.node("a", 1)
+    server.apply(claim("one") + pod("low", "resourceClaimName: one", nodeName="a"))
+    server.hold("one", "low", "a", "gpu-0")
+    holding = [
+        "└─ claim default/one: allocated",
+        "   ├─ gpu: gpu.example.com/a/gpu-0",
+        "   └─ reserved for pods/low",
+    ]
+    assert server.explain("pod/low") == (0, ["pod default/low: on node a", *holding])
+    assert server.explain("claim/one")[1][0] == "claim default/one: allocated"
+    server.apply(
+        "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 10\n---\n"
+        + claim("other")
+        + pod("high", "resourceClaimName: other", priorityClassName="high")
+    )
+    status, lines = server.explain("pod/high")
+    assert status == 1
+    assert lines[-1] == "└─ would fit on node a without pods of lower priority: default/low (priority 0)"
+    assert "1 device in use by default/one: a/gpu-0" in "\n".join(lines)
+    assert server.explain("claim", "other")[1][0] == "claim default/other: not allocated; pods that wait with it: high"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (pod("p", schedulingGates="[{name: example.com/later}]"), "waits until its scheduling gates are removed"),
+        (template("t") + pod("p", "resourceClaimTemplateName: t"), "ResourceClaim not created yet"),
+        (pod("p", "resourceClaimName: nothing"), 'could not find ResourceClaim "default/nothing"'),
+        (claim("c").replace("deviceClassName: gpu", "deviceClassName: tpu") + pod("p", "resourceClaimName: c"), "tpu"),
+        (pod("p"), "there are no nodes"),
+    ],
+    ids=["gated", "no claim yet", "no claim", "no class", "no nodes"],
+)
+def test_what_keeps_all_nodes_from_being_asked(server: Server, text: str, said: str) -> None:
+    server.apply(text)
+    status, lines = server.explain("pod/p")
+    assert status == 1
+    assert said in "\n".join(lines)
+
+
+def test_the_target_must_be_one(server: Server) -> None:
+    server.apply(claim("same") + pod("same"))
+    assert server.explain("same") == (2, ["Error: same may be a pod or a claim; say which, as in pod/same"])
+    assert server.explain("pod/none") == (
+        2,
+        ["Error: there is no pod none in namespace default; -n chooses another"],
+    )
+    assert "in namespace other" in server.explain("none", "-n", "other")[1][0]
+
+
+def test_a_server_that_is_not_there(run: Dray, tmp_path: Path) -> None:
+    result = run("explain", "pod/p", "--kubeconfig", str(tmp_path / "none"))
+    assert result.exit_code == 2
+    assert "none" in result.stderr

@@ -1,0 +1,41 @@
+"""The stories of a Kubernetes control plane, played in this process."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from dray.testing.conformance.__main__ import main
+from tests.cli.running import running
+
+CORPUS = Path(__file__).parents[1] / "conformance/cluster.jsonl.gz"
+
+
+def test_all_stories_end_as_with_kubernetes():
+    done = CliRunner().invoke(main, ["cluster", str(CORPUS)])
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1] == "23 passed, 0 failed"
+
+
+def test_one_that_ends_otherwise_is_shown(tmp_path):
+    lines = gzip.decompress(CORPUS.read_bytes()).splitlines()
+    [story] = [each for each in map(json.loads, lines) if each["name"] == "scheduling gate"]
+    story["steps"][-1]["expect"]["pods"][0]["node"] = "elsewhere"
+    path = tmp_path / "other.jsonl"
+    path.write_text(json.dumps(story))
+    done = CliRunner().invoke(main, ["cluster", str(path), "--only", "gate"])
+    assert done.exit_code == 1
+    assert "step 2: .pods[0].node" in done.output
+    assert "elsewhere" in done.output
+
+
+def test_they_are_played_over_http_too(tmp_path):
+    with running("up", "--plain", "--port", "0", "--scheduler-name", "mine", cwd=tmp_path) as process:
+        url = process.line().partition(" at ")[2]
+        options = ["--only", "scheduling gate", "--url", url, "--scheduler", "mine"]
+        done = CliRunner().invoke(main, ["cluster", str(CORPUS), *options])
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1] == "1 passed, 0 failed"
