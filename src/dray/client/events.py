@@ -2,7 +2,7 @@
 
 The same event about the same object (reason and message) is one Event whose count grows. Writing never holds up or
 fails who records: what cannot be written after the client's retries, or does not fit into the queue, is dropped. When
-many come at once they are written with pauses, for what they tell about is more urgent than the telling.
+many come at once they are written while the process has nothing better to do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _QUEUE: Final = 10_000
 _KNOWN: Final = 4096
 _LONGEST: Final = 1024
 _MANY: Final = 64
-_PAUSE: Final = 0.005
+_PAUSE: Final = 0.002
+_LONGEST_PAUSE: Final = 0.2
 _logger = logging.getLogger(__name__)
 
 
@@ -72,7 +73,7 @@ class EventRecorder:
             finally:
                 self._queue.task_done()
             if self._queue.qsize() > _MANY:
-                await asyncio.sleep(_PAUSE)
+                await _calm()
 
     async def written(self) -> None:
         """Returns when everything recorded so far is written or dropped."""
@@ -143,6 +144,17 @@ class EventRecorder:
         self._known.move_to_end(key)
         while len(self._known) > _KNOWN:
             self._known.popitem(last=False)
+
+
+async def _calm() -> None:
+    """Waits while the process is busy: for as long as a short sleep takes much longer than it should."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    while loop.time() - began < _LONGEST_PAUSE:
+        before = loop.time()
+        await asyncio.sleep(_PAUSE)
+        if loop.time() - before < 2 * _PAUSE:
+            return
 
 
 def _shortened(message: str) -> str:

@@ -6,7 +6,9 @@ process name themselves in the scope's extensions (`dray.user`), where nothing t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
@@ -102,6 +104,35 @@ class Application:
         else:
             headers = [_CONTENT_JSON, *warning_headers(request.warnings)]
             await self._streams.run(answer, headers, receive, send, abort_of(scope))
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        query: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        extensions: Mapping[str, Any],
+    ) -> tuple[int, dict[str, str], bytes] | None:
+        """The answer to a caller in the process, without the forms of ASGI; None where only those will do.
+
+        `path` is unquoted. What is checked, counted and noted is the same.
+        """
+        user = extensions.get(LOCAL_USER)
+        if not isinstance(user, User) or len(body) > self.limits.body_bytes:
+            return None
+        if headers.get("accept") != JSON or "watch=" in query:
+            return None
+        received = auditing.now() if self._auditor is not None else ""
+        request = Request(method, path, query, headers, body, user)
+        answer = await self.server.handle(request)
+        assert isinstance(answer, Response), "only watches are streams"
+        if self._auditor is not None:
+            self._auditor.note(request, Caller(user, user), answer.code, received, "")
+        found = {name.lower(): value for name, value in answer.headers.items()}
+        if request.warnings:
+            found["warning"] = ", ".join(value.decode() for _, value in warning_headers(request.warnings))
+        return answer.code, found, answer.body
 
     def _admit(self, scope: Scope) -> Caller:
         local = (scope.get("extensions") or {}).get(LOCAL_USER)

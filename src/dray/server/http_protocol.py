@@ -1,7 +1,8 @@
 """The HTTP protocol of a connection: uvicorn's, with limits on what a client may send before it is known.
 
-A request's head may have only so many bytes and take only so long. The application gets, next to the peer's
-certificate, a way to cut the connection: a watcher that does not read cannot be told so.
+A request's head may have only so many bytes and take only so long. What is written in one turn of the event loop, the
+head of an answer and its body, goes out in one piece: sending is what an answer costs most. The application gets, next
+to the peer's certificate, a way to cut the connection: a watcher that does not read cannot be told so.
 """
 
 from __future__ import annotations
@@ -17,6 +18,34 @@ HEAD_SECONDS = 30.0
 ABORT_KEY = "dray.abort"
 
 
+class Corked:
+    """A transport that sends at the end of the turn what was written in it."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._pieces: list[bytes] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._pieces:
+            self._loop.call_soon(self._send)
+        self._pieces.append(data)
+
+    def close(self) -> None:
+        self._send()
+        self._transport.close()
+
+    def _send(self) -> None:
+        if self._pieces:
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+            if not self._transport.is_closing():
+                self._transport.write(data)
+
+
 class LimitedProtocol(PeerProtocol):
     _head_bytes = 0
     _in_head = True
@@ -24,6 +53,7 @@ class LimitedProtocol(PeerProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.transport = Corked(transport, self.loop)  # type: ignore[assignment]
         self.app_state = {**self.app_state, ABORT_KEY: transport.abort}
         self._timer = self.loop.call_later(HEAD_SECONDS, transport.abort)
 
