@@ -32,10 +32,10 @@ bench: $(READY)
 	$(BIN)/python -m pytest benchmarks -o addopts=-q \
 		--benchmark-json=benchmarks/results.json --benchmark-columns=min,median,rounds --benchmark-sort=name
 
-# Ten minutes of watchers and writes, and fifty crashes; the tests have a short form of both.
+# Ten minutes of watchers and writes, fifty crashes, and two hundred walks; the tests have a short form of each.
 soak: $(READY)
-	DRAY_SOAK_SECONDS=600 DRAY_KILL_ROUNDS=50 $(BIN)/python -m pytest \
-		tests/store/test_soak.py tests/server/test_soak.py tests/store/test_kill.py
+	DRAY_SOAK_SECONDS=600 DRAY_KILL_ROUNDS=50 DRAY_WALK_ROUNDS=200 DRAY_WALK_STEPS=500 $(BIN)/python -m pytest \
+		tests/store/test_soak.py tests/server/test_soak.py tests/store/test_kill.py tests/scheduler/test_random_walk.py
 
 # Many requests made from our own OpenAPI, each time others; the tests have a few of them.
 fuzz: $(READY)

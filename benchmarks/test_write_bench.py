@@ -210,7 +210,8 @@ def test_an_event_to_informers_in_process(benchmark):
         await server.close()
         return best * 1e6
 
-    alone, watched = asyncio.run(story(0)), asyncio.run(story(INFORMERS))
+    turns = [(asyncio.run(story(0)), asyncio.run(story(INFORMERS))) for _ in range(3)]
+    alone, watched = map(min, zip(*turns, strict=True))
     each = (watched - alone) / INFORMERS
     benchmark.extra_info.update(event_us=round(each, 1))
     benchmark.pedantic(lambda: None, rounds=1)

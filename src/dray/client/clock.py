@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 
@@ -19,6 +20,12 @@ class SystemTime:
 
 def timestamp(moment: datetime) -> str:
     """As in `metadata.creationTimestamp`: whole seconds."""
+    return _whole_second(moment.replace(microsecond=0))
+
+
+# Many things happen in a second, and writing it down costs more than looking it up.
+@lru_cache(maxsize=8)
+def _whole_second(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass
+from time import process_time
 from typing import Any, Final
 
 from dray.api.catalogue import KindVersion, find
@@ -22,8 +23,11 @@ _QUEUE: Final = 10_000
 _KNOWN: Final = 4096
 _LONGEST: Final = 1024
 _MANY: Final = 64
-_PAUSE: Final = 0.002
-_LONGEST_PAUSE: Final = 0.2
+_TOO_MANY: Final = _QUEUE // 2
+_PAUSE: Final = 0.02
+_LONGEST_PAUSE: Final = 1.0
+# The share of the time that is spent computing.
+_BUSY: Final = 0.7
 _logger = logging.getLogger(__name__)
 
 
@@ -72,7 +76,7 @@ class EventRecorder:
                 _logger.warning("event %s about %s %s is lost: %s", key.reason, key.kind, key.name, error)
             finally:
                 self._queue.task_done()
-            if self._queue.qsize() > _MANY:
+            if _MANY < self._queue.qsize() < _TOO_MANY:
                 await _calm()
 
     async def written(self) -> None:
@@ -147,13 +151,13 @@ class EventRecorder:
 
 
 async def _calm() -> None:
-    """Waits while the process is busy: for as long as a short sleep takes much longer than it should."""
+    """Waits while the process is busy, but not for long."""
     loop = asyncio.get_running_loop()
-    began = loop.time()
-    while loop.time() - began < _LONGEST_PAUSE:
-        before = loop.time()
+    end = loop.time() + _LONGEST_PAUSE
+    while loop.time() < end:
+        before, used = loop.time(), process_time()
         await asyncio.sleep(_PAUSE)
-        if loop.time() - before < 2 * _PAUSE:
+        if process_time() - used < _BUSY * (loop.time() - before):
             return
 
 

@@ -1,7 +1,9 @@
 """What is written to a claim before its pod is bound, with optimistic concurrency.
 
 The first try writes on top of the claim as it was when the decision was made. If that is no longer the newest, the
-claim is read again and the decision checked against it: losing to somebody else ends the attempt.
+claim is read again and the decision checked against it: losing to somebody else ends the attempt. A write whose answer
+is lost may have been done, or be done yet; it is repeated until it is known, since its devices would otherwise be given
+to somebody else meanwhile.
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ from datetime import datetime
 from typing import Final
 
 from dray.client.clock import timestamp
-from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client, DeleteOptions, Object, PatchType
+from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
+from dray.client.interface import Client, DeleteOptions, Object
+from dray.client.retries import Retries
 from dray.scheduler.feed import CLAIMS
 from dray.scheduling.actions import ClaimWrite
 from dray.scheduling.claim_book import EXTENDED_CLAIM
@@ -27,52 +30,93 @@ class Lost(ClientError):
 
 
 class ClaimWriter:
-    def __init__(self, client: Client, now: Callable[[], datetime]) -> None:
+    def __init__(self, client: Client, now: Callable[[], datetime], retries: Retries | None = None) -> None:
         self._client = client
         self._now = now
+        self._retries = retries or Retries()
 
-    async def write(self, pod: Pod, write: ClaimWrite) -> Object:
-        """The claim as it is afterwards; raises Lost or another ClientError."""
-        claim = await self._create(pod, write.claim) if write.special else write.claim
+    async def prepare(self, pod: Pod, write: ClaimWrite) -> Object:
+        """The claim, made if it is a special one, with its finalizer if it is to be allocated."""
+        if write.special:
+            return await self._create(pod, write.claim)
+        claim = write.claim
+        if write.allocation is None:
+            return claim
         for left in reversed(range(_TRIES)):
+            metadata = claim["metadata"]
+            finalizers = metadata.get("finalizers") or []
+            if FINALIZER in finalizers:
+                return claim
+            protected = {**claim, "metadata": {**metadata, "finalizers": [*finalizers, FINALIZER]}}
             try:
-                return await self._try(pod, claim, write.allocation)
+                return await self._client.update(CLAIMS, protected)
             except ApiError as error:
                 if error.is_not_found:
-                    raise Lost(f"claim {_title(claim)} got deleted in the meantime") from None
+                    raise _deleted(claim) from None
                 if not error.is_conflict or not left:
                     raise
-            claim = await self._read_again(claim, allocating=write.allocation is not None)
+            fresh = await self._read(claim)
+            _check(claim, fresh, write.allocation)
+            claim = fresh
         raise AssertionError("unreachable")
 
-    async def _try(self, pod: Pod, claim: Object, allocation: Object | None) -> Object:
-        metadata = claim["metadata"]
-        if allocation is not None and FINALIZER not in (metadata.get("finalizers") or ()):
-            finalizers = [*(metadata.get("finalizers") or ()), FINALIZER]
-            claim = await self._client.update(CLAIMS, {**claim, "metadata": {**metadata, "finalizers": finalizers}})
+    async def write(self, pod: Pod, claim: Object, allocation: Object | None, *, exactly: bool = False) -> Object:
+        """Makes the pod a consumer, with the allocation if there is one; gives the claim as it is afterwards.
+
+        Raises Lost or another ClientError only where it is certain that it is not written. With `exactly` it is written
+        on top of this version of the claim or not at all.
+        """
+        conflicts = failures = 0
+        while True:
+            try:
+                return await self._client.update_status(CLAIMS, self._written(pod, claim, allocation))
+            except ApiError as error:
+                if error.is_not_found:
+                    raise _deleted(claim) from None
+                conflicts += error.is_conflict
+                if conflicts >= _TRIES or not (error.is_conflict or error.is_server_fault):
+                    raise
+                uncertain = not error.is_conflict
+            except (ConnectionFailed, Garbled):
+                uncertain = True
+            fresh = await self._read(claim)
+            if _is_written(fresh, pod, allocation):
+                return fresh
+            _check(claim, fresh, allocation)
+            if exactly and fresh["metadata"]["resourceVersion"] != claim["metadata"]["resourceVersion"]:
+                raise Lost(f"claim {_title(claim)} got changed in the meantime")
+            claim = fresh
+            if uncertain:
+                failures += 1
+                await self._retries.pause(failures)
+
+    def _written(self, pod: Pod, claim: Object, allocation: Object | None) -> Object:
         status = dict(claim.get("status") or {})
         if allocation is not None:
             status["allocation"] = {**allocation, "allocationTimestamp": timestamp(self._now())}
         consumer = {"resource": "pods", "name": pod.key[1], "uid": pod.uid}
         status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
-        return await self._client.update_status(CLAIMS, {**claim, "status": status})
+        # Who owns which field is for the server to say, and long.
+        metadata = {name: value for name, value in claim["metadata"].items() if name != "managedFields"}
+        return {**claim, "metadata": metadata, "status": status}
 
-    async def _read_again(self, claim: Object, *, allocating: bool) -> Object:
-        metadata = claim["metadata"]
-        try:
-            fresh = await self._client.get(CLAIMS, metadata["name"], namespace=metadata["namespace"])
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
-            fresh = {}
-        if not fresh or fresh["metadata"]["uid"] != metadata["uid"] or fresh["metadata"].get("deletionTimestamp"):
-            raise Lost(f"claim {_title(claim)} got deleted in the meantime")
-        allocated = bool((fresh.get("status") or {}).get("allocation"))
-        if allocating and allocated:
-            raise Lost(f"claim {_title(claim)} got allocated elsewhere in the meantime")
-        if not allocating and not allocated:
-            raise Lost(f"claim {_title(claim)} got deallocated elsewhere in the meantime")
-        return fresh
+    async def _read(self, claim: Object) -> Object:
+        """As it is now; raises Lost where it is gone. However long it takes to get an answer."""
+        metadata, failures = claim["metadata"], 0
+        while True:
+            try:
+                fresh = await self._client.get(CLAIMS, metadata["name"], namespace=metadata["namespace"])
+            except ApiError as error:
+                if error.is_not_found:
+                    raise _deleted(claim) from None
+            except (ConnectionFailed, Garbled):
+                pass
+            else:
+                if fresh["metadata"]["uid"] != metadata["uid"]:
+                    raise _deleted(claim)
+                return fresh
+            failures += 1
+            await self._retries.pause(failures)
 
     async def _create(self, pod: Pod, claim: Object) -> Object:
         """A claim for extended resources, which belongs to the pod."""
@@ -90,30 +134,30 @@ class ClaimWriter:
         }
         return await self._client.create(CLAIMS, body)
 
-    async def unreserve(self, pod: Pod, claim: Object) -> None:
-        """Takes the pod out of a claim's consumers; the claim keeps its devices."""
-        metadata = claim["metadata"]
-        body = {
-            "metadata": {"uid": metadata["uid"]},
-            "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
-        }
-        await self._client.patch(
-            CLAIMS,
-            metadata["name"],
-            body,
-            namespace=metadata["namespace"],
-            patch_type=PatchType.STRATEGIC,
-            subresource="status",
-        )
+    async def leave(self, pod: Pod, claim: Object) -> None:
+        """The pod is no user of the claim any more; if it was the last, the claim gives its devices back.
+
+        In one write, as the claim controller does: allocated and reserved for nobody, it would be nobody's business.
+        """
+        for left in reversed(range(_TRIES)):
+            status = dict(claim.get("status") or {})
+            users = status.get("reservedFor") or []
+            status["reservedFor"] = [each for each in users if each.get("uid") != pod.uid]
+            if len(status["reservedFor"]) == len(users):
+                return
+            if not status["reservedFor"]:
+                status = _without_devices(status)
+            try:
+                await self._client.update_status(CLAIMS, {**claim, "status": status})
+                return
+            except ApiError as error:
+                if not error.is_conflict or not left:
+                    raise
+            claim = await self._read(claim)
 
     async def release(self, claim: Object) -> None:
         """Gives the claim's devices back, if it is still as it was."""
-        status = {
-            member: value
-            for member, value in claim["status"].items()
-            if member not in ("allocation", "reservedFor", "devices")
-        }
-        await self._client.update_status(CLAIMS, {**claim, "status": status})
+        await self._client.update_status(CLAIMS, {**claim, "status": _without_devices(claim["status"])})
 
     async def discard(self, claim: Object) -> None:
         """Deletes a claim that was made for extended resources."""
@@ -124,6 +168,44 @@ class ClaimWriter:
             await self.release(claim)
         await self._client.patch(CLAIMS, name, {"metadata": {"finalizers": finalizers}}, namespace=namespace)
         await self._client.delete(CLAIMS, name, namespace=namespace, options=DeleteOptions(uid=metadata["uid"]))
+
+
+def _check(claim: Object, fresh: Object, allocation: Object | None) -> None:
+    """Whether what was decided about a claim can still be written to it; raises Lost."""
+    if fresh["metadata"].get("deletionTimestamp"):
+        raise _deleted(claim)
+    known, found = _allocation(claim), _allocation(fresh)
+    if allocation is not None and found is not None:
+        raise Lost(f"claim {_title(claim)} got allocated elsewhere in the meantime")
+    if allocation is None and found != known:
+        raise Lost(f"claim {_title(claim)} got deallocated elsewhere in the meantime")
+
+
+def _is_written(claim: Object, pod: Pod, allocation: Object | None) -> bool:
+    """Whether an earlier try succeeded after all."""
+    consumers = (claim.get("status") or {}).get("reservedFor") or ()
+    if not any(each.get("uid") == pod.uid for each in consumers):
+        return False
+    found = _allocation(claim)
+    return found is not None and (allocation is None or _devices(found) == _devices(allocation))
+
+
+def _allocation(claim: Object) -> Object | None:
+    return (claim.get("status") or {}).get("allocation") or None
+
+
+def _devices(allocation: Object) -> list[tuple[object, ...]]:
+    members = ("request", "driver", "pool", "device", "shareID")
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return [tuple(each.get(member) for member in members) for each in results]
+
+
+def _without_devices(status: Object) -> Object:
+    return {member: each for member, each in status.items() if member not in ("allocation", "reservedFor", "devices")}
+
+
+def _deleted(claim: Object) -> Lost:
+    return Lost(f"claim {_title(claim)} got deleted in the meantime")
 
 
 def _title(claim: Object) -> str:

@@ -54,7 +54,7 @@ def feed(
     follow(_SLICES, scheduler.put_slice, scheduler.remove_slice)
     follow(_CLASSES, scheduler.put_class, scheduler.remove_class)
     taint_rules.add_handler(taking(scheduler.put_taint_rule, scheduler.remove_taint_rule))
-    follow(_NAMESPACES, scheduler.put_namespace, lambda _: None)
+    follow(_NAMESPACES, scheduler.put_namespace, scheduler.remove_namespace)
     follow(_BUDGETS, scheduler.put_budget, scheduler.remove_budget)
     follow(
         CLAIMS,

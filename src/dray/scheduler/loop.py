@@ -10,36 +10,47 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.discovery import OptionalInformer
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
-from dray.client.interface import Client, Object
+from dray.client.interface import Client
+from dray.client.retries import Retries
+from dray.scheduler.binding import Binder, is_ordinary, reference
 from dray.scheduler.claim_writes import ClaimWriter
-from dray.scheduler.feed import feed
+from dray.scheduler.feed import CLAIMS, feed
+from dray.scheduler.ledger import PATIENCE, Ledger, Stamp
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.pod_writes import PodWriter
-from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, ClaimWrite, Refuse
+from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, Refuse
 from dray.scheduling.scheduler import Options, Scheduler
-from dray.scheduling.wishes import Binding
 
 _MOST_WRITES: Final = 128
 # Decisions in a row before others in the process get a turn.
 _IN_A_ROW: Final = 8
-_POLL_SECONDS: Final = 5.0
+_LAST_SECONDS: Final = 5.0
 _logger = logging.getLogger("dray.scheduler")
 
 
-class NotReady(ClientError):
-    """The devices of a claim did not become ready for the pod."""
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """For schedulers that work at the same time: where they note what they are about to give away, and under what name
+    this one does, which must be another one each time it is started."""
+
+    namespace: str
+    identity: str
+    patience: float = PATIENCE
 
 
 class SchedulerLoop:
+    """Without `sharing` it must be the only one that gives devices away."""
+
     def __init__(
         self,
         client: Client,
@@ -49,14 +60,16 @@ class SchedulerLoop:
         *,
         time: TimeOfDay | None = None,
         metrics: CollectorRegistry | None = None,
+        sharing: Sharing | None = None,
+        retries: Retries | None = None,
     ) -> None:
         self.scheduler = Scheduler(options)
         self._informers = informers
         self._events = events
         self._time = time or SystemTime()
         name = self.scheduler.options.name
-        self._claims = ClaimWriter(client, self._time.now)
-        self._pods = PodWriter(client, name, self._time.now)
+        self._claims = ClaimWriter(client, self._time.now, retries)
+        self._pods = PodWriter(client, name, self._time.now, retries)
         self.metrics = Metrics(metrics or CollectorRegistry(), name)
         self.metrics.follow(self.scheduler.queue)
         self._stirred = asyncio.Event()
@@ -64,6 +77,21 @@ class SchedulerLoop:
         self._writing: set[asyncio.Task[None]] = set()
         self._taint_rules = OptionalInformer(client, informers, "resource.k8s.io", "devicetaintrules")
         feed(self.scheduler, informers, self.now, self._stirred.set, taint_rules=self._taint_rules)
+        self._ledger = self._made(client, sharing) if sharing is not None else None
+        self._binder = Binder(
+            self.scheduler, self._claims, self._pods, events, self.metrics, self.now, ledger=self._ledger
+        )
+
+    def _made(self, client: Client, sharing: Sharing) -> Ledger:
+        return Ledger(
+            client,
+            self.scheduler.state,
+            self._informers.of(CLAIMS),
+            namespace=sharing.namespace,
+            identity=sharing.identity,
+            patience=sharing.patience,
+            changed=self._stirred.set,
+        )
 
     def now(self) -> float:
         return self._time.now().timestamp()
@@ -72,13 +100,19 @@ class SchedulerLoop:
         """Until it is cancelled; what is being written then is finished first, for a moment."""
         await self._taint_rules.start()
         await self._informers.synced()
-        looking = asyncio.create_task(self._taint_rules.run())
+        beside = [asyncio.create_task(self._taint_rules.run())]
+        if self._ledger is not None:
+            beside.append(asyncio.create_task(self._ledger.run()))
         try:
+            if self._ledger is not None:
+                await self._ledger.synced()
             await self._decide()
         finally:
-            looking.cancel()
             if self._writing:
-                await asyncio.wait(self._writing, timeout=5)
+                await asyncio.wait(self._writing, timeout=_LAST_SECONDS)
+            for task in (*beside, *self._writing):
+                task.cancel()
+            await asyncio.gather(*beside, *self._writing, return_exceptions=True)
 
     async def idle(self) -> None:
         """Returns when there is nothing to decide or to write at the moment."""
@@ -97,8 +131,9 @@ class SchedulerLoop:
                 await self._pause()
                 continue
             self.metrics.algorithm_seconds.observe(loop.time() - began)
+            stamp = self._ledger.stamp(action) if self._ledger is not None and isinstance(action, Bind) else None
             await self._slots.acquire()
-            self._start(self._do(action, began))
+            self._start(self._do(action, stamp, began))
             in_a_row += 1
             if in_a_row >= _IN_A_ROW:
                 in_a_row = 0
@@ -125,116 +160,14 @@ class SchedulerLoop:
         if not task.cancelled() and (error := task.exception()) is not None:
             _logger.error("a decision could not be carried out", exc_info=error)
 
-    async def _do(self, action: Action, began: float) -> None:
+    async def _do(self, action: Action, stamp: Stamp | None, began: float) -> None:
         loop = asyncio.get_running_loop()
         if isinstance(action, Bind):
-            result = "scheduled" if await self._bind(action) else "error"
+            result = "scheduled" if await self._binder.bind(action, stamp) else "error"
         else:
             await self._refuse(action)
             result = "error" if action.reason == SCHEDULER_ERROR else "unschedulable"
         self.metrics.attempted(result, loop.time() - began)
-
-    # Binding
-
-    async def _bind(self, action: Bind) -> bool:
-        pod, written = action.pod, list[Object]()
-        waiting = self.scheduler.queue.get(pod.uid)
-        try:
-            await self._write_claims(action, written)
-            await self._write_pod(action, written)
-            await self._ready(action, written)
-            await self._pods.bind(pod, action.node)
-        except ClientError as error:
-            _logger.log(_level(error), "pod %s/%s is not bound to %s: %s", *pod.key, action.node, error)
-            await self._take_back(action, written)
-            self.scheduler.failed(action, self.now())
-            if not _ordinary(error):
-                self._events.warning(_reference(pod.document), "FailedScheduling", str(error), action="Scheduling")
-            return False
-        except BaseException:
-            self.scheduler.failed(action, self.now())
-            raise
-        self.scheduler.bound(action, self.now())
-        self._events.normal(
-            _reference(pod.document),
-            "Scheduled",
-            f"Successfully assigned {pod.key[0]}/{pod.key[1]} to {action.node}",
-            action="Binding",
-        )
-        if waiting is not None:
-            self.metrics.sli_seconds.labels(str(min(waiting.attempts, 16))).observe(self.now() - waiting.added)
-            self.metrics.pod_attempts.observe(waiting.attempts)
-        return True
-
-    async def _write_claims(self, action: Bind, written: list[Object]) -> None:
-        if len(action.writes) == 1:
-            await self._write_claim(action, action.writes[0], written)
-            return
-        # All are waited for even if one fails, so that what was written is known.
-        writes = (self._write_claim(action, write, written) for write in action.writes)
-        results = await asyncio.gather(*writes, return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-
-    async def _write_claim(self, action: Bind, write: ClaimWrite, written: list[Object]) -> None:
-        claim = await self._claims.write(action.pod, write)
-        written.append(claim)
-        self.scheduler.written(action, write, claim, self.now())
-        if write.special:
-            self.metrics.claims_created.labels("success", "false", "core", "Pod").inc()
-
-    async def _write_pod(self, action: Bind, written: list[Object]) -> None:
-        status: dict[str, Any] = {}
-        if action.mappings:
-            special = written[-1]["metadata"]["name"]
-            status["extendedResourceClaimStatus"] = {
-                "resourceClaimName": special,
-                "requestMappings": list(action.mappings),
-            }
-        if action.charges:
-            status["nodeAllocatableResourceClaimStatuses"] = list(action.charges)
-        if status:
-            await self._pods.patch_status(action.pod, status)
-
-    async def _ready(self, action: Bind, written: list[Object]) -> None:
-        """Waits for the conditions that devices must meet before a pod is bound."""
-        claims = (*action.claims, *written[len(action.claims) :])
-        drivers = [
-            result["driver"]
-            for claim in written
-            for result in claim["status"]["allocation"]["devices"].get("results") or ()
-            if result.get("bindingConditions")
-        ]
-        if not drivers and self.scheduler.binding_of(claims, self.now()) is Binding.READY:
-            return
-        began = self.now()
-        self._events.normal(
-            _reference(action.pod.document),
-            "BindingConditionsPending",
-            f"waiting for binding conditions for device on node {action.node}",
-            action="Scheduling",
-        )
-        while (state := self.scheduler.binding_of(claims, self.now())) is Binding.PENDING:
-            if self.scheduler.queue.get(action.pod.uid) is None:
-                raise NotReady("the pod is gone")
-            await asyncio.sleep(min(_POLL_SECONDS, 0.05 + (self.now() - began) / 10))
-        status = {Binding.READY: "success", Binding.FAILED: "failure"}.get(state, "timeout")
-        for driver in drivers:
-            self.metrics.waited(driver, status, self.now() - began)
-        if state is not Binding.READY:
-            names = ", ".join(claim["metadata"]["name"] for claim in claims)
-            raise NotReady(f"device binding {'failed' if state is Binding.FAILED else 'timeout'}: claim={names}")
-
-    async def _take_back(self, action: Bind, written: list[Object]) -> None:
-        """Claims keep their devices, but not for this pod; the next attempt sees what to do with them."""
-        for claim in written:
-            special = any(write.special for write in action.writes) and claim is written[-1]
-            try:
-                await (self._claims.discard(claim) if special else self._claims.unreserve(action.pod, claim))
-            except ClientError as error:
-                # The claim controller takes out consumers that do not run.
-                _logger.debug("claim %s keeps a consumer: %s", claim["metadata"]["name"], error)
 
     # Refusing
 
@@ -248,11 +181,11 @@ class SchedulerLoop:
             if preemption is not None:
                 await self._preempt(action)
             if action.news:
-                self._events.warning(_reference(pod.document), "FailedScheduling", action.message, action="Scheduling")
+                self._events.warning(reference(pod.document), "FailedScheduling", action.message, action="Scheduling")
                 nominated = preemption.node if preemption is not None else ""
                 await self._pods.explain(pod, action.reason, action.message, nominated)
         except ClientError as error:
-            _logger.log(_level(error), "pod %s/%s: %s", *pod.key, error)
+            _logger.log(logging.DEBUG if is_ordinary(error) else logging.WARNING, "pod %s/%s: %s", *pod.key, error)
             self.scheduler.unsaid(action, self.now())
 
     async def _preempt(self, action: Refuse) -> None:
@@ -263,22 +196,8 @@ class SchedulerLoop:
         for victim in preemption.victims:
             await self._pods.evict(victim)
             self._events.normal(
-                _reference(victim.document),
+                reference(victim.document),
                 "Preempted",
                 f"Preempted by pod {action.pod.key[0]}/{action.pod.key[1]} on node {preemption.node}",
                 action="Preempting",
             )
-
-
-def _reference(document: Object) -> Object:
-    """Objects in lists do not say what they are."""
-    return {"apiVersion": "v1", "kind": "Pod", **document}
-
-
-def _ordinary(error: ClientError) -> bool:
-    """Losing a race, or a pod that is gone."""
-    return isinstance(error, ApiError) and (error.is_conflict or error.is_not_found)
-
-
-def _level(error: ClientError) -> int:
-    return logging.DEBUG if _ordinary(error) else logging.WARNING

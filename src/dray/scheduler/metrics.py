@@ -30,6 +30,7 @@ class Metrics:
             buckets=_SECONDS,
             registry=registry,
         )
+        self._results: dict[str, tuple[Counter, Histogram]] = {}
         self.algorithm_seconds = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "How long a decision took.",
@@ -78,8 +79,13 @@ class Metrics:
         )
 
     def attempted(self, result: str, seconds: float) -> None:
-        self._attempts.labels(result, self._profile).inc()
-        self._attempt_seconds.labels(result, self._profile).observe(seconds)
+        known = self._results.get(result)
+        if known is None:
+            labels = (result, self._profile)
+            known = self._results[result] = self._attempts.labels(*labels), self._attempt_seconds.labels(*labels)
+        attempts, duration = known
+        attempts.inc()
+        duration.observe(seconds)
 
     def waited(self, driver: str, status: str, seconds: float) -> None:
         self._conditions.labels(self._profile, driver, status).inc()

@@ -7,40 +7,66 @@ from datetime import datetime
 from typing import Any
 
 from dray.client.clock import timestamp
-from dray.client.errors import ApiError, ConnectionFailed
+from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
 from dray.client.interface import Client, DeleteOptions, Object, PatchType
+from dray.client.retries import Retries
 from dray.scheduler.feed import PODS
 from dray.scheduling.model import Pod
 
 
+class Elsewhere(ClientError):
+    """Somebody else bound the pod, to another node."""
+
+
 class PodWriter:
-    def __init__(self, client: Client, name: str, now: Callable[[], datetime]) -> None:
+    def __init__(self, client: Client, name: str, now: Callable[[], datetime], retries: Retries | None = None) -> None:
         self._client = client
         self._name = name
         self._now = now
+        self._retries = retries or Retries()
 
     async def bind(self, pod: Pod, node: str) -> None:
-        """Raises ClientError where the pod is not on the node afterwards, as far as can be told."""
-        namespace, name = pod.key
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"namespace": namespace, "name": name, "uid": pod.uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
-        try:
-            await self._client.create(PODS, body, namespace=namespace, name=name, subresource="binding")
-        except (ApiError, ConnectionFailed):
+        """Raises ClientError only where it is certain that the pod is not on the node; Elsewhere if on another."""
+        failures = 0
+        while True:
+            refusal: ClientError
+            try:
+                await self._client.create(
+                    PODS, _binding(pod, node), namespace=pod.key[0], name=pod.key[1], subresource="binding"
+                )
+                return
+            except ApiError as error:
+                refusal, uncertain = error, error.is_server_fault
+            except (ConnectionFailed, Garbled) as error:
+                refusal, uncertain = error, True
             # The answer may have been lost, and a repetition refused since the first time did it.
-            if not await self._is_on(pod, node):
-                raise
+            found = await self._place(pod)
+            if found == node:
+                return
+            if found:
+                raise Elsewhere(f"pod {pod.key[0]}/{pod.key[1]} is on {found} already")
+            if not uncertain or found is None:
+                raise refusal
+            failures += 1
+            await self._retries.pause(failures)
 
-    async def _is_on(self, pod: Pod, node: str) -> bool:
-        try:
-            found = await self._client.get(PODS, pod.key[1], namespace=pod.key[0])
-        except ApiError:
-            return False
-        return bool(found["metadata"]["uid"] == pod.uid and found["spec"].get("nodeName") == node)
+    async def _place(self, pod: Pod) -> str | None:
+        """The node it is on, if any; None where it is gone. However long it takes to get an answer."""
+        failures = 0
+        while True:
+            try:
+                found = await self._client.get(PODS, pod.key[1], namespace=pod.key[0])
+            except ApiError as error:
+                if error.is_not_found:
+                    return None
+                if not (error.is_server_fault or error.is_too_many_requests):
+                    raise
+            except (ConnectionFailed, Garbled):
+                pass
+            else:
+                return str(found["spec"].get("nodeName") or "") if found["metadata"]["uid"] == pod.uid else None
+            failures += 1
+            await self._retries.pause(failures)
 
     async def explain(self, pod: Pod, reason: str, message: str, nominated: str = "") -> None:
         """Says in the pod's status why it is not on a node yet."""
@@ -70,8 +96,8 @@ class PodWriter:
             options = DeleteOptions(uid=victim.uid)
             await self._client.delete(PODS, victim.key[1], namespace=victim.key[0], options=options)
         except ApiError as error:
-            # Gone already, or replaced by another of its name.
-            if not (error.is_not_found or error.is_conflict):
+            # Gone already, or replaced by another of its name; but a conflict may also be a race with somebody's write.
+            if not (error.is_not_found or (error.is_conflict and await self._place(victim) is None)):
                 raise
 
     async def patch_status(self, pod: Pod, status: Mapping[str, Any]) -> Object:
@@ -83,6 +109,15 @@ class PodWriter:
             patch_type=PatchType.STRATEGIC,
             subresource="status",
         )
+
+
+def _binding(pod: Pod, node: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"namespace": pod.key[0], "name": pod.key[1], "uid": pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
 
 
 def _condition(document: Object, type_: str) -> Object:

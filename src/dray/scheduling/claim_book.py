@@ -62,6 +62,10 @@ class ClaimBook:
         """Whether it is being allocated."""
         return key in self._assumed
 
+    def is_gone(self, uid: str) -> bool:
+        """Whether a claim was seen to be deleted, lately."""
+        return uid in self._gone
+
     def special(self, pod_uid: str) -> Object | None:
         """What an earlier attempt left behind for the pod's extended resources."""
         return next(iter(self._special.get(pod_uid, {}).values()), None)
@@ -108,19 +112,26 @@ class ClaimBook:
 
     def confirm(self, key: Key, claim: Object | None) -> None:
         """`claim` is what the server answered to the write."""
+        known = self._claims.get(key)
+        if claim is not None and known is not None and _uid(known) != _uid(claim) and _uid(claim) in self._gone:
+            # It was of a claim that is no more; what is assumed is about its successor.
+            return
         self._assumed.pop(key, None)
         if claim is not None and not self.put(claim) and key in self._claims:
             self._follow(key, self._claims[key])
 
-    def forget(self, key: Key) -> None:
-        """The decision will not be written, or it is unknown whether it was: the watch will tell."""
-        if self._assumed.pop(key, None) is None:
-            return
+    def forget(self, key: Key, allocation: Object) -> bool:
+        """The decision is not written and will not be. False where it was not in force any more."""
+        if self._assumed.get(key) is not allocation:
+            # Confirmed, or what is assumed now is for another claim of that name.
+            return False
+        del self._assumed[key]
         claim = self._claims.get(key)
         if claim is None:
             self._release(key)
         else:
             self._follow(key, claim)
+        return True
 
     def _follow(self, key: Key, claim: Object) -> None:
         """Brings the usage in line with the claim."""

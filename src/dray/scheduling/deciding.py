@@ -74,7 +74,7 @@ class Decider:
         plain = here is None and not social and not wishes.demand.prioritised
         if plain and not pod.needs.preferred and not state.soft_taints:
             with closing(standing.best()) as nodes:
-                answer = self._first(pod, wishes, standing, nodes)
+                answer = self._first(pod, wishes, standing, nodes, apart)
         else:
             answer = self._best(pod, wishes, standing, here, apart)
         if isinstance(answer, Placement):
@@ -104,7 +104,9 @@ class Decider:
         answer = self._settle(pod, wishes, node)
         return answer if isinstance(answer, Placement) else answer[0]
 
-    def _first(self, pod: Pod, wishes: Wishes, standing: Standing, nodes: Iterator[Node]) -> Placement | str | None:
+    def _first(
+        self, pod: Pod, wishes: Wishes, standing: Standing, nodes: Iterator[Node], apart: Counter[str]
+    ) -> Placement | str | None:
         """The first of the nodes that can; a text where it cannot be told."""
         for node in nodes:
             answer = self._settle(pod, wishes, node)
@@ -113,7 +115,11 @@ class Decider:
             reason, fault = answer
             if fault:
                 return reason
-            standing.refuse(node, reason)
+            if wishes.fixed:
+                # It may be due to what the pod has already, which others of its kind have not.
+                apart[reason] += 1
+            else:
+                standing.refuse(node, reason)
         return None
 
     def _best(
@@ -126,7 +132,7 @@ class Decider:
             first = False
             if not ranked:
                 return None
-            answer = self._first(pod, wishes, standing, iter(ranked))
+            answer = self._first(pod, wishes, standing, iter(ranked), apart)
             if not isinstance(answer, Placement) or not wishes.demand.prioritised:
                 return answer
             allocation = answer.allocation
@@ -160,7 +166,7 @@ class Decider:
         return sorted(nodes, key=lambda node: (-totals[node.number], state.ties[node.number]))
 
     def claims_on(self, pod: Pod, wishes: Wishes, node: Node) -> tuple[list[Object], Special | None]:
-        """The claims for which the node must have devices: open ones, and one for extended resources it does not have."""
+        """Those that need devices of the node: open ones, and one for extended resources it has none of itself."""
         served = wishes.demand.served(node)
         if not served:
             return list(wishes.open), None
@@ -178,7 +184,7 @@ class Decider:
             if isinstance(answer, Rejection):
                 return _reason(answer), answer.kind in (RejectionKind.FAULT, RejectionKind.STEPS)
             allocation = answer
-        if not state.gates["DRANodeAllocatableResources"]:
+        if not state.charging:
             return Placement(node, wishes, allocation, special)
         try:
             extra, statuses = charges.of(state.inventory, pod, wishes, allocation)

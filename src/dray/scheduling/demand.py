@@ -26,7 +26,7 @@ _PREFERENCE: Final = 8
 class Demand:
     """Compared by identity: `Demands` gives the same one for the same content."""
 
-    __slots__ = ("_by_served", "_requests", "document", "extended", "prioritised", "specs")
+    __slots__ = ("_by_served", "_missing", "_requests", "document", "extended", "prioritised", "specs")
 
     def __init__(self, specs: Sequence[Object], extended: frozenset[str], document: Object) -> None:
         self.specs = tuple(specs)
@@ -35,6 +35,7 @@ class Demand:
         self.document = document
         """A pod of the kind, for what its containers ask of them."""
         self._requests = [request for spec in specs for request in spec.get("devices", {}).get("requests") or ()]
+        self._missing: str | None = None
         self._by_served: dict[frozenset[str], tuple[list[Object], list[Object]]] = {}
         self.prioritised = any(request.get("firstAvailable") for request in self._requests)
         """Whether nodes differ in which alternative they offer."""
@@ -57,6 +58,11 @@ class Demand:
 
     def missing_class(self, inventory: Inventory) -> str:
         """Why no node can serve it at all: a class that does not exist."""
+        if self._missing is None:
+            self._missing = self._find_missing_class(inventory)
+        return self._missing
+
+    def _find_missing_class(self, inventory: Inventory) -> str:
         for request in self._requests:
             for way in _ways(request):
                 name = way.get("deviceClassName") or ""
@@ -148,6 +154,7 @@ class Demands:
         return known
 
     def forget_classes(self) -> None:
-        """The classes changed: what extended resources come to must be worked out anew."""
+        """The classes changed: what depends on them must be worked out anew."""
         for demand in self._known.values():
+            demand._missing = None
             demand._by_served.clear()

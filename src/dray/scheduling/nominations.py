@@ -36,8 +36,15 @@ class Nominations:
         kept = self._kept.get(uid)
         return kept.preemption.node if kept is not None else ""
 
+    def places(self) -> list[tuple[str, str]]:
+        """(uid of a pod, node) of all that are kept."""
+        return [(uid, kept.preemption.node) for uid, kept in self._kept.items()]
+
     def keep(self, pod: Pod, preemption: Preemption) -> None:
-        self.drop(pod.uid)
+        before = self._kept.pop(pod.uid, None)
+        if before is not None:
+            # Keeping the same place once more helps nobody.
+            self._leave(before, helps=before.preemption.node != preemption.node)
         ghost = replace(pod, uid=f"{pod.uid}/nominated")
         nomination = self._kept[pod.uid] = _Nomination(pod, ghost, preemption)
         self._enter(nomination)

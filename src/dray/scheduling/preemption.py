@@ -8,10 +8,11 @@ undone before the next node is tried.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dray.allocation.devices import DeviceID
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.usage import claim_key
 from dray.api import label_selectors
@@ -19,6 +20,7 @@ from dray.scheduling import fit
 from dray.scheduling.actions import Preemption
 from dray.scheduling.deciding import Decider, Placement
 from dray.scheduling.model import Node, Object, Pod
+from dray.scheduling.standings import Kind
 from dray.scheduling.state import State
 from dray.scheduling.wishes import Wishes, allowed
 
@@ -39,9 +41,14 @@ class _Candidate:
 
 
 class Preemptor:
-    def __init__(self, state: State, decider: Decider) -> None:
+    """`waits` tells whether a pod that is on no node is still there."""
+
+    def __init__(self, state: State, decider: Decider, waits: Callable[[str], bool] = lambda _: False) -> None:
         self._state = state
         self._decider = decider
+        self._waits = waits
+        self.unsettled = False
+        """Whether a pod was passed over only because it is being bound."""
         self._budgets: dict[str, dict[str, Object]] = {}
 
     def put_budget(self, budget: Object) -> None:
@@ -56,7 +63,7 @@ class Preemptor:
         """The cheapest way to make room for the pod, or None."""
         state = self._state
         here = allowed(state, wishes)
-        nodes = [node for node in state if (here is None or node.number in here) and self._possible(pod, node)]
+        nodes = [node for node in state if (here is None or node.number in here) and self._possible(pod, wishes, node)]
         nodes.sort(key=lambda node: state.ties[node.number])
         most = max(_FEWEST_NODES, len(nodes) // 10)
         found: list[_Candidate] = []
@@ -70,15 +77,34 @@ class Preemptor:
             return None
         return min(found, key=lambda each: (*each.cost(), *_latest_start(each.preemption.victims))).preemption
 
-    def _possible(self, pod: Pod, node: Node) -> bool:
-        return fit.standing(pod.needs, node) is None and not fit.never_fits(pod.needs, node)
+    def may_try(self, pod: Pod, kind: Kind, nodes: Iterable[Node]) -> bool:
+        """Whether there is a point in trying again, as far as can be told cheaply: room could be made on a node."""
+        needs = kind.needs
+        for node in nodes:
+            lower = [each for each in node.pods.values() if each.priority < pod.priority and self._state.bound(each)]
+            if not lower or fit.standing(needs, node) is not None:
+                continue
+            served = kind.demand.served(node)
+            if all(
+                name in served
+                or amount <= node.allocatable.get(name, 0) - node.requested.get(name, 0) + _of(lower, name)
+                for name, amount in needs.requests.items()
+            ):
+                return True
+        return False
+
+    def _possible(self, pod: Pod, wishes: Wishes, node: Node) -> bool:
+        served = wishes.demand.served(node)
+        return fit.standing(pod.needs, node) is None and not fit.never_fits(pod.needs, node, ignored=served)
 
     def _try(self, pod: Pod, wishes: Wishes, node: Node) -> _Candidate | None:
         lower = list(self._lower(pod, node))
-        if not lower:
+        orphans = self._orphans(node) if wishes.demand else []
+        if not lower and not orphans:
             return None
         trial = _Trial(self._state)
         try:
+            trial.release(orphans)
             trial.remove(each for each in lower if _leaving(each))
             placement = self._decider.on(pod, wishes, node)
             if isinstance(placement, Placement):
@@ -131,31 +157,56 @@ class Preemptor:
     def _lower(self, pod: Pod, node: Node) -> Iterator[Pod]:
         """Pods of lower priority on the node, or elsewhere with devices that the node sees."""
         for each in node.pods.values():
-            if each.priority < pod.priority and self._state.bound(each):
+            if each.priority >= pod.priority:
+                continue
+            if self._state.bound(each):
                 yield each
+            else:
+                self.unsettled = True
         for uid in self._holders(node):
             away = self._state.placed(uid)
-            if away is not None and uid not in node.pods and away.priority < pod.priority and self._state.bound(away):
+            if away is None or uid in node.pods or away.priority >= pod.priority:
+                continue
+            if self._state.bound(away):
                 yield away
+            else:
+                self.unsettled = True
 
     def _holders(self, node: Node) -> set[str]:
         """The pods anywhere that use devices which are not of one node only."""
+        return {
+            uid
+            for device, claim in self._held(node)
+            if self._state.inventory.viewers(device) is None
+            for uid in _consumers(claim)
+        }
+
+    def _orphans(self, node: Node) -> list[Object]:
+        """Claims with devices that the node sees, whose users are all gone: they are about to be released."""
+        return [
+            claim
+            for _, claim in self._held(node)
+            if (consumers := _consumers(claim)) and not any(map(self._is_there, consumers))
+        ]
+
+    def _is_there(self, uid: str) -> bool:
+        return self._state.placed(uid) is not None or self._waits(uid)
+
+    def _held(self, node: Node) -> Iterator[tuple[DeviceID, Object]]:
+        """The devices of the node that are in use, with the claims that use them."""
         state = self._state
         assert node.document is not None
         try:
             view = state.inventory.view(node.document)
         except NodeSelectorError:
-            return set()
-        found = set()
+            return
         for device in view.devices:
             usage = state.inventory.usage.devices.get(device.id)
-            if usage is None or state.inventory.viewers(device.id) is not None:
-                continue
-            for key in usage.claims():
+            for key in usage.claims() if usage is not None else ():
                 claim = state.claims.get(key)
-                for consumer in ((claim or {}).get("status") or {}).get("reservedFor") or ():
-                    found.add(str(consumer.get("uid")))
-        return found
+                self.unsettled = self.unsettled or state.claims.assumed(key)
+                if claim is not None:
+                    yield device.id, claim
 
 
 class _Trial:
@@ -165,6 +216,8 @@ class _Trial:
         self._state = state
         self._removed: dict[str, tuple[Pod, Node]] = {}
         self._released: dict[tuple[str, str], list[Object]] = {}
+        self._gone: set[str] = set()
+        self._orphans: list[Object] = []
 
     def remove(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
@@ -176,6 +229,13 @@ class _Trial:
             for claim in self._state.claims.used_by(pod.uid):
                 self._settle(claim)
 
+    def release(self, claims: Iterable[Object]) -> None:
+        """Whoever used them is gone."""
+        for claim in claims:
+            self._gone.update(_consumers(claim))
+            self._settle(claim)
+            self._orphans.append(claim)
+
     def restore(self, pod: Pod) -> None:
         _, node = self._removed.pop(pod.uid)
         node.add(pod)
@@ -186,12 +246,14 @@ class _Trial:
     def undo(self) -> None:
         for pod, _ in list(self._removed.values()):
             self.restore(pod)
+        self._gone.clear()
+        for claim in self._orphans:
+            self._settle(claim)
 
     def _settle(self, claim: Object) -> None:
         """A claim's devices are free when nobody is left who uses it."""
         inventory, key = self._state.inventory, claim_key(claim)
-        consumers = claim["status"].get("reservedFor") or ()
-        if all(each.get("uid") in self._removed for each in consumers):
+        if all(uid in self._removed or uid in self._gone for uid in _consumers(claim)):
             results = inventory.usage.claims.get(key)
             if results is not None:
                 self._released[key] = results
@@ -203,6 +265,14 @@ class _Trial:
 def _devices(placement: Placement) -> tuple[Object, ...]:
     results = placement.allocation.results if placement.allocation is not None else ()
     return tuple(each for result in results for each in result["devices"].get("results") or ())
+
+
+def _of(pods: Iterable[Pod], resource: str) -> int:
+    return sum(each.needs.requests.get(resource, 0) + each.extra.get(resource, 0) for each in pods)
+
+
+def _consumers(claim: Object) -> list[str]:
+    return [str(each.get("uid")) for each in (claim.get("status") or {}).get("reservedFor") or ()]
 
 
 def _leaving(pod: Pod) -> bool:

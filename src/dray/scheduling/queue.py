@@ -62,6 +62,10 @@ class Group:
     alarm: float = 0.0
     """When a timer rings for it; of several only the earliest is kept."""
     message: str = ""
+    futile: bool = False
+    """Whether nobody could be removed for the sake of the last one that was tried."""
+    unsettled: bool = False
+    """Whether there may be somebody to remove once those that are being bound are bound."""
 
     def first(self) -> Waiting | None:
         while self.order:
@@ -165,8 +169,10 @@ class Queue:
             self._leave(waiting, now)
         if group is None:
             group = self._groups[key] = Group(key, kind)
+            group.trying = waiting
         group.nodes, group.social, group.message = nodes, social, message
-        if group.trying is waiting or group.trying is None:
+        # Others that come to it say nothing about how often it was tried in vain.
+        if group.trying is waiting:
             group.trying = None
             group.failures += 1
             group.not_before = now + delay(group.failures)

@@ -11,6 +11,7 @@ fails, `failed` takes it back and the pod is tried again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,7 +21,7 @@ from dray.api.gates import ALL_GATES, FeatureGates
 from dray.scheduling.actions import SCHEDULER_ERROR, UNSCHEDULABLE, Action, Bind, ClaimWrite, Preemption, Refuse
 from dray.scheduling.claim_book import Unresolved
 from dray.scheduling.deciding import Decider, Placement, Refusal
-from dray.scheduling.model import Key, Object, Pod
+from dray.scheduling.model import Key, Object, Pod, labels_of
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.queue import Group, Place, Queue, Waiting
@@ -51,7 +52,8 @@ class _Flight:
 
     waiting: Waiting
     node: str
-    claims: frozenset[Key] = field(default_factory=frozenset)
+    claims: Mapping[Key, Object] = field(default_factory=dict)
+    """What is being allocated."""
 
 
 class Scheduler:
@@ -60,7 +62,7 @@ class Scheduler:
         self.state = State(gates=self.options.gates, seed=self.options.seed)
         self.queue = Queue()
         self._decider = Decider(self.state, policy=self.options.policy, weigh_devices=self.options.weigh_devices)
-        self._preemptor = Preemptor(self.state, self._decider)
+        self._preemptor = Preemptor(self.state, self._decider, lambda uid: self.queue.get(uid) is not None)
         self._nominations = Nominations(self.state)
         self._flights: dict[str, _Flight] = {}
         self._interested: dict[Key, set[str]] = {}
@@ -68,6 +70,9 @@ class Scheduler:
         self._interests: dict[str, tuple[Key, ...]] = {}
         self._seen_helped = 0
         self._seen_pods = 0
+        self._seen_nodes = 0
+        self._landed = False
+        """Whether a pod was bound since groups were last woken."""
 
     # Events: nodes and devices
 
@@ -96,9 +101,10 @@ class Scheduler:
         self.state.remove_taint_rule(rule["metadata"]["name"])
 
     def put_namespace(self, namespace: Object) -> None:
-        self.state.neighbours.namespace_changed(
-            namespace["metadata"]["name"], namespace["metadata"].get("labels") or {}
-        )
+        self.state.put_namespace(namespace["metadata"]["name"], namespace["metadata"].get("labels") or {})
+
+    def remove_namespace(self, namespace: Object) -> None:
+        self.state.put_namespace(namespace["metadata"]["name"], None)
 
     def put_budget(self, budget: Object) -> None:
         self._preemptor.put_budget(budget)
@@ -149,7 +155,7 @@ class Scheduler:
         before = self.state.node_of(known)
         assert before is not None
         fresh = self._made(document, known)
-        if before.name != node or fresh.needs is not known.needs or fresh.labels != known.labels:
+        if before.name != node or fresh.needs is not known.needs or _outward(fresh) != _outward(known):
             self.state.displace(known, before.name)
             self._enter(fresh, node, now)
         else:
@@ -162,6 +168,7 @@ class Scheduler:
 
     def _settled(self, uid: str, now: float) -> None:
         """The pod is where it is: nothing about it is to be decided any more."""
+        self._landed = True
         if uid not in self._flights:
             self._lose_interest(uid)
             self.queue.remove(uid, now)
@@ -191,7 +198,9 @@ class Scheduler:
         metadata, spec = document["metadata"], document["spec"]
         generation = metadata.get("generation")
         if known is not None and generation and known.document["metadata"].get("generation") == generation:
-            needs = known.needs
+            # Labels belong to what a pod with terms about others needs, and change without a new generation.
+            same = not known.needs.social or known.labels == labels_of(document)
+            needs = known.needs if same else self.state.kinds.needs(document)
         else:
             needs = self.state.kinds.needs(document)
         return Pod(
@@ -206,9 +215,8 @@ class Scheduler:
         )
 
     def _forget_pod(self, uid: str, now: float) -> None:
-        flight = self._flights.pop(uid, None)
-        if flight is not None:
-            self._drop_assumptions(flight)
+        # What is being written for it stays in force until it is known how that ended: its devices may be given away
+        # already.
         self._lose_interest(uid)
         self.queue.remove(uid, now)
         self._nominations.drop(uid)
@@ -227,17 +235,22 @@ class Scheduler:
         if waiting.place in (Place.FLYING, Place.DELAYED):
             return
         if document["spec"].get("schedulingGates"):
-            self.queue.gate(waiting, now)
+            self._hold_back(waiting, now)
             return
         if document["spec"].get("resourceClaims"):
             try:
                 claims = self.state.claims.resolve(document)
             except Unresolved as problem:
                 self._be_interested(waiting.pod.uid, (problem.waits_for,) if problem.waits_for else ())
-                self.queue.gate(waiting, now)
+                self._hold_back(waiting, now)
                 return
             self._be_interested(waiting.pod.uid, tuple(map(claim_key, claims)))
         self.queue.activate(waiting, now)
+
+    def _hold_back(self, waiting: Waiting, now: float) -> None:
+        """Until the pod or a claim of it changes; no place is kept for it meanwhile."""
+        self.queue.gate(waiting, now)
+        self._nominations.drop(waiting.pod.uid)
 
     def _be_interested(self, uid: str, claims: tuple[Key, ...]) -> None:
         if self._interests.get(uid, ()) == claims:
@@ -259,26 +272,44 @@ class Scheduler:
     def _rouse(self, now: float) -> None:
         """Wakes the groups that a change since the last time may help."""
         state = self.state
-        if state.helped.end == self._seen_helped and state.pods_revision == self._seen_pods:
+        seen = (self._seen_helped, self._seen_pods, self._seen_nodes)
+        if (state.helped.end, state.pods_revision, state.nodes_revision) == seen and not self._landed:
             return
         changed = state.helped.since(self._seen_helped)
         pods = state.pods_revision != self._seen_pods
+        nodes = state.nodes_revision != self._seen_nodes
+        landed, self._landed = self._landed, False
         self._seen_helped, self._seen_pods = state.helped.end, state.pods_revision
+        self._seen_nodes = state.nodes_revision
+        self._wake_nominated(changed, now)
         for group in self.queue.groups():
-            if group.trying is None and self._may_help(group, changed, pods=pods):
+            if group.trying is not None:
+                continue
+            if (landed and group.unsettled) or self._may_help(group, changed, pods=pods, nodes=nodes):
                 self.queue.wake(group, now)
 
-    def _may_help(self, group: Group, changed: set[int] | None, *, pods: bool) -> bool:
-        if changed is None or (group.social and pods):
+    def _wake_nominated(self, changed: set[int] | None, now: float) -> None:
+        """To others the places that are kept are taken; only those they are kept for can tell whether they are free."""
+        for uid, name in self._nominations.places():
+            waiting, node = self.queue.get(uid), self.state.nodes.get(name)
+            if waiting is None or waiting.place is not Place.PARKED:
+                continue
+            if changed is None or (node is not None and node.number in changed):
+                self.queue.activate(waiting, now)
+
+    def _may_help(self, group: Group, changed: set[int] | None, *, pods: bool, nodes: bool) -> bool:
+        if changed is None or (group.social and (pods or nodes)):
             return True
         if group.nodes is not None:
-            return not group.nodes.isdisjoint(changed)
+            # Which nodes those are depends on which there are.
+            return nodes or not group.nodes.isdisjoint(changed)
         if group.kind is None:
             return bool(changed)
-        return any(
-            node is not None and node.document is not None and not obstacles(self.state, group.kind, node)
-            for node in (self.state.numbered[number] for number in changed)
-        )
+        there = [node for number in changed if (node := self.state.numbered[number]) is not None and node.document]
+        if any(not obstacles(self.state, group.kind, node) for node in there):
+            return True
+        first = group.first() if there else None
+        return first is not None and first.pod.preempts and self._preemptor.may_try(first.pod, group.kind, there)
 
     # Decisions
 
@@ -321,6 +352,7 @@ class Scheduler:
         if problem.passing:
             self.queue.gate(waiting, now)
             return None
+        self._nominations.drop(waiting.pod.uid)
         message = f"0/{self.state.size} nodes are available: {problem}."
         self.queue.park(waiting, ("hindrance", waiting.pod.uid), None, message, now, nodes=_NOWHERE)
         return self._said(waiting, message)
@@ -336,7 +368,7 @@ class Scheduler:
             results = dict(zip(placement.allocation.claims, placement.allocation.results, strict=True))
             for key, result in results.items():
                 self.state.claims.assume(key, result)
-        self._flights[pod.uid] = _Flight(waiting, node, frozenset(results))
+        self._flights[pod.uid] = _Flight(waiting, node, results)
         self.queue.fly(waiting, now)
         writes = [
             ClaimWrite(claim, results.get(claim_key(claim)))
@@ -355,13 +387,20 @@ class Scheduler:
         reason = SCHEDULER_ERROR if refusal.fault else UNSCHEDULABLE
         release = None if refusal.fault else self._to_release(pod, wanted)
         preemption = None
+        self._preemptor.unsettled = False
         if release is not None:
             message += " deallocation of ResourceClaim completed"
-        elif pod.preempts and not refusal.fault and not refusal.familiar:
+        elif pod.preempts and not refusal.fault and not (refusal.familiar and self._futile(pod, wanted)):
             preemption = self._preempt(pod, wanted)
-            if preemption is not None:
-                self._nominations.keep(pod, preemption)
+        if preemption is not None:
+            self._nominations.keep(pod, preemption)
+        elif release is None:
+            # Others must not keep off a place that it cannot have.
+            self._nominations.drop(pod.uid)
         self._park(waiting, wanted, message, now, nodes=refusal.nodes, social=refusal.social)
+        if waiting.group is not None and not refusal.familiar:
+            waiting.group.futile = preemption is None
+            waiting.group.unsettled = preemption is None and self._preemptor.unsettled
         if release is None and (preemption is None or not preemption.victims):
             return self._said(waiting, message, reason)
         news = waiting.said != message
@@ -376,6 +415,10 @@ class Scheduler:
             here = allowed(self.state, wanted) or _NOWHERE
             candidates = wanted.fixed if standing.feasible - here else ()
         return next((claim for claim in candidates if releasable(claim, pod)), None)
+
+    def _futile(self, pod: Pod, wanted: Wishes) -> bool:
+        group = self.queue.known(_kind_key(pod, wanted))
+        return group is not None and group.futile
 
     def _preempt(self, pod: Pod, wanted: Wishes) -> Preemption | None:
         if wanted.demand and not self.options.preempt_for_devices:
@@ -411,16 +454,17 @@ class Scheduler:
         """A claim was written; `claim` is what the server answered."""
         key = claim_key(claim)
         placeholder = claim_key(write.claim)
+        if placeholder != key and write.allocation is not None:
+            # First, as both hold the same shares.
+            self.state.claims.forget(placeholder, write.allocation)
         self.state.claims.confirm(key, claim)
-        if placeholder != key:
-            self.state.claims.forget(placeholder)
         self._tell(key, now)
 
     def bound(self, action: Bind, now: float) -> None:
         flight = self._flights.pop(action.pod.uid, None)
         if flight is None:
             return
-        self._drop_assumptions(flight)
+        self._drop_assumptions(flight, now)
         self._lose_interest(action.pod.uid)
         self.queue.remove(action.pod.uid, now)
 
@@ -429,9 +473,13 @@ class Scheduler:
         flight = self._flights.pop(action.pod.uid, None)
         if flight is None:
             return
-        self._drop_assumptions(flight)
-        if not flight.waiting.pod.document["spec"].get("nodeName"):
-            self.state.displace(flight.waiting.pod, flight.node)
+        self._drop_assumptions(flight, now)
+        placed = self.state.placed(action.pod.uid)
+        if placed is not None and self.state.bound(placed):
+            # Somebody bound it, or the answer that said so was lost.
+            self._settled(action.pod.uid, now)
+            return
+        self.state.displace(flight.waiting.pod, flight.node)
         self.queue.land(flight.waiting, now)
         waiting = self.queue.get(action.pod.uid)
         if waiting is not None and waiting.pod.document["spec"].get("resourceClaims"):
@@ -444,9 +492,11 @@ class Scheduler:
             waiting.said = ""
             self.queue.delay(waiting, now)
 
-    def _drop_assumptions(self, flight: _Flight) -> None:
-        for key in flight.claims:
-            self.state.claims.forget(key)
+    def _drop_assumptions(self, flight: _Flight, now: float) -> None:
+        for key, allocation in flight.claims.items():
+            if self.state.claims.forget(key, allocation):
+                # Others may have waited to see where it gets its devices.
+                self._tell(key, now)
 
     def binding_of(self, claims: tuple[Object, ...], now: float) -> Binding:
         """How far the devices of a pod's claims are, as they stand now."""
@@ -472,6 +522,11 @@ def _claims_of(document: Object) -> object:
     spec = document["spec"]
     statuses = (document.get("status") or {}).get("resourceClaimStatuses")
     return spec.get("resourceClaims"), statuses, spec.get("schedulingGates")
+
+
+def _outward(pod: Pod) -> object:
+    """What the terms of other pods see of it."""
+    return pod.labels, bool(pod.document["metadata"].get("deletionTimestamp"))
 
 
 def _charged(document: Object) -> dict[str, int]:

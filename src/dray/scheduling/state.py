@@ -6,7 +6,7 @@ Nothing is copied per pod. Whoever keeps something worked out per node reads in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from zlib import crc32
 
@@ -41,6 +41,8 @@ class State:
         """By number: which of equally good nodes comes first."""
         self.images: dict[str, int] = {}
         """On how many nodes an image is."""
+        self.charging = False
+        """Whether there ever was a device that takes something from its node."""
         self.size = 0
         """How many nodes exist."""
         self.soft_taints = 0
@@ -49,6 +51,8 @@ class State:
         self.helped = ChangeLog()
         self.pods_revision = 0
         """Changes with every pod that comes to a node or leaves one."""
+        self.nodes_revision = 0
+        """Changes with every node that comes or goes or gets other labels."""
         self._places: dict[str, Node] = {}
         """Where pods are, by their uid."""
         self._spare: list[int] = []
@@ -72,6 +76,7 @@ class State:
         self._count_images(images, -1)
         self._count_images(node.images, 1)
         if fresh or before != node.labels:
+            self.nodes_revision += 1
             self.neighbours.node_changed(node, before)
         # Most updates are heartbeats.
         if fresh or known != _relevant(node):
@@ -87,6 +92,7 @@ class State:
         self.soft_taints -= _is_soft(node)
         node.document, node.labels, node.images, node.taints = None, {}, {}, ()
         self.neighbours.node_changed(node, before)
+        self.nodes_revision += 1
         self.touched.note(node.number)
         self._retire(node)
 
@@ -120,6 +126,11 @@ class State:
         self.touched.note(node.number)
         if helps:
             self.helped.note(node.number)
+
+    def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """None where it is gone."""
+        self.neighbours.namespace_changed(name, labels)
+        self.pods_revision += 1
 
     # Pods on nodes
 
@@ -157,6 +168,9 @@ class State:
 
     def put_slice(self, document: Object) -> None:
         self.inventory.put_slice(document)
+        devices = document["spec"].get("devices") or ()
+        if not self.charging and self.gates["DRANodeAllocatableResources"]:
+            self.charging = any(device.get("nodeAllocatableResources") for device in devices)
         self._published(document)
 
     def remove_slice(self, document: Object) -> None:
@@ -164,8 +178,9 @@ class State:
         self._published(document)
 
     def _published(self, document: Object) -> None:
-        name = document["spec"].get("nodeName")
-        if not name:
+        spec = document["spec"]
+        name = spec.get("nodeName")
+        if not name or self.inventory.viewers((spec["driver"], spec["pool"]["name"], "")) is None:
             self.reconsider()
         elif name in self.nodes:
             self._changed(self.nodes[name], helps=True)
@@ -196,8 +211,14 @@ class State:
         self.helped.everything()
 
     def hold(self, key: Key, results: Sequence[Object]) -> None:
-        """Devices that are kept for somebody, under a name that no claim has."""
-        self._taken(self.inventory.usage.hold(key, list(results)))
+        """Devices that are kept for somebody, under a name that no claim has.
+
+        Shares get names of their own too: the claim that they are meant for may come to have them meanwhile.
+        """
+        kept = [
+            {**each, "shareID": f"{share}/{key[1]}"} if (share := each.get("shareID")) else each for each in results
+        ]
+        self._taken(self.inventory.usage.hold(key, kept))
         self.inventory.follow([(each["driver"], each["pool"], each["device"]) for each in results])
 
     def release(self, key: Key, *, helps: bool) -> None:

@@ -1,0 +1,221 @@
+"""A scheduler without a server: what the watches would say is said by the test, and what it wants done is looked at."""
+
+from itertools import count
+
+from dray.scheduling.actions import Bind, Refuse
+from dray.scheduling.scheduler import Options, Scheduler
+from tests.scheduler import objects
+
+NEVER = {"preemptionPolicy": "Never"}
+
+
+class Core:
+    """`decisions` is how often the nodes were looked at for a pod."""
+
+    def __init__(self, *documents, **options):
+        self.scheduler = Scheduler(Options(**options))
+        self.now = 0.0
+        self.decisions = 0
+        self._versions = count(1)
+        self._uids = count(1)
+        self.objects = {}
+        decide = self.scheduler._decider.decide
+
+        def counted(*args):
+            self.decisions += 1
+            return decide(*args)
+
+        self.scheduler._decider.decide = counted
+        self.put(objects.device_class("gpu"), objects.device_class("net"), *documents)
+
+    @property
+    def state(self):
+        return self.scheduler.state
+
+    # What the watches say
+
+    def put(self, *documents):
+        """As the server would have it, and the last of them as it was stored."""
+        stored = None
+        for document in documents:
+            stored = self._stored(document)
+            self._tell("put", stored)
+        return stored
+
+    def _stored(self, document):
+        metadata = dict(document["metadata"])
+        kind = document["kind"]
+        if kind in ("Pod", "ResourceClaim", "PodDisruptionBudget"):
+            metadata.setdefault("namespace", "default")
+        key = (kind, metadata["name"])
+        known = self.objects.get(key)
+        metadata["uid"] = metadata.get("uid") or (known or {"metadata": {}})["metadata"].get("uid") or self._uid(kind)
+        metadata["resourceVersion"] = str(next(self._versions))
+        stored = self.objects[key] = {**document, "metadata": metadata}
+        return stored
+
+    def _uid(self, kind):
+        return f"{kind.lower()}-{next(self._uids)}"
+
+    def _tell(self, verb, document):
+        name = {
+            "Node": "node",
+            "ResourceSlice": "slice",
+            "DeviceClass": "class",
+            "DeviceTaintRule": "taint_rule",
+            "Namespace": "namespace",
+            "PodDisruptionBudget": "budget",
+            "ResourceClaim": "claim",
+            "Pod": "pod",
+        }[document["kind"]]
+        more = (self.now,) if name in ("claim", "pod") else ()
+        getattr(self.scheduler, f"{verb}_{name}")(document, *more)
+
+    def say_again(self, document):
+        """A version that was current once."""
+        self._tell("put", document)
+
+    def remove(self, kind, name):
+        self._tell("remove", self.objects.pop((kind, name)))
+
+    def get(self, kind, name):
+        return self.objects[(kind, name)]
+
+    def change(self, kind, name, **members):
+        """Top-level members are merged one level deep."""
+        known = self.get(kind, name)
+        merged = {**known}
+        for member, value in members.items():
+            merged[member] = {**(known.get(member) or {}), **value}
+        return self.put(merged)
+
+    # What it wants
+
+    def actions(self):
+        found = []
+        while (action := self.scheduler.next(self.now)) is not None:
+            found.append(action)
+        return found
+
+    def later(self, seconds=20.0):
+        """All that becomes due until then, and by then."""
+        end = self.now + seconds
+        found = self.actions()
+        while (due := self.scheduler.due()) is not None and due <= end:
+            self.now = max(self.now, due)
+            found += self.actions()
+        self.now = end
+        return found + self.actions()
+
+    def settle(self, seconds=20.0):
+        """Whatever is wanted is done, until nothing is; gives what was done."""
+        done = []
+        for _ in range(50):
+            actions = self.later(seconds)
+            for action in actions:
+                self.do(action)
+            done += actions
+            if not actions:
+                return done
+        raise AssertionError("there is no end to it")
+
+    # Doing it
+
+    def do(self, action):
+        if isinstance(action, Bind):
+            self.write(action)
+            self.bind(action)
+        elif action.preemption is not None:
+            for victim in action.preemption.victims:
+                self.remove_with_claims(victim.key[1])
+        elif action.release is not None:
+            name = action.release["metadata"]["name"]
+            self.put({**self.get("ResourceClaim", name), "status": {}})
+
+    def write(self, action):
+        """The claims of a decision, as the server has them then."""
+        return [self.write_one(action, write) for write in action.writes]
+
+    def write_one(self, action, write, tell=True):
+        claim = write.claim
+        if write.special:
+            owner = {"kind": "Pod", "name": action.pod.key[1], "uid": action.pod.uid, "controller": True}
+            annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+            name = f"{action.pod.key[1]}-special"
+            metadata = {"name": name, "annotations": annotations, "ownerReferences": [owner]}
+            claim = {**claim, "metadata": metadata}
+        status = dict(claim.get("status") or {})
+        if write.allocation is not None:
+            status["allocation"] = write.allocation
+        consumer = {"resource": "pods", "name": action.pod.key[1], "uid": action.pod.uid}
+        status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
+        stored = self._stored({**claim, "status": status})
+        if tell:
+            self.scheduler.written(action, write, stored, self.now)
+        return stored
+
+    def bind(self, action):
+        self.scheduler.bound(action, self.now)
+        known = self.get("Pod", action.pod.key[1])
+        self.put({**known, "spec": {**known["spec"], "nodeName": action.node}})
+
+    def remove_with_claims(self, name):
+        """A pod goes, and what only it used is given back, as the claim controller does."""
+        uid = self.get("Pod", name)["metadata"]["uid"]
+        self.remove("Pod", name)
+        self.release(uid)
+
+    def release(self, uid):
+        for claim in self.state.claims.used_by(uid):
+            status = claim["status"]
+            left = [each for each in status["reservedFor"] if each["uid"] != uid]
+            self.put({**claim, "status": {**status, "reservedFor": left} if left else {}})
+
+
+def bound(actions):
+    """Pods by name, with their nodes."""
+    return {each.pod.key[1]: each.node for each in actions if isinstance(each, Bind)}
+
+
+def refused(actions):
+    return {each.pod.key[1]: each.message for each in actions if isinstance(each, Refuse)}
+
+
+def victims(actions):
+    return sorted(
+        victim.key[1]
+        for each in actions
+        if isinstance(each, Refuse) and each.preemption is not None
+        for victim in each.preemption.victims
+    )
+
+
+def pod(name, *, claims=(), cpu=None, value=0, **spec):
+    """`value` is the priority."""
+    made = objects.pod(name, claims=claims, cpu=cpu, **spec)
+    made["spec"]["priority"] = value
+    return made
+
+
+def placed(name, node, **members):
+    made = pod(name, **members)
+    made["spec"]["nodeName"] = node
+    return made
+
+
+def user(uid, node="n", **members):
+    """A pod on a node whose name is its uid, as `holding` names it."""
+    made = placed(uid, node, **members)
+    made["metadata"]["uid"] = uid
+    return made
+
+
+def holding(name, *devices, users=(), pool="n", node=None, **more):
+    """A claim that has devices already."""
+    results = [{"request": "r", "driver": objects.DRIVER, "pool": pool, "device": each, **more} for each in devices]
+    allocation = {"devices": {"results": results}}
+    if node:
+        field = {"key": "metadata.name", "operator": "In", "values": [node]}
+        allocation["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    reserved = [{"resource": "pods", "name": each, "uid": each} for each in users]
+    return {**objects.claim(name), "status": {"allocation": allocation, "reservedFor": reserved}}

@@ -1,0 +1,319 @@
+"""Whom to remove for whom: as few and as cheap as possible, and nobody twice."""
+
+import pytest
+
+from dray.scheduling.actions import Refuse
+from tests.scheduler import objects
+from tests.scheduling.core import NEVER, Core, bound, holding, placed, pod, user, victims
+
+
+def budget(name, app, allowed):
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def gpu_world(*more, gpus=1, **options):
+    """A node whose GPUs are held by pods `low-0`…, one each."""
+    core = Core(objects.node("n"), objects.gpus_of("n", gpus), **options)
+    for number in range(gpus):
+        core.put(user(f"low-{number}"), holding(f"held-{number}", f"gpu-{number}", users=[f"low-{number}"], node="n"))
+    core.put(*more)
+    return core
+
+
+def wants_gpu(name="high", value=10, **spec):
+    return objects.claim(f"c-{name}"), pod(name, claims=[f"c-{name}"], value=value, **spec)
+
+
+# For what
+
+
+def test_for_room():
+    core = Core(objects.node("n"), placed("low", "n", cpu="6"), pod("high", cpu="4", value=10))
+    assert victims(core.actions()) == ["low"]
+
+
+def test_for_ports():
+    port = {"container": {"ports": [{"containerPort": 80, "hostPort": 80}]}}
+    core = Core(objects.node("n"), placed("low", "n", **port), placed("other", "n"), pod("high", value=10, **port))
+    assert victims(core.actions()) == ["low"]
+
+
+def test_for_devices():
+    core = gpu_world(*wants_gpu())
+    (action,) = core.actions()
+    assert victims([action]) == ["low-0"]
+    assert [each["device"] for each in action.preemption.allocation] == ["gpu-0"]
+    core.do(action)
+    assert bound(core.settle()) == {"high": "n"}
+
+
+def test_for_devices_that_serve_an_extended_resource():
+    resource = {"deviceclass.resource.kubernetes.io/gpu": "1"}
+    core = gpu_world(pod("high", value=10, requests=resource))
+    assert victims(core.actions()) == ["low-0"]
+
+
+def test_for_devices_of_the_network_that_a_pod_elsewhere_holds():
+    net = objects.resource_slice("net", [objects.gpu("net-0", kind="net")])
+    spec = objects.devices(objects.request(device_class="net"))
+    core = Core(
+        objects.node("n"),
+        objects.node("m", cpu="1"),
+        net,
+        user("far", "m"),
+        holding("held", "net-0", users=["far"], pool="net"),
+        objects.claim("c", spec),
+        pod("high", claims=["c"], cpu="4", value=10),
+    )
+    actions = core.actions()
+    assert victims(actions) == ["far"]
+    assert actions[0].preemption.node == "n"
+
+
+def test_not_for_devices_where_that_is_switched_off():
+    core = gpu_world(*wants_gpu(), preempt_for_devices=False)
+    assert victims(core.actions()) == []
+    room = Core(objects.node("n"), placed("low", "n", cpu="6"), pod("high", cpu="4", value=10))
+    assert victims(room.actions()) == ["low"]
+
+
+def test_not_by_pods_whose_policy_is_never():
+    core = gpu_world(*wants_gpu(**NEVER))
+    assert victims(core.later(100)) == []
+
+
+@pytest.mark.parametrize("value", [0, -5])
+def test_not_of_pods_as_important_or_more(value):
+    core = gpu_world(*wants_gpu(value=value))
+    assert victims(core.later(100)) == []
+
+
+def test_not_where_it_would_not_help():
+    core = Core(objects.node("n", cpu="2"), placed("low", "n", cpu="1"), pod("high", cpu="4", value=10))
+    assert victims(core.later(100)) == []
+    tainted = objects.node("n", taints=[{"key": "k", "effect": "NoSchedule"}])
+    core = Core(tainted, placed("low", "n", cpu="8"), pod("high", cpu="4", value=10))
+    assert victims(core.later(100)) == []
+
+
+def test_not_of_a_pod_that_shares_its_device_with_one_that_stays():
+    core = Core(
+        objects.node("n"),
+        objects.gpus_of("n", 1),
+        user("low"),
+        user("dear", value=50),
+        holding("held", "gpu-0", users=["low", "dear"], node="n"),
+        *wants_gpu(),
+    )
+    assert victims(core.later(100)) == []
+
+
+# Whom
+
+
+def test_the_fewest():
+    core = Core(
+        objects.node("n"),
+        placed("a", "n", cpu="2", value=1),
+        placed("b", "n", cpu="2", value=1),
+        placed("c", "n", cpu="4"),
+        pod("high", cpu="4", value=10),
+    )
+    assert len(victims(core.actions())) == 1
+
+
+def test_the_least_important():
+    core = gpu_world(gpus=2)
+    core.put(user("low-0", value=5), *wants_gpu())
+    assert victims(core.actions()) == ["low-1"]
+
+
+def test_the_node_with_the_cheapest_victims():
+    core = Core(
+        *(objects.node(name) for name in ("a", "b", "c")),
+        placed("on-a", "a", cpu="8", value=5),
+        placed("on-b", "b", cpu="8", value=1),
+        placed("on-c", "c", cpu="4", value=1),
+        placed("on-c-too", "c", cpu="4", value=1),
+        pod("high", cpu="8", value=10),
+    )
+    assert victims(core.actions()) == ["on-b"]
+
+
+def test_of_equals_those_that_started_last():
+    def started(name, node, moment):
+        return {**placed(name, node, cpu="8"), "status": {"startTime": f"2030-01-0{moment}T00:00:00Z"}}
+
+    core = Core(
+        *(objects.node(name) for name in "abc"),
+        started("first", "a", 1),
+        started("last", "b", 3),
+        started("second", "c", 2),
+        pod("high", cpu="8", value=10),
+    )
+    assert victims(core.actions()) == ["last"]
+
+
+def test_rather_those_no_budget_protects():
+    core = Core(
+        objects.node("a"),
+        objects.node("b"),
+        placed("guarded", "a", cpu="8", labels={"app": "x"}),
+        placed("free", "b", cpu="8", value=5),
+        budget("b", "x", 0),
+        pod("high", cpu="8", value=10),
+    )
+    assert victims(core.actions()) == ["free"]
+
+
+def test_a_budget_with_room_protects_nobody():
+    core = Core(
+        objects.node("a"),
+        objects.node("b"),
+        placed("guarded", "a", cpu="8", labels={"app": "x"}),
+        placed("free", "b", cpu="8", value=5),
+        budget("b", "x", 1),
+        pod("high", cpu="8", value=10),
+    )
+    assert victims(core.actions()) == ["guarded"]
+
+
+def test_where_there_is_no_other_way_a_budget_does_not_help():
+    core = Core(objects.node("n"), placed("guarded", "n", cpu="8", labels={"app": "x"}), budget("b", "x", 0))
+    core.put(pod("high", cpu="8", value=10))
+    assert victims(core.actions()) == ["guarded"]
+
+
+# While they go
+
+
+def going(core, name):
+    core.change("Pod", name, metadata={"deletionTimestamp": "2030-01-01T00:00:00Z"})
+
+
+def test_no_second_preemption_while_the_victims_go():
+    core = gpu_world(*wants_gpu(), gpus=2)
+    (victim,) = victims(core.actions())
+    going(core, victim)
+    core.put(objects.node("elsewhere"))
+    assert victims(core.later(600)) == []
+    assert bound(core.later(1)) == {}
+
+
+def test_no_second_preemption_while_the_device_is_not_given_back_yet():
+    core = gpu_world(*wants_gpu(), gpus=2)
+    (victim,) = victims(core.actions())
+    going(core, victim)
+    core.later(5)
+    core.remove("Pod", victim)
+    assert victims(core.later(100)) == []
+    core.release(victim)
+    assert bound(core.later(11)) == {"high": "n"}
+
+
+def test_the_place_is_kept_against_the_less_important():
+    core = gpu_world(*wants_gpu())
+    (victim,) = victims(core.actions())
+    core.put(*wants_gpu("late", value=5))
+    core.remove_with_claims(victim)
+    assert bound(core.later(11)) == {"high": "n"}
+
+
+def test_the_place_is_not_kept_against_the_more_important():
+    core = gpu_world(*wants_gpu())
+    (victim,) = victims(core.actions())
+    core.remove_with_claims(victim)
+    core.put(*wants_gpu("higher", value=50))
+    assert bound(core.actions()) == {"higher": "n"}
+
+
+def test_a_place_that_cannot_be_had_any_more_is_not_kept():
+    core = Core(objects.node("n"), placed("low", "n", cpu="8"), pod("high", cpu="8", value=10))
+    assert victims(core.actions()) == ["low"]
+    core.put(objects.node("n", cpu="4"))
+    core.remove("Pod", "low")
+    core.later(11)
+    core.put(pod("small", cpu="2"))
+    assert bound(core.later(11)) == {"small": "n"}
+
+
+def test_each_of_several_of_one_kind_finds_its_own_victim():
+    core = gpu_world(*wants_gpu("a"), *wants_gpu("b"), gpus=3)
+    actions = core.actions()
+    assert len(victims(actions)) == 2
+    assert len(set(victims(actions))) == 2
+
+
+def test_pods_that_are_being_bound_are_victims_once_they_are():
+    core = Core(objects.node("n"), pod("low", cpu="8"))
+    (binding,) = core.actions()
+    core.put(pod("high", cpu="8", value=10))
+    assert victims(core.later(5)) == []
+    core.bind(binding)
+    assert victims(core.later(11)) == ["low"]
+
+
+def test_who_preempts_says_where_it_will_be():
+    core = gpu_world(*wants_gpu())
+    (action,) = core.actions()
+    assert isinstance(action, Refuse)
+    assert action.preemption.node == "n"
+    assert action.news
+
+
+def test_thinking_about_it_changes_nothing():
+    core = gpu_world(*wants_gpu(value=0), gpus=4)
+    state = core.state
+    before = (dict(state.inventory.usage.claims), dict(state.nodes["n"].requested), set(state.nodes["n"].pods))
+    core.put(pod("huge", cpu="100", value=99))
+    core.put(objects.claim("many", objects.devices(objects.request(count=5))), pod("greedy", claims=["many"], value=99))
+    assert victims(core.later(100)) == []
+    assert (dict(state.inventory.usage.claims), dict(state.nodes["n"].requested), set(state.nodes["n"].pods)) == before
+
+
+def test_one_that_found_no_victims_tries_again_when_a_node_opens():
+    core = Core(objects.node("n", taints=[{"key": "k", "effect": "NoSchedule"}]), placed("low", "n", cpu="8"))
+    core.put(pod("high", cpu="8", value=10))
+    assert victims(core.later(60)) == []
+    core.put(objects.node("n"))
+    assert victims(core.later(11)) == ["low"]
+
+
+def test_one_that_found_no_victims_tries_again_when_somebody_more_important_leaves():
+    core = Core(objects.node("n"), placed("low", "n", cpu="4"), placed("dear", "n", cpu="4", value=50))
+    core.put(pod("high", cpu="8", value=10))
+    assert victims(core.later(60)) == []
+    core.remove("Pod", "dear")
+    assert victims(core.later(11)) == ["low"]
+
+
+def test_no_place_is_kept_for_one_whose_claim_is_gone():
+    core = gpu_world(*wants_gpu())
+    (victim,) = victims(core.actions())
+    core.remove("ResourceClaim", "c-high")
+    core.remove_with_claims(victim)
+    core.put(*wants_gpu("late", value=0))
+    assert bound(core.later(11)) == {"late": "n"}
+
+
+def test_a_share_that_was_kept_for_one_user_of_a_claim_stays_the_claims_when_another_gets_it():
+    """Both count on the same share of the same claim; that the place is no longer kept must not free it."""
+    capacity = {"memory": {"value": "10", "requestPolicy": {"default": "6"}}}
+    shared = objects.gpu("gpu-0", allowMultipleAllocations=True, capacity=capacity)
+    core = Core(objects.node("n"), objects.resource_slice("n", [shared], node="n"))
+    core.put(
+        user("low"), holding("held", "gpu-0", users=["low"], node="n", shareID="s", consumedCapacity={"memory": "6"})
+    )
+    core.put(objects.claim("c"), pod("a", claims=["c"], value=10))
+    assert victims(core.actions()) == ["low"]
+    core.remove_with_claims("low")
+    core.put(pod("b", claims=["c"], value=20))
+    assert bound(core.settle()).keys() == {"a", "b"}
+    core.put(objects.claim("d"), pod("late", claims=["d"]))
+    assert bound(core.later()) == {}

@@ -1,0 +1,171 @@
+"""Who comes next, and how long those wait for whom nothing can be done."""
+
+import pytest
+
+from dray.scheduling.queue import FIRST_DELAY, FLUSH_AFTER, LONGEST_DELAY, Place, Queue, delay
+from tests.scheduling import world
+
+
+def waiting(queue, name, *, priority=0, now=0.0):
+    pod = world.pod(name)
+    pod.priority = priority
+    return queue.add(pod, now)
+
+
+def active(queue, *names, priority=0):
+    found = []
+    for name in names:
+        found.append(waiting(queue, name, priority=priority))
+        queue.activate(found[-1], 0.0)
+    return found
+
+
+def popped(queue, now=0.0):
+    names = []
+    while (each := queue.pop(now)) is not None:
+        names.append(each.pod.key[1])
+        queue.gate(each, now)
+    return names
+
+
+def park(queue, each, key="k", now=0.0):
+    queue.park(each, key, None, "no", now)
+
+
+def test_by_priority_and_then_by_arrival():
+    queue = Queue()
+    active(queue, "a")
+    active(queue, "b", priority=3)
+    active(queue, "c")
+    assert popped(queue) == ["b", "a", "c"]
+
+
+def test_one_that_is_gated_is_not_tried():
+    queue = Queue()
+    (each,) = active(queue, "a")
+    queue.gate(each, 0.0)
+    assert popped(queue) == []
+    queue.activate(each, 0.0)
+    queue.activate(each, 0.0)
+    assert popped(queue) == ["a"]
+
+
+def test_one_that_is_gone_is_not_tried():
+    queue = Queue()
+    active(queue, "a", "b")
+    queue.remove("uid-a", 0.0)
+    assert popped(queue) == ["b"]
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(1, FIRST_DELAY), (2, 2 * FIRST_DELAY), (50, LONGEST_DELAY)])
+def test_delays_grow_to_a_limit(failures, seconds):
+    assert delay(failures) == seconds
+
+
+def test_after_an_error_it_is_tried_later():
+    queue = Queue()
+    (each,) = active(queue, "a")
+    queue.pop(0.0)
+    queue.delay(each, 1.0)
+    assert queue.due() == 1.0 + FIRST_DELAY
+    assert popped(queue, 1.0) == []
+    assert popped(queue, 1.0 + FIRST_DELAY) == ["a"]
+
+
+def grouped(*names):
+    queue = Queue()
+    made = active(queue, *names)
+    for each in made:
+        queue.pop(0.0)
+        park(queue, each)
+    (group,) = queue.groups()
+    return queue, group, made
+
+
+def test_only_the_first_of_a_group_is_woken():
+    queue, group, (a, _, _) = grouped("a", "b", "c")
+    queue.wake(group, 1.0)
+    queue.wake(group, 1.0)
+    assert queue.pop(1.0) is a
+    assert queue.pop(1.0) is None
+
+
+def test_if_the_first_finds_a_place_the_next_is_tried_at_once():
+    queue, group, (a, b, c) = grouped("a", "b", "c")
+    queue.wake(group, 1.0)
+    assert queue.pop(1.0) is a
+    queue.fly(a, 1.0)
+    assert queue.pop(1.0) is b
+    park(queue, b, now=1.0)
+    assert queue.pop(1.0) is None
+    assert c.place is Place.PARKED
+
+
+def test_if_the_first_is_gone_the_next_is_tried():
+    queue, group, (a, b) = grouped("a", "b")
+    queue.wake(group, 1.0)
+    queue.remove("uid-a", 1.0)
+    assert queue.pop(1.0) is b
+    assert a.group is None
+
+
+def test_a_group_that_was_tried_in_vain_waits_before_it_is_tried_again():
+    queue, group, (a, _) = grouped("a", "b")
+    for failures in (2, 3, 4):
+        now = group.not_before
+        queue.wake(group, now)
+        assert queue.pop(now) is a
+        park(queue, a, now=now)
+        assert group.not_before == now + delay(failures)
+        queue.wake(group, now)
+        assert queue.pop(now) is None
+        # It was not forgotten that something changed.
+        assert queue.due() == group.not_before
+
+
+def test_those_who_join_a_group_do_not_make_it_wait_longer():
+    _, group, _ = grouped(*(f"p{n}" for n in range(30)))
+    assert group.not_before == FIRST_DELAY
+
+
+def test_after_a_long_time_a_group_is_tried_without_a_cause():
+    queue, _, (a, _) = grouped("a", "b")
+    assert queue.due() == FLUSH_AFTER
+    assert queue.pop(FLUSH_AFTER - 1) is None
+    assert queue.pop(FLUSH_AFTER) is a
+
+
+def test_one_of_a_group_can_be_tried_for_a_reason_of_its_own():
+    queue, group, (a, b) = grouped("a", "b")
+    queue.activate(b, 0.0)
+    assert queue.pop(0.0) is b
+    park(queue, b)
+    assert group.members.keys() == {"uid-a", "uid-b"}
+    assert a.place is Place.PARKED
+
+
+def test_an_empty_group_is_forgotten():
+    queue, _, (a, b) = grouped("a", "b")
+    queue.remove("uid-a", 0.0)
+    queue.gate(b, 0.0)
+    assert queue.groups() == []
+    assert a.group is b.group is None
+
+
+def test_one_that_changes_its_kind_changes_its_group():
+    queue, group, (a, b) = grouped("a", "b")
+    queue.wake(group, 1.0)
+    queue.pop(1.0)
+    park(queue, a, key="other", now=1.0)
+    assert {each.key for each in queue.groups()} == {"k", "other"}
+    # The next of those it left is tried, for it did not answer for them.
+    assert queue.pop(1.0) is b
+
+
+def test_counts():
+    queue, _, _ = grouped("a", "b")
+    active(queue, "c")
+    waiting(queue, "d")
+    counts = queue.counts()
+    assert (counts[Place.PARKED], counts[Place.ACTIVE], counts[Place.GATED]) == (2, 1, 1)
+    assert len(queue) == 4

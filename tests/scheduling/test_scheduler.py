@@ -1,0 +1,431 @@
+"""Events in, actions out: who is tried when, and what is in force meanwhile."""
+
+import pytest
+
+from dray.scheduling.actions import Bind
+from dray.scheduling.queue import Place
+from tests.scheduler import objects
+from tests.scheduling.core import Core, bound, holding, placed, pod, refused, user
+
+
+def one_gpu_node(*more, gpus=1, **options):
+    return Core(objects.node("n"), objects.gpus_of("n", gpus), *more, **options)
+
+
+# Being let in
+
+
+def test_a_pod_waits_for_its_claim_without_being_tried():
+    core = one_gpu_node(pod("p", claims=["c"]))
+    assert core.later(1000) == []
+    core.put(objects.claim("c"))
+    assert bound(core.actions()) == {"p": "n"}
+    assert core.decisions == 1
+
+
+def test_a_pod_waits_for_the_claim_that_is_made_from_its_template():
+    core = one_gpu_node(objects.pod("p", templates=["t"]))
+    assert core.actions() == []
+    stored = core.get("Pod", "p")
+    owner = {"kind": "Pod", "name": "p", "uid": stored["metadata"]["uid"], "controller": True}
+    generated = objects.claim("p-t0-x")
+    generated["metadata"]["ownerReferences"] = [owner]
+    core.put(generated)
+    assert core.actions() == []
+    core.change("Pod", "p", status={"resourceClaimStatuses": [{"name": "t0", "resourceClaimName": "p-t0-x"}]})
+    assert bound(core.actions()) == {"p": "n"}
+
+
+def test_a_generated_claim_of_somebody_else_is_not_taken():
+    core = one_gpu_node(objects.claim("p-t0-x"), objects.pod("p", templates=["t"]))
+    core.change("Pod", "p", status={"resourceClaimStatuses": [{"name": "t0", "resourceClaimName": "p-t0-x"}]})
+    assert core.later(1000) == []
+
+
+def test_an_entry_that_came_to_nothing_is_passed_over():
+    core = one_gpu_node(objects.pod("p", templates=["t"]))
+    core.change("Pod", "p", status={"resourceClaimStatuses": [{"name": "t0"}]})
+    (action,) = core.actions()
+    assert (action.node, action.writes) == ("n", ())
+
+
+def test_a_claim_that_is_being_deleted_is_waited_for():
+    core = one_gpu_node()
+    leaving = objects.claim("c")
+    leaving["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
+    core.put(leaving, pod("p", claims=["c"]))
+    assert core.later(1000) == []
+    core.remove("ResourceClaim", "c")
+    assert core.actions() == []
+    core.put(objects.claim("c"))
+    assert bound(core.actions()) == {"p": "n"}
+
+
+def test_scheduling_gates_hold_a_pod_back():
+    core = one_gpu_node(pod("p", schedulingGates=[{"name": "wait"}]))
+    assert core.later(1000) == []
+    core.change("Pod", "p", spec={"schedulingGates": None})
+    assert bound(core.actions()) == {"p": "n"}
+
+
+@pytest.mark.parametrize("name", ["other", None])
+def test_only_pods_that_name_this_scheduler_are_placed(name):
+    core = one_gpu_node(name="mine")
+    core.put(pod("p", **({"schedulerName": name} if name else {})), pod("q", schedulerName="mine"))
+    assert bound(core.actions()) == {"q": "n"}
+
+
+def test_the_most_urgent_comes_first_and_then_the_oldest():
+    core = one_gpu_node()
+    core.put(pod("a"), pod("b", value=5), pod("c"), pod("d", value=5))
+    assert list(bound(core.actions())) == ["b", "d", "a", "c"]
+
+
+# Sharing
+
+
+def test_a_claim_is_allocated_once_and_then_shared():
+    core = one_gpu_node(objects.claim("c"), pod("a", claims=["c"]), pod("b", claims=["c"]))
+    (first,) = core.actions()
+    # The second sees that the claim is about to get its devices, and waits for that.
+    assert core.scheduler.queue.counts()[Place.GATED] == 1
+    core.write(first)
+    (second,) = core.actions()
+    assert second.writes[0].allocation is None
+    assert first.writes[0].allocation is not None
+    assert {first.pod.key[1], second.pod.key[1]} == {"a", "b"}
+
+
+def test_who_waits_for_the_allocation_of_another_goes_on_if_that_fails():
+    core = one_gpu_node(objects.claim("c"), pod("a", claims=["c"]), pod("b", claims=["c"]))
+    (first,) = core.actions()
+    core.remove("Pod", first.pod.key[1])
+    assert core.actions() == []
+    core.scheduler.failed(first, core.now)
+    (second,) = core.actions()
+    assert second.pod is not first.pod
+    assert second.writes[0].allocation is not None
+
+
+def test_a_claim_with_256_users_takes_no_more():
+    users = [f"u{n}" for n in range(256)]
+    core = one_gpu_node(holding("c", "gpu-0", users=users), pod("p", claims=["c"]))
+    (answer,) = core.actions()
+    assert "256" in answer.message
+    core.put(holding("c", "gpu-0", users=users[1:]))
+    assert bound(core.actions()) == {"p": "n"}
+
+
+# In force at once
+
+
+def test_a_decision_is_in_force_before_it_is_written():
+    core = one_gpu_node(objects.claim("a"), objects.claim("b"), pod("p", claims=["a"]), pod("q", claims=["b"]))
+    actions = core.actions()
+    assert len(bound(actions)) == 1
+    assert len(refused(actions)) == 1
+
+
+def test_a_failed_write_is_taken_back_and_tried_again():
+    core = one_gpu_node(objects.claim("c"), pod("p", claims=["c"], cpu="8"))
+    (first,) = core.actions()
+    assert core.state.nodes["n"].requested["cpu"] == 8000
+    core.scheduler.failed(first, core.now)
+    assert not core.state.nodes["n"].requested
+    assert not core.state.inventory.usage.devices
+    assert core.actions() == []
+    assert bound(core.later(1)) == {"p": "n"}
+
+
+def test_failures_in_a_row_are_spaced_out():
+    core = one_gpu_node(pod("p"))
+    for _ in range(12):
+        (action,) = core.later(11)
+        core.scheduler.failed(action, core.now)
+    assert core.later(9) == []
+    assert bound(core.later(2)) == {"p": "n"}
+
+
+def test_an_old_event_does_not_free_what_was_just_given_away():
+    core = one_gpu_node(pod("p", claims=["c"]))
+    old = core.put(objects.claim("c"))
+    (action,) = core.actions()
+    core.write(action)
+    core.say_again(old)
+    assert core.state.inventory.usage.claims[("default", "c")]
+    core.scheduler.bound(action, core.now)
+    core.put(objects.claim("d"), pod("q", claims=["d"]))
+    assert bound(core.actions()) == {}
+
+
+def test_an_event_between_decision_and_write_changes_nothing():
+    core = one_gpu_node(objects.claim("c"), pod("p", claims=["c"]))
+    (action,) = core.actions()
+    finalized = objects.claim("c")
+    finalized["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+    core.put(finalized)
+    assert core.state.inventory.usage.devices
+    core.write(action)
+    core.bind(action)
+    assert core.state.inventory.usage.devices
+
+
+def test_a_pod_that_goes_while_it_is_written_keeps_its_devices_until_that_is_over():
+    core = one_gpu_node(objects.claim("c"), objects.claim("d"), pod("p", claims=["c"]))
+    (action,) = core.actions()
+    core.remove("Pod", "p")
+    core.put(pod("q", claims=["d"]))
+    # The write to claim c may have gone through already.
+    assert bound(core.actions()) == {}
+    core.scheduler.failed(action, core.now)
+    assert bound(core.later()) == {"q": "n"}
+
+
+def test_a_claim_of_the_same_name_is_another_claim():
+    core = one_gpu_node(objects.claim("c"), pod("p", claims=["c"]), gpus=2)
+    (old,) = core.actions()
+    core.remove("Pod", "p")
+    core.remove("ResourceClaim", "c")
+    core.put(objects.claim("c"), pod("q", claims=["c"]))
+    (new,) = core.actions()
+    core.scheduler.failed(old, core.now)
+    assert core.state.claims.assumed(("default", "c"))
+    held = core.state.inventory.usage.claims[("default", "c")]
+    assert [each["device"] for each in held] == [
+        each["device"] for each in new.writes[0].allocation["devices"]["results"]
+    ]
+
+
+def test_an_answer_that_comes_after_the_claim_is_gone_brings_nothing_back():
+    core = one_gpu_node(objects.claim("c"), pod("p", claims=["c"]))
+    (action,) = core.actions()
+    stored = core.write_one(action, action.writes[0], tell=False)
+    core._tell("put", stored)
+    core.remove("ResourceClaim", "c")
+    core.scheduler.written(action, action.writes[0], stored, core.now)
+    assert not core.state.inventory.usage.devices
+    assert core.state.claims.get(("default", "c")) is None
+
+
+def test_a_pod_that_was_bound_after_all_is_not_tried_again():
+    core = one_gpu_node(pod("p", cpu="1"))
+    (action,) = core.actions()
+    known = core.get("Pod", "p")
+    core.put({**known, "spec": {**known["spec"], "nodeName": "n"}})
+    core.scheduler.failed(action, core.now)
+    assert core.later(1000) == []
+    assert len(core.scheduler.queue) == 0
+    assert core.state.nodes["n"].requested["cpu"] == 1000
+
+
+def test_a_pod_that_somebody_else_bound_elsewhere_is_there():
+    core = Core(objects.node("n"), objects.node("m"), pod("p", cpu="1"))
+    (action,) = core.actions()
+    other = {"n": "m", "m": "n"}[action.node]
+    known = core.get("Pod", "p")
+    core.put({**known, "spec": {**known["spec"], "nodeName": other}})
+    core.scheduler.failed(action, core.now)
+    assert core.later(1000) == []
+    assert not core.state.nodes[action.node].requested
+    assert core.state.nodes[other].requested["cpu"] == 1000
+
+
+def test_an_old_event_of_a_bound_pod_does_not_queue_it_again():
+    core = one_gpu_node()
+    old = core.put(pod("p"))
+    core.settle()
+    core.say_again(old)
+    assert core.actions() == []
+
+
+def test_finished_pods_take_nothing():
+    core = one_gpu_node(placed("p", "n", cpu="8"), pod("q", cpu="8"))
+    assert bound(core.actions()) == {}
+    core.change("Pod", "p", status={"phase": "Succeeded"})
+    assert bound(core.later()) == {"q": "n"}
+
+
+# Waking by cause
+
+
+def waiting_for_gpu(*more, **options):
+    """A node whose only GPU is taken, and a pod that waits for it."""
+    core = one_gpu_node(
+        user("u"),
+        holding("taken", "gpu-0", users=["u"], node="n"),
+        objects.claim("c"),
+        pod("p", claims=["c"]),
+        *more,
+        **options,
+    )
+    assert list(refused(core.actions())) == ["p"]
+    core.later(60)
+    core.decisions = 0
+    return core
+
+
+def test_unrelated_events_do_not_try_a_pod_that_waits_for_devices():
+    core = waiting_for_gpu(placed("other", "n", cpu="1"), objects.node("m"))
+    core.remove("Pod", "other")
+    core.put(objects.claim("d"))
+    core.put(holding("e", "gpu-9", users=["v"]))
+    core.change("Node", "n", status={"conditions": [{"type": "Ready"}]})
+    core.put(objects.node("m", cpu="9"))
+    core.put(pod("plain"))
+    assert list(bound(core.later(60))) == ["plain"]
+    assert core.decisions == 1
+
+
+def test_a_pod_that_waits_for_devices_is_tried_when_one_is_freed():
+    core = waiting_for_gpu()
+    core.put(objects.claim("taken"))
+    assert bound(core.later(11)) == {"p": "n"}
+    assert core.decisions == 1
+
+
+def test_a_pod_that_waits_for_devices_is_tried_when_one_is_published():
+    core = waiting_for_gpu(objects.node("m"))
+    core.put(objects.gpus_of("m", 1))
+    assert bound(core.later(11)) == {"p": "m"}
+    assert core.decisions == 1
+
+
+def test_a_pod_that_waits_for_devices_is_tried_when_its_class_changes():
+    core = one_gpu_node(
+        objects.claim("c", objects.devices(objects.request(device_class="new"))), pod("p", claims=["c"])
+    )
+    assert "does not exist" in refused(core.actions())["p"]
+    core.put(objects.device_class("new", "gpu"))
+    assert bound(core.later(11)) == {"p": "n"}
+
+
+def test_a_pod_that_waits_for_room_is_tried_when_there_is_some():
+    core = one_gpu_node(placed("big", "n", cpu="8"), placed("small", "n"), pod("p", cpu="4"))
+    core.later(60)
+    core.decisions = 0
+    core.remove("Pod", "small")
+    assert core.later(60) == []
+    assert core.decisions == 0
+    core.remove("Pod", "big")
+    assert bound(core.later(11)) == {"p": "n"}
+
+
+def test_a_pod_whose_claim_is_bound_to_a_node_is_tried_when_that_node_comes_back():
+    core = Core(objects.node("m"), holding("c", "gpu-0", users=["u"], pool="x", node="n"), pod("p", claims=["c"]))
+    assert bound(core.actions()) == {}
+    core.later(60)
+    core.put(objects.node("n"))
+    assert bound(core.later(11)) == {"p": "n"}
+
+
+def test_a_pod_is_spread_again_when_an_empty_zone_is_no_more():
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+    core = Core(
+        objects.node("n", labels={"zone": "z0"}),
+        objects.node("m", labels={"zone": "z1"}, cpu="1"),
+        placed("there", "n", labels={"app": "a"}),
+        pod("p", cpu="2", labels={"app": "a"}, topologySpreadConstraints=[spread]),
+    )
+    assert bound(core.actions()) == {}
+    core.remove("Node", "m")
+    assert bound(core.later(11)) == {"p": "n"}
+
+
+def test_a_pod_that_is_leaving_no_longer_counts_for_spreading():
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "a"}},
+    }
+    core = Core(
+        objects.node("n", labels={"zone": "z0"}),
+        objects.node("m", labels={"zone": "z1"}, cpu="1"),
+        placed("there", "n", labels={"app": "a"}),
+        pod("p", cpu="2", labels={"app": "a"}, topologySpreadConstraints=[spread]),
+    )
+    assert bound(core.actions()) == {}
+    core.change("Pod", "there", metadata={"deletionTimestamp": "2030-01-01T00:00:00Z"})
+    assert bound(core.later(11)) == {"p": "n"}
+
+
+def test_devices_of_a_pool_that_is_partly_of_one_node_wake_whom_they_should():
+    """A slice for one node of a pool that others see too makes all nodes look again."""
+    own = objects.resource_slice("own", [objects.gpu("own-0")], pool="mixed", node="n", count=2)
+    shared = objects.resource_slice("all", [objects.gpu("net-0", kind="net")], pool="mixed", count=2)
+    core = Core(
+        objects.node("n"),
+        objects.node("m"),
+        objects.gpus_of("m", 1),
+        shared,
+        own,
+        holding("x", "own-0", users=["u"], pool="mixed"),
+        holding("y", "gpu-0", users=["v"], pool="m"),
+        objects.claim("c"),
+        pod("p", claims=["c"]),
+    )
+    assert bound(core.actions()) == {}
+    core.put(own)
+    core.later(60)
+    core.put(objects.claim("y"))
+    assert bound(core.later(11)) == {"p": "m"}
+
+
+def test_ten_thousand_waiting_pods_of_one_kind_cost_what_one_costs():
+    core = waiting_for_gpu()
+    for number in range(10_000):
+        core.put(objects.claim(f"c{number}"), pod(f"p{number}", claims=[f"c{number}"]))
+    core.actions()
+    core.later(60)
+    core.decisions = 0
+    core.put(objects.node("m"))
+    core.put(placed("x", "m", cpu="1"))
+    core.remove("Pod", "x")
+    core.later(60)
+    assert core.decisions == 0
+    core.put(objects.claim("taken"))
+    actions = core.later(60)
+    assert bound(actions) == {"p": "n"}
+    # The one that fits, and the next one, which tells that it was the last.
+    assert core.decisions == 2
+
+
+def test_a_group_that_many_join_is_woken_as_soon_as_one_of_one():
+    core = waiting_for_gpu()
+    for number in range(50):
+        core.put(objects.claim(f"c{number}"), pod(f"p{number}", claims=[f"c{number}"]))
+    core.actions()
+    core.now += 1
+    core.put(objects.claim("taken"))
+    assert bound(core.actions()) == {"p": "n"}
+
+
+def test_what_was_said_once_is_not_said_again():
+    core = waiting_for_gpu()
+    assert core.later(1000) == []
+
+
+def test_what_could_not_be_said_is_tried_again():
+    core = one_gpu_node(pod("p", cpu="100"))
+    (said,) = core.actions()
+    core.scheduler.unsaid(said, core.now)
+    (again,) = core.later(1)
+    assert again.message == said.message
+
+
+# Chance
+
+
+def test_the_same_seed_gives_the_same_choices():
+    def choices(seed):
+        core = Core(*(objects.node(f"n{n}") for n in range(20)), seed=seed)
+        core.put(*(pod(f"p{n}") for n in range(40)))
+        return [each.node for each in core.actions() if isinstance(each, Bind)]
+
+    assert choices(1) == choices(1)
+    assert choices(1) != choices(2)
