@@ -123,19 +123,21 @@ def _struct_reader(wire: dict[str, str], *, prune: bool) -> Reader:
             _wrong(problems, value, "an object")
             return {}
         result = {}
+        known = len(problems)
         for key, item in value.items():
             field = fields.get(key)
             if field is None:
                 problems.append((f".{key}", ErrorType.UNKNOWN_FIELD, f'unknown field "{key}"'))
-                continue
-            if item is None:
+                known = len(problems)
                 continue
             expected, reader, keep = field
             if type(item) is not expected:
-                known = len(problems)
+                if item is None:
+                    continue
                 item = reader(item, problems)
                 if len(problems) > known:
                     _prefix(problems, known, f".{key}")
+                    known = len(problems)
             if item or (keep and not (prune and item == [])):
                 result[key] = item
         for key, zero in always:
@@ -155,11 +157,12 @@ def _list_reader(item_type: str, *, prune: bool) -> Reader:
             _wrong(problems, value, "a list")
             return []
         result = []
-        for index, item in enumerate(value):
-            known = len(problems)
+        known = len(problems)
+        for item in value:
             result.append(reader(item, problems) if item is not None else zero())
             if len(problems) > known:
-                _prefix(problems, known, f"[{index}]")
+                _prefix(problems, known, f"[{len(result) - 1}]")
+                known = len(problems)
         return result
 
     return read_list

@@ -109,6 +109,8 @@ class Watches:
 
     def __init__(self) -> None:
         self._by_prefix: dict[str, dict[BufferedWatch, None]] = {}
+        self._odd: dict[str, None] = {}
+        """The prefixes that do not end with a slash."""
 
     def __len__(self) -> int:
         return sum(map(len, self._by_prefix.values()))
@@ -116,6 +118,8 @@ class Watches:
     def open(self, log: Log, prefix: str, after: int, limit: int) -> BufferedWatch:
         watch = BufferedWatch(self, log, prefix, after, limit)
         self._by_prefix.setdefault(prefix, {})[watch] = None
+        if not prefix.endswith("/"):
+            self._odd[prefix] = None
         return watch
 
     def remove(self, watch: BufferedWatch) -> None:
@@ -123,13 +127,23 @@ class Watches:
         del group[watch]
         if not group:
             del self._by_prefix[watch.prefix]
+            self._odd.pop(watch.prefix, None)
 
     def publish(self, events: Iterable[Event]) -> None:
         for event in events:
-            for prefix, group in list(self._by_prefix.items()):
-                if event.record.key.startswith(prefix):
-                    for watch in list(group):
-                        watch.push(event)
+            for prefix in self._prefixes(event.record.key):
+                for watch in list(self._by_prefix.get(prefix, ())):
+                    watch.push(event)
+
+    def _prefixes(self, key: str) -> list[str]:
+        """Those of the key that somebody may watch: what ends with a slash is looked up, all else compared."""
+        found = [prefix for prefix in self._odd if key.startswith(prefix)]
+        end = key.find("/")
+        while end >= 0:
+            end += 1
+            found.append(key[:end])
+            end = key.find("/", end)
+        return found
 
     def fail_above(self, revision: int) -> None:
         """Ends the watches that began at a revision which came to nothing."""
