@@ -18,15 +18,18 @@ from typing import Final
 from dray.allocation import KUBERNETES, Policy, commit
 from dray.allocation.usage import claim_key
 from dray.api.gates import ALL_GATES, FeatureGates
+from dray.scheduling import pods
 from dray.scheduling.actions import SCHEDULER_ERROR, UNSCHEDULABLE, Action, Bind, ClaimWrite, Preemption, Refuse
 from dray.scheduling.claim_book import Unresolved
 from dray.scheduling.deciding import Decider, Placement, Refusal
-from dray.scheduling.model import Key, Object, Pod, labels_of
+from dray.scheduling.interests import Interests
+from dray.scheduling.model import Key, Object, Pod
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.preemption import Preemptor
-from dray.scheduling.queue import Group, Place, Queue, Waiting
-from dray.scheduling.standings import Kind, obstacles
+from dray.scheduling.queue import Place, Queue, Waiting
+from dray.scheduling.standings import Kind
 from dray.scheduling.state import DONE, State
+from dray.scheduling.waking import Waker
 from dray.scheduling.wishes import Binding, Hindrance, Wishes, allowed, binding_of, releasable, reserved, wishes
 
 _NOWHERE: Final[frozenset[int]] = frozenset()
@@ -65,14 +68,8 @@ class Scheduler:
         self._preemptor = Preemptor(self.state, self._decider, lambda uid: self.queue.get(uid) is not None)
         self._nominations = Nominations(self.state)
         self._flights: dict[str, _Flight] = {}
-        self._interested: dict[Key, set[str]] = {}
-        """Which waiting pods a claim's change may concern, by their uids."""
-        self._interests: dict[str, tuple[Key, ...]] = {}
-        self._seen_helped = 0
-        self._seen_pods = 0
-        self._seen_nodes = 0
-        self._landed = False
-        """Whether a pod was bound since groups were last woken."""
+        self._interests = Interests()
+        self._waker = Waker(self.state, self.queue, self._preemptor, self._nominations)
 
     # Events: nodes and devices
 
@@ -123,7 +120,7 @@ class Scheduler:
             self._tell(claim_key(claim), now)
 
     def _tell(self, claim: Key, now: float) -> None:
-        for uid in tuple(self._interested.get(claim, ())):
+        for uid in self._interests.pods(claim):
             waiting = self.queue.get(uid)
             if waiting is not None:
                 self._admit(waiting, now)
@@ -148,14 +145,14 @@ class Scheduler:
         known = self.state.placed(uid)
         if known is None:
             flight = self._flights.get(uid)
-            pod = flight.waiting.pod if flight is not None else self._made(document)
+            pod = flight.waiting.pod if flight is not None else pods.read(document, self.state.kinds)
             pod.document = document
             self._enter(pod, node, now)
             return
         before = self.state.node_of(known)
         assert before is not None
-        fresh = self._made(document, known)
-        if before.name != node or fresh.needs is not known.needs or _outward(fresh) != _outward(known):
+        fresh = pods.read(document, self.state.kinds, known)
+        if before.name != node or fresh.needs is not known.needs or pods.outward(fresh) != pods.outward(known):
             self.state.displace(known, before.name)
             self._enter(fresh, node, now)
         else:
@@ -168,9 +165,9 @@ class Scheduler:
 
     def _settled(self, uid: str, now: float) -> None:
         """The pod is where it is: nothing about it is to be decided any more."""
-        self._landed = True
+        self._waker.landed = True
         if uid not in self._flights:
-            self._lose_interest(uid)
+            self._interests.lose(uid)
             self.queue.remove(uid, now)
         self._nominations.drop(uid)
 
@@ -182,11 +179,11 @@ class Scheduler:
             if placed is not None:
                 # An old event of a pod that is bound by now, as far as we know.
                 return
-            waiting = self.queue.add(self._made(document), now)
+            waiting = self.queue.add(pods.read(document, self.state.kinds), now)
         else:
-            pod = self._made(document, waiting.pod)
+            pod = pods.read(document, self.state.kinds, waiting.pod)
             same = pod.needs is waiting.pod.needs and pod.priority == waiting.pod.priority
-            if uid in self._flights or (same and _claims_of(document) == _claims_of(waiting.pod.document)):
+            if uid in self._flights or (same and pods.claims_of(document) == pods.claims_of(waiting.pod.document)):
                 waiting.pod.document = document
                 if waiting.place is not Place.GATED:
                     return
@@ -194,30 +191,10 @@ class Scheduler:
                 waiting.pod = pod
         self._admit(waiting, now)
 
-    def _made(self, document: Object, known: Pod | None = None) -> Pod:
-        metadata, spec = document["metadata"], document["spec"]
-        generation = metadata.get("generation")
-        if known is not None and generation and known.document["metadata"].get("generation") == generation:
-            # Labels belong to what a pod with terms about others needs, and change without a new generation.
-            same = not known.needs.social or known.labels == labels_of(document)
-            needs = known.needs if same else self.state.kinds.needs(document)
-        else:
-            needs = self.state.kinds.needs(document)
-        return Pod(
-            (metadata.get("namespace") or "", metadata["name"]),
-            metadata["uid"],
-            document,
-            needs,
-            spec.get("priority") or 0,
-            spec.get("preemptionPolicy") != "Never",
-            metadata.get("creationTimestamp") or "",
-            known.extra if known is not None else _charged(document),
-        )
-
     def _forget_pod(self, uid: str, now: float) -> None:
         # What is being written for it stays in force until it is known how that ended: its devices may be given away
         # already.
-        self._lose_interest(uid)
+        self._interests.lose(uid)
         self.queue.remove(uid, now)
         self._nominations.drop(uid)
         placed = self.state.placed(uid)
@@ -241,10 +218,10 @@ class Scheduler:
             try:
                 claims = self.state.claims.resolve(document)
             except Unresolved as problem:
-                self._be_interested(waiting.pod.uid, (problem.waits_for,) if problem.waits_for else ())
+                self._interests.set(waiting.pod.uid, (problem.waits_for,) if problem.waits_for else ())
                 self._hold_back(waiting, now)
                 return
-            self._be_interested(waiting.pod.uid, tuple(map(claim_key, claims)))
+            self._interests.set(waiting.pod.uid, tuple(map(claim_key, claims)))
         self.queue.activate(waiting, now)
 
     def _hold_back(self, waiting: Waiting, now: float) -> None:
@@ -252,71 +229,12 @@ class Scheduler:
         self.queue.gate(waiting, now)
         self._nominations.drop(waiting.pod.uid)
 
-    def _be_interested(self, uid: str, claims: tuple[Key, ...]) -> None:
-        if self._interests.get(uid, ()) == claims:
-            return
-        self._lose_interest(uid)
-        if claims:
-            self._interests[uid] = claims
-        for claim in claims:
-            self._interested.setdefault(claim, set()).add(uid)
-
-    def _lose_interest(self, uid: str) -> None:
-        for claim in self._interests.pop(uid, ()):
-            uids = self._interested.get(claim)
-            if uids is not None:
-                uids.discard(uid)
-                if not uids:
-                    del self._interested[claim]
-
-    def _rouse(self, now: float) -> None:
-        """Wakes the groups that a change since the last time may help."""
-        state = self.state
-        seen = (self._seen_helped, self._seen_pods, self._seen_nodes)
-        if (state.helped.end, state.pods_revision, state.nodes_revision) == seen and not self._landed:
-            return
-        changed = state.helped.since(self._seen_helped)
-        pods = state.pods_revision != self._seen_pods
-        nodes = state.nodes_revision != self._seen_nodes
-        landed, self._landed = self._landed, False
-        self._seen_helped, self._seen_pods = state.helped.end, state.pods_revision
-        self._seen_nodes = state.nodes_revision
-        self._wake_nominated(changed, now)
-        for group in self.queue.groups():
-            if group.trying is not None:
-                continue
-            if (landed and group.unsettled) or self._may_help(group, changed, pods=pods, nodes=nodes):
-                self.queue.wake(group, now)
-
-    def _wake_nominated(self, changed: set[int] | None, now: float) -> None:
-        """To others the places that are kept are taken; only those they are kept for can tell whether they are free."""
-        for uid, name in self._nominations.places():
-            waiting, node = self.queue.get(uid), self.state.nodes.get(name)
-            if waiting is None or waiting.place is not Place.PARKED:
-                continue
-            if changed is None or (node is not None and node.number in changed):
-                self.queue.activate(waiting, now)
-
-    def _may_help(self, group: Group, changed: set[int] | None, *, pods: bool, nodes: bool) -> bool:
-        if changed is None or (group.social and (pods or nodes)):
-            return True
-        if group.nodes is not None:
-            # Which nodes those are depends on which there are.
-            return nodes or not group.nodes.isdisjoint(changed)
-        if group.kind is None:
-            return bool(changed)
-        there = [node for number in changed if (node := self.state.numbered[number]) is not None and node.document]
-        if any(not obstacles(self.state, group.kind, node) for node in there):
-            return True
-        first = group.first() if there else None
-        return first is not None and first.pod.preempts and self._preemptor.may_try(first.pod, group.kind, there)
-
     # Decisions
 
     def next(self, now: float) -> Action | None:
         """What to do next; None if there is nothing to do before `due`, or before something happens."""
         while True:
-            self._rouse(now)
+            self._waker.rouse(now)
             waiting = self.queue.pop(now)
             if waiting is None:
                 return None
@@ -338,7 +256,7 @@ class Scheduler:
             return self._hinder(waiting, problem, now)
         if wanted.leftover is not None:
             key = claim_key(wanted.leftover)
-            self._be_interested(pod.uid, (*self._interests.get(pod.uid, ()), key))
+            self._interests.set(pod.uid, (*self._interests.of(pod.uid), key))
             self._park(waiting, wanted, "cannot schedule extended resource claim", now, nodes=_NOWHERE)
             return Refuse(pod, waiting.said, news=False, discard=wanted.leftover)
         with self._nominations.out_of_sight_of(pod):
@@ -465,7 +383,7 @@ class Scheduler:
         if flight is None:
             return
         self._drop_assumptions(flight, now)
-        self._lose_interest(action.pod.uid)
+        self._interests.lose(action.pod.uid)
         self.queue.remove(action.pod.uid, now)
 
     def failed(self, action: Bind, now: float) -> None:
@@ -483,7 +401,7 @@ class Scheduler:
         self.queue.land(flight.waiting, now)
         waiting = self.queue.get(action.pod.uid)
         if waiting is not None and waiting.pod.document["spec"].get("resourceClaims"):
-            self._be_interested(action.pod.uid, tuple(map(claim_key, action.claims)))
+            self._interests.set(action.pod.uid, tuple(map(claim_key, action.claims)))
 
     def unsaid(self, action: Refuse, now: float) -> None:
         """What was to be said or done about a pod that waits could not be: it is tried again after a while."""
@@ -515,23 +433,3 @@ class Scheduler:
 
 def _kind_key(pod: Pod, wanted: Wishes, alone: str = "") -> tuple[object, ...]:
     return pod.needs, wanted.demand, pod.priority, pod.preempts, alone
-
-
-def _claims_of(document: Object) -> object:
-    """What of a pod that waits says which claims it has, and whether it may be tried."""
-    spec = document["spec"]
-    statuses = (document.get("status") or {}).get("resourceClaimStatuses")
-    return spec.get("resourceClaims"), statuses, spec.get("schedulingGates")
-
-
-def _outward(pod: Pod) -> object:
-    """What the terms of other pods see of it."""
-    return pod.labels, bool(pod.document["metadata"].get("deletionTimestamp"))
-
-
-def _charged(document: Object) -> dict[str, int]:
-    """What a bound pod's devices take from its node, as its status says."""
-    from dray.scheduling.charges import amounts_of
-
-    statuses = (document.get("status") or {}).get("nodeAllocatableResourceClaimStatuses")
-    return amounts_of(statuses) if statuses else {}

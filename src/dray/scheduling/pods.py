@@ -1,0 +1,47 @@
+"""From a pod's document to what the scheduler keeps of it."""
+
+from __future__ import annotations
+
+from dray.scheduling import charges
+from dray.scheduling.model import Object, Pod, labels_of
+from dray.scheduling.needs import Kinds
+
+
+def read(document: Object, kinds: Kinds, known: Pod | None = None) -> Pod:
+    """`known` is the pod as it was before."""
+    metadata, spec = document["metadata"], document["spec"]
+    generation = metadata.get("generation")
+    if known is not None and generation and known.document["metadata"].get("generation") == generation:
+        # Labels belong to what a pod with terms about others needs, and change without a new generation.
+        same = not known.needs.social or known.labels == labels_of(document)
+        needs = known.needs if same else kinds.needs(document)
+    else:
+        needs = kinds.needs(document)
+    return Pod(
+        (metadata.get("namespace") or "", metadata["name"]),
+        metadata["uid"],
+        document,
+        needs,
+        spec.get("priority") or 0,
+        spec.get("preemptionPolicy") != "Never",
+        metadata.get("creationTimestamp") or "",
+        known.extra if known is not None else _charged(document),
+    )
+
+
+def claims_of(document: Object) -> object:
+    """What of a pod that waits says which claims it has, and whether it may be tried."""
+    spec = document["spec"]
+    statuses = (document.get("status") or {}).get("resourceClaimStatuses")
+    return spec.get("resourceClaims"), statuses, spec.get("schedulingGates")
+
+
+def outward(pod: Pod) -> object:
+    """What the terms of other pods see of it."""
+    return pod.labels, bool(pod.document["metadata"].get("deletionTimestamp"))
+
+
+def _charged(document: Object) -> dict[str, int]:
+    """What a bound pod's devices take from its node, as its status says."""
+    statuses = (document.get("status") or {}).get("nodeAllocatableResourceClaimStatuses")
+    return charges.amounts_of(statuses) if statuses else {}
