@@ -42,6 +42,8 @@ class Cache:
         self._namespaces: dict[str, dict[Key, Object]] = {}
         self._functions = dict(indexes or {})
         self._indexes: dict[str, dict[str, dict[Key, Object]]] = {name: {} for name in self._functions}
+        self._found: dict[Key, dict[str, tuple[str, ...]]] = {}
+        """By object and index: what it is found under."""
 
     def add_index(self, name: str, function: Index) -> None:
         """Finds what is there already too; under one name there is one function."""
@@ -51,7 +53,8 @@ class Cache:
         found: dict[str, dict[Key, Object]] = {}
         self._indexes[name] = found
         for key, value in self._objects.items():
-            for each in function(value):
+            values = self._found[key][name] = tuple(function(value))
+            for each in values:
                 found.setdefault(each, {})[key] = value
 
     def __len__(self) -> int:
@@ -81,8 +84,7 @@ class Cache:
             return [*self.remove(key), *self.put(value)]
         if _of(previous, "resourceVersion") == _of(value, "resourceVersion") is not None:
             return []
-        self._withdraw(key, previous)
-        self._insert(key, value)
+        self._exchange(key, value)
         return [Change("MODIFIED", value, previous)]
 
     def remove(self, key: Key, last: Object | None = None) -> list[Change]:
@@ -90,7 +92,7 @@ class Cache:
         previous = self._objects.get(key)
         if previous is None:
             return []
-        self._withdraw(key, previous)
+        self._withdraw(key)
         return [Change("DELETED", last or previous, previous)]
 
     def replace(self, values: Iterable[Object]) -> list[Change]:
@@ -104,16 +106,31 @@ class Cache:
     def _insert(self, key: Key, value: Object) -> None:
         self._objects[key] = value
         self._namespaces.setdefault(key[0], {})[key] = value
-        for name, function in self._functions.items():
-            for found in function(value):
-                self._indexes[name].setdefault(found, {})[key] = value
+        found = self._found[key] = {name: tuple(function(value)) for name, function in self._functions.items()}
+        for name, values in found.items():
+            for each in values:
+                self._indexes[name].setdefault(each, {})[key] = value
 
-    def _withdraw(self, key: Key, value: Object) -> None:
+    def _exchange(self, key: Key, value: Object) -> None:
+        """Another object under the same key: mostly it is found under the same values."""
+        self._objects[key] = value
+        self._namespaces[key[0]][key] = value
+        found = self._found[key]
+        for name, function in self._functions.items():
+            index, before, values = self._indexes[name], found[name], tuple(function(value))
+            if values != before:
+                found[name] = values
+                for each in before:
+                    _discard(index, each, key)
+            for each in values:
+                index.setdefault(each, {})[key] = value
+
+    def _withdraw(self, key: Key) -> None:
         del self._objects[key]
         _discard(self._namespaces, key[0], key)
-        for name, function in self._functions.items():
-            for found in function(value):
-                _discard(self._indexes[name], found, key)
+        for name, values in self._found.pop(key).items():
+            for each in values:
+                _discard(self._indexes[name], each, key)
 
 
 def _discard(groups: dict[str, dict[Key, Object]], group: str, key: Key) -> None:
