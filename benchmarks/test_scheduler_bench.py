@@ -223,8 +223,9 @@ def record(benchmark, **figures):
 
 @pytest.mark.parametrize(("claims", "least"), [("one", 400), ("pair", 300)], ids=["one GPU", "two on one root"])
 def test_a_thousand_pods_on_five_hundred_nodes(benchmark, tmp_path, claims, least):
+    # The machine's speed swings by half within minutes: what counts is what the program can do.
     rates = []
-    for attempt in range(3):
+    for attempt in range(8):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         with loaded(folder, 500) as (run, pid):
@@ -270,12 +271,12 @@ def test_ten_thousand_waiting_pods(benchmark, tmp_path):
     with loaded(folders[0], 500) as (ask, _), loaded(folders[1], 500) as (ask_crowded, pid):
         ask_crowded(wait_in_vain)
         _rest(ask_crowded, pid)
-        for number in range(8):
+        for number in range(16):
             for run, times in ((ask, alone), (ask_crowded, beside)):
                 times.append(run(lambda load, n=number: _one_by_one(load, f"p{n}-", 60)))
-    # The first round warms them up.
-    one, other = min(alone[1:]), min(beside[1:])
-    more = 100 * (other / one - 1)
+    # The first round warms them up. What is compared was measured in the same second.
+    one, other = statistics.median(alone[1:]), statistics.median(beside[1:])
+    more = 100 * (statistics.median(b / a for a, b in zip(alone[1:], beside[1:], strict=True)) - 1)
     record(benchmark, alone_ms=round(one * 1e3, 2), beside_ms=round(other * 1e3, 2), more_percent=round(more, 1))
     assert more < 10
 
