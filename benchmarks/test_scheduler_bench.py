@@ -223,9 +223,8 @@ def record(benchmark, **figures):
 
 @pytest.mark.parametrize(("claims", "least"), [("one", 400), ("pair", 300)], ids=["one GPU", "two on one root"])
 def test_a_thousand_pods_on_five_hundred_nodes(benchmark, tmp_path, claims, least):
-    # The machine's speed swings by half within minutes: what counts is what the program can do.
     rates = []
-    for attempt in range(8):
+    for attempt in range(3):
         folder = tmp_path / str(attempt)
         folder.mkdir()
         with loaded(folder, 500) as (run, pid):

@@ -8,6 +8,7 @@ what one pod takes altogether: more, and one process could not run 400 pods a se
 import asyncio
 import gc
 import time
+from functools import partial
 
 import pytest
 
@@ -127,9 +128,9 @@ class Timed:
         names = [f"p{number}-{index}" for index in range(MANY)]
         pods = await self.each("pod create", lambda body: client.create(PODS, body), list(map(pod, names)))
         claims = await self.each("claim create", lambda body: client.create(CLAIMS, body), list(map(claim, pods)))
-        apply = lambda body: client.apply(PODS, body, subresource="status", options=CONTROLLER)  # noqa: E731
+        apply = partial(client.apply, PODS, subresource="status", options=CONTROLLER)
         await self.each("pod status apply", apply, list(map(applied_status, pods)))
-        update = lambda body: client.update_status(CLAIMS, body, options=SCHEDULER)  # noqa: E731
+        update = partial(client.update_status, CLAIMS, options=SCHEDULER)
         await self.each("claim status update", update, list(map(allocated, claims, pods)))
         for kind in (PatchType.MERGE, PatchType.STRATEGIC):
             waiting = {"type": kind.name, "status": "False", "reason": "Waiting", "message": "for devices"}
@@ -140,7 +141,10 @@ class Timed:
                 ),
                 names,
             )
-        bind = lambda body: client.create(PODS, body, name=body["metadata"]["name"], subresource="binding")  # noqa: E731
+
+        async def bind(body):
+            return await client.create(PODS, body, name=body["metadata"]["name"], subresource="binding")
+
         await self.each("binding", bind, list(map(binding, pods)))
         await self.each("event create", lambda body: client.create(EVENTS, body), list(map(event, pods)))
 
