@@ -147,7 +147,7 @@ def create(document: Object, target: KindVersion, place: Place, rules: Rules, *,
 
 def create_decoded(obj: Object, target: KindVersion, place: Place, rules: Rules) -> Accepted | Refusal:
     """`create` from where `decode` has come to; changes the object."""
-    refusal = _settle_namespace(obj, target, place)
+    refusal = settle_namespace(obj, target, place)
     if refusal:
         return refusal
     strategy.prepare_create(obj, target.entry, rules.gates)
@@ -164,15 +164,19 @@ def update(
     now: str,
     subresource: str = "",
     written: bool = False,
+    same_metadata: bool = False,
 ) -> Accepted | Refusal:
     """`old` is the stored object in hub form; `subresource` is empty or `status`.
 
     `written` says that `old` is as `schema.write` leaves it, which is how a store keeps it: then it is taken as it is.
+    `same_metadata` says that the document leaves out its metadata, which are those of `old`.
     """
     obj = decode(document, target, now=now, gates=rules.gates)
     if isinstance(obj, Refusal):
         return obj
-    refusal = _settle_namespace(obj, target, place) or _settle_name(obj, place)
+    if same_metadata:
+        obj["metadata"] = dict(old["metadata"])
+    refusal = settle_namespace(obj, target, place) or _settle_name(obj, place)
     if refusal:
         return refusal
     home = hub(target.entry)
@@ -185,7 +189,9 @@ def update(
         check = validation.validate_update
     # Against the stored object an empty list equals an absent one.
     after = _rewritten(obj, before, home)
-    problems = check(after, before if written else _reread(before, home), target.entry, rules)
+    earlier = before if written else _reread(before, home)
+    problems = [] if same_metadata else validation.validate_metadata_update(after, earlier, target.entry)
+    problems += check(after, earlier, target.entry, rules)
     if not target.served.unconditional_update and not after["metadata"].get("resourceVersion"):
         problems.append(errors.invalid("metadata.resourceVersion", "", "must be specified for an update"))
     return _verdict(after, target, problems)
@@ -199,7 +205,8 @@ def _rewritten(obj: Object, before: Object, home: KindVersion) -> Object:
     return {name: after[name] for name in obj if name in after}
 
 
-def _settle_namespace(obj: Object, target: KindVersion, place: Place) -> Refusal | None:
+def settle_namespace(obj: Object, target: KindVersion, place: Place) -> Refusal | None:
+    """Puts the object where the request wants it; changes its metadata."""
     given = obj["metadata"].get("namespace", "")
     if not target.namespaced:
         obj["metadata"].pop("namespace", None)

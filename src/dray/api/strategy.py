@@ -27,19 +27,26 @@ _BORN_WITH_STATUS = frozenset({("", "Node")})
 _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
+def prepare_metadata(metadata: Object, kind: Kind) -> None:
+    """The part of `prepare_create` that concerns the metadata."""
+    for member in _SERVER_OWNED:
+        metadata.pop(member, None)
+    if kind.generation:
+        metadata["generation"] = 1
+    else:
+        metadata.pop("generation", None)
+    if (kind.group, kind.name) == (SCHEDULING_GROUP, "PodGroup"):
+        finalizers = metadata.setdefault("finalizers", [])
+        if PODGROUP_FINALIZER not in finalizers:
+            finalizers.append(PODGROUP_FINALIZER)
+
+
 def prepare_create(obj: Object, kind: Kind, gates: FeatureGates) -> None:
-    for member in (*_SERVER_OWNED, "generation"):
-        obj["metadata"].pop(member, None)
+    prepare_metadata(obj["metadata"], kind)
     if "status" in kind.subresources and "status" in obj and (kind.group, kind.name) not in _BORN_WITH_STATUS:
         obj["status"] = {}
     if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourcePoolStatusRequest"):
         obj.pop("status", None)
-    if kind.generation:
-        obj["metadata"]["generation"] = 1
-    if (kind.group, kind.name) == (SCHEDULING_GROUP, "PodGroup"):
-        finalizers = obj["metadata"].setdefault("finalizers", [])
-        if PODGROUP_FINALIZER not in finalizers:
-            finalizers.append(PODGROUP_FINALIZER)
     if (kind.group, kind.name) == ("", "Pod"):
         admit_pod(obj["spec"])
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(obj["spec"])}

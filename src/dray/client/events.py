@@ -2,7 +2,7 @@
 
 The same event about the same object (reason and message) is one Event whose count grows. Writing never holds up or
 fails who records: what cannot be written after the client's retries, or does not fit into the queue, is dropped. When
-many come at once they are written while the process has nothing better to do.
+many come at once they are written while the process has nothing better to do, or a few seconds later.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from dataclasses import dataclass
-from time import process_time
+from time import monotonic, process_time
 from typing import Any, Final
 
 from dray.api.catalogue import KindVersion, find
@@ -22,12 +22,13 @@ from dray.client.interface import Client, Object
 _QUEUE: Final = 10_000
 _KNOWN: Final = 4096
 _LONGEST: Final = 1024
-_MANY: Final = 64
 _TOO_MANY: Final = _QUEUE // 2
+# As many are written before it is asked whether there is something better to do; a second later, as many again.
+_BATCH: Final = 32
 _PAUSE: Final = 0.02
-_LONGEST_PAUSE: Final = 1.0
+_PATIENCE: Final = 5.0
 # The share of the time that is spent computing.
-_BUSY: Final = 0.7
+_BUSY: Final = 0.5
 _logger = logging.getLogger(__name__)
 
 
@@ -55,8 +56,9 @@ class EventRecorder:
         self._component = component
         self._time = time or SystemTime()
         self._kind = _kind()
-        self._queue: asyncio.Queue[tuple[_Key, Object]] = asyncio.Queue(_QUEUE)
+        self._queue: asyncio.Queue[tuple[float, _Key, Object]] = asyncio.Queue(_QUEUE)
         self._last = 0
+        self._hurried = False
         self._known: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
         """The name of the Event that stands for the key, and how often it was seen."""
 
@@ -68,20 +70,37 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Writes until it is cancelled."""
+        left, since = _BATCH, monotonic()
         while True:
-            key, event = await self._queue.get()
+            recorded, key, event = await self._queue.get()
+            if monotonic() > since + 1.0:
+                left, since = _BATCH, monotonic()
+            if not left:
+                await self._calm(recorded + _PATIENCE)
+                left = _BATCH
+            left -= 1
             try:
                 await self._write(key, event)
             except ClientError as error:
                 _logger.warning("event %s about %s %s is lost: %s", key.reason, key.kind, key.name, error)
             finally:
                 self._queue.task_done()
-            if _MANY < self._queue.qsize() < _TOO_MANY:
-                await _calm()
+
+    async def _calm(self, end: float) -> None:
+        """Waits while the process is busy, until that time or until too many wait."""
+        while not self._hurried and monotonic() < end and self._queue.qsize() < _TOO_MANY:
+            before, used = monotonic(), process_time()
+            await asyncio.sleep(_PAUSE)
+            if process_time() - used < _BUSY * (monotonic() - before):
+                return
 
     async def written(self) -> None:
-        """Returns when everything recorded so far is written or dropped."""
-        await self._queue.join()
+        """Returns when everything recorded so far is written or dropped, which now waits for nothing."""
+        self._hurried = True
+        try:
+            await self._queue.join()
+        finally:
+            self._hurried = False
 
     def _record(self, about: Object, type_: str, reason: str, message: str, action: str) -> None:
         metadata = about.get("metadata") or {}
@@ -116,7 +135,7 @@ class EventRecorder:
         if action:
             event["action"] = action
         try:
-            self._queue.put_nowait((key, event))
+            self._queue.put_nowait((monotonic(), key, event))
         except asyncio.QueueFull:
             _logger.warning("event %s about %s %s is dropped: too many are waiting", reason, key.kind, name)
 
@@ -148,17 +167,6 @@ class EventRecorder:
         self._known.move_to_end(key)
         while len(self._known) > _KNOWN:
             self._known.popitem(last=False)
-
-
-async def _calm() -> None:
-    """Waits while the process is busy, but not for long."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + _LONGEST_PAUSE
-    while loop.time() < end:
-        before, used = loop.time(), process_time()
-        await asyncio.sleep(_PAUSE)
-        if process_time() - used < _BUSY * (loop.time() - before):
-            return
 
 
 def _shortened(message: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
@@ -125,9 +126,9 @@ class ControlPlane:
         """Events that were recorded are still written, if that is quick."""
         if any(task.done() for task in writing):
             return
-        rest = asyncio.gather(*(recorder.written() for recorder in self.events))
-        await asyncio.wait([rest], timeout=1)
-        rest.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await asyncio.gather(*(recorder.written() for recorder in self.events))
 
 
 async def _run(part: Callable[[], Awaitable[None]]) -> None:

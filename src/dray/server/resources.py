@@ -15,6 +15,7 @@ from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.rules import Rules
 from dray.api.tables.column import Column
+from dray.api.twins import Twins
 from dray.server import documents, field_selectors
 from dray.server.apply import tracked
 from dray.server.apply.tracked import TrackedKind
@@ -163,6 +164,7 @@ class BuiltIn:
         self._stored_opening = documents.opening(self.kind, self._storage_api_version)
         self._opening = documents.opening(self.kind, self.api_version)
         self._tracked = tracked.built_in(target)
+        self._twins = Twins.of(target)
         self._reshaped = self.group == RESOURCE_GROUP and self.version == "v1beta1" and self.kind in _OLD_SHAPES
 
     def _returns_deleted(self) -> bool:
@@ -174,6 +176,18 @@ class BuiltIn:
         return f"{self.key_prefix}{namespace}/{name}" if self.namespaced else f"{self.key_prefix}{name}"
 
     def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
+        key = self._twins.key(document) if self._twins is not None else None
+        if self._twins is None or key is None:
+            return self._create(document, place, rules, now)
+        made = self._twins.create(key, document, place, rules)
+        if made is not None:
+            return made
+        verdict = self._create(document, place, rules, now)
+        if isinstance(verdict, Accepted):
+            self._twins.learn(key, rules, verdict)
+        return verdict
+
+    def _create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
         decoded = intake.decode(document, self.target, now=now, gates=rules.gates)
         if isinstance(decoded, Refusal):
             return decoded
@@ -187,9 +201,20 @@ class BuiltIn:
     def update(
         self, document: Object, old: Object, place: Place, rules: Rules, now: str, subresource: str
     ) -> Accepted | Refusal:
+        same = False
         if self._at_home:
-            document = _without_known(document, old, self._untouched(subresource))
-        return intake.update(document, old, self.target, place, rules, now=now, subresource=subresource, written=True)
+            document, same = _without_known(document, old, self._untouched(subresource))
+        return intake.update(
+            document,
+            old,
+            self.target,
+            place,
+            rules,
+            now=now,
+            subresource=subresource,
+            written=True,
+            same_metadata=same,
+        )
 
     def _untouched(self, subresource: str) -> str:
         """The part of an object that an update keeps, whatever the client sends."""
@@ -247,12 +272,22 @@ def _without_added(obj: Object, part: str, added_to: str, sent: Object) -> Objec
     return {**obj, part: kept}
 
 
-def _without_known(document: Object, old: Object, untouched: str) -> Object:
-    """The document without what is as it is stored and stays so: reading it, to put it aside then, costs the most."""
-    metadata = document.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("managedFields", ()) == old["metadata"].get("managedFields"):
-        metadata = {name: value for name, value in metadata.items() if name != "managedFields"}
-        document = {**document, "metadata": metadata}
+def _without_known(document: Object, old: Object, untouched: str) -> tuple[Object, bool]:
+    """The document without what is as it is stored and stays so: reading it, to put it aside then, costs the most.
+
+    And whether its metadata are among that.
+    """
+    metadata, before = document.get("metadata"), old["metadata"]
+    same = False
+    if isinstance(metadata, dict):
+        # Who leaves out the record of owners leaves it as it is.
+        managed = {"managedFields": before["managedFields"]} if "managedFields" in before else {}
+        same = {**managed, **metadata} == before
+        if not same and managed and metadata.get("managedFields", ()) == managed["managedFields"]:
+            metadata = {name: value for name, value in metadata.items() if name != "managedFields"}
+            document = {**document, "metadata": metadata}
+    if same:
+        document = {name: value for name, value in document.items() if name != "metadata"}
     if untouched in document and document[untouched] == old.get(untouched):
         document = {name: value for name, value in document.items() if name != untouched}
-    return document
+    return document, same

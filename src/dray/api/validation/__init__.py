@@ -89,26 +89,30 @@ _STATUS: dict[tuple[str, str], _Update] = {
 }
 
 
-def validate_create(obj: Object, kind: Kind, rules: Rules) -> list[FieldError]:
+def validate_metadata(meta: Object, kind: Kind) -> list[FieldError]:
+    """The part of `validate_create` that concerns the metadata."""
     name_rule = _NAME_RULES.get((kind.group, kind.name), metadata.SUBDOMAIN)
-    found = list(metadata.validate_create(obj["metadata"], namespaced=kind.namespaced, name_rule=name_rule))
+    return list(metadata.validate_create(meta, namespaced=kind.namespaced, name_rule=name_rule))
+
+
+def validate_create(obj: Object, kind: Kind, rules: Rules) -> list[FieldError]:
+    found = validate_metadata(obj["metadata"], kind)
     check = _CREATE.get((kind.group, kind.name))
     if check is not None:
         found.extend(check(obj, rules))
     return found
 
 
+def validate_metadata_update(obj: Object, old: Object, kind: Kind) -> list[FieldError]:
+    return list(metadata.validate_update(obj["metadata"], old["metadata"], namespaced=kind.namespaced))
+
+
 def validate_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
-    found = list(metadata.validate_update(obj["metadata"], old["metadata"], namespaced=kind.namespaced))
+    """What is wrong with an object besides its metadata."""
     check = _UPDATE.get((kind.group, kind.name))
-    if check is not None:
-        found.extend(check(obj, old, rules))
-    return found
+    return list(check(obj, old, rules)) if check is not None else []
 
 
 def validate_status_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
-    found = list(metadata.validate_update(obj["metadata"], old["metadata"], namespaced=kind.namespaced))
     check = _STATUS.get((kind.group, kind.name))
-    if check is not None:
-        found.extend(check(obj, old, rules))
-    return found
+    return list(check(obj, old, rules)) if check is not None else []
