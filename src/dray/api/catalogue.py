@@ -8,7 +8,7 @@ there" asks here: decoding, conversion, discovery, tables, the command line. To 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 RESOURCE_GROUP = "resource.k8s.io"
 SCHEDULING_GROUP = "scheduling.k8s.io"
@@ -70,34 +70,27 @@ class Kind:
 class KindVersion:
     entry: Kind
     served: Version
+    # What is asked for with every request, and follows from the two.
+    group: str = field(init=False, repr=False, compare=False)
+    version: str = field(init=False, repr=False, compare=False)
+    kind: str = field(init=False, repr=False, compare=False)
+    plural: str = field(init=False, repr=False, compare=False)
+    namespaced: bool = field(init=False, repr=False, compare=False)
+    schema: str = field(init=False, repr=False, compare=False)
+    api_version: str = field(init=False, repr=False, compare=False)
 
-    @property
-    def group(self) -> str:
-        return self.entry.group
-
-    @property
-    def version(self) -> str:
-        return self.served.name
-
-    @property
-    def kind(self) -> str:
-        return self.entry.name
-
-    @property
-    def plural(self) -> str:
-        return self.entry.plural
-
-    @property
-    def namespaced(self) -> bool:
-        return self.entry.namespaced
-
-    @property
-    def schema(self) -> str:
-        return self.served.schema
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
+    def __post_init__(self) -> None:
+        entry, served = self.entry, self.served
+        for name, value in (
+            ("group", entry.group),
+            ("version", served.name),
+            ("kind", entry.name),
+            ("plural", entry.plural),
+            ("namespaced", entry.namespaced),
+            ("schema", served.schema),
+            ("api_version", f"{entry.group}/{served.name}" if entry.group else served.name),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def deprecated(self) -> str | None:

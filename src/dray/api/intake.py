@@ -200,7 +200,7 @@ def update(
 def _rewritten(obj: Object, before: Object, home: KindVersion) -> Object:
     """`schema.write` for an object of which some members are as in the stored one, where they are written already."""
     kept = {name: before[name] for name, value in obj.items() if value == before.get(name)}
-    after = schema.write({name: value for name, value in obj.items() if name not in kept}, home.schema)
+    after = schema.written({name: value for name, value in obj.items() if name not in kept}, home.schema)
     after.update(kept)
     return {name: after[name] for name in obj if name in after}
 

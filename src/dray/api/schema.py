@@ -49,6 +49,14 @@ def write(document: dict[str, Any], type_name: str) -> dict[str, Any]:
     return written
 
 
+def written(document: dict[str, Any], type_name: str) -> dict[str, Any]:
+    """`write` for a document that `read` gave: where it holds nothing empty it is in that form already."""
+    import msgspec
+
+    encoded = msgspec.json.encode(document)
+    return write(document, type_name) if b"[]" in encoded or b"{}" in encoded else document
+
+
 @cache
 def _reader(type_name: str, *, prune: bool) -> Reader:
     if type_name.startswith("[]"):

@@ -78,7 +78,7 @@ class Twins:
         if validation.validate_metadata(metadata, self._target.entry):
             return None
         self._known.move_to_end(key)
-        metadata = schema.write(metadata, _METADATA)
+        metadata = schema.written(metadata, _METADATA)
         head = {"apiVersion": self._target.api_version, "kind": self._target.kind, "metadata": metadata}
         made = Accepted({**head, **_decode(outcome.rest)})
         return made if outcome.sent is None else Accepted(made.object, sent={**head, **_decode(outcome.sent)})

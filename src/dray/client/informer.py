@@ -59,7 +59,11 @@ class Informer:
         """It is told of what is there already, and then of every change."""
         self._handlers.append(handler)
         for value in self.cache:
-            self._call(handler, Change("ADDED", value, None))
+            change = Change("ADDED", value, None)
+            try:
+                handler(change)
+            except Exception:
+                self._failed(change)
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -112,10 +116,10 @@ class Informer:
     def _tell(self, changes: Iterable[Change]) -> None:
         for change in changes:
             for handler in self._handlers:
-                self._call(handler, change)
+                try:
+                    handler(change)
+                except Exception:
+                    self._failed(change)
 
-    def _call(self, handler: Handler, change: Change) -> None:
-        try:
-            handler(change)
-        except Exception:
-            _logger.exception("a handler of %s failed on %s %s", self._resource.plural, change.type, change.key)
+    def _failed(self, change: Change) -> None:
+        _logger.exception("a handler of %s failed on %s %s", self._resource.plural, change.type, change.key)

@@ -195,7 +195,7 @@ class BuiltIn:
         verdict = intake.create_decoded(decoded, self.target, place, rules)
         if isinstance(verdict, Refusal):
             return verdict
-        obj = schema.write(verdict.object, self.home.schema)
+        obj = schema.written(verdict.object, self.home.schema)
         return Accepted(obj, sent=_without_added(obj, *self._filled_in, sent) if self._filled_in and sent else None)
 
     def update(

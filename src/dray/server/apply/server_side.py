@@ -16,7 +16,7 @@ from dray.server.apply import configurations, field_set, last_applied, managers,
 from dray.server.apply.conflicts import ApplyConflict
 from dray.server.apply.field_set import FieldSet
 from dray.server.apply.managers import APPLY, UPDATE, Managers, Owned
-from dray.server.apply.tracked import TrackedKind
+from dray.server.apply.tracked import UNOWNED, TrackedKind
 from dray.server.apply.updater import Updater
 from dray.server.patches.errors import refuses_depth
 from dray.server.status import bad_request
@@ -26,12 +26,7 @@ Object = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _MAX_MANAGER = 128
-# Fields that the server sets, or that say which object it is: they have no owner.
-_SERVER_METADATA = (
-    "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion".split()
-)
-_UNOWNED = field_set.of_paths("apiVersion", "kind", *(f"metadata.{name}" for name in _SERVER_METADATA))
-_STRIPPED = _UNOWNED | field_set.of_paths("metadata")
+_STRIPPED = UNOWNED | field_set.of_paths("metadata")
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
@@ -158,7 +153,7 @@ def track_newcomer(
 def _added(kind: TrackedKind, old: Object, new: Object, subresource: str) -> Object:
     kind_type = kind.field_type(kind.api_version)
     assert kind_type is not None
-    return taken_fields.differing(kind_type, old, new, _UNOWNED | kind.reset(subresource))
+    return taken_fields.differing(kind_type, old, new, kind.ignored(subresource))
 
 
 def _given(old: Object | None, new: Object, subresource: str) -> Managers:

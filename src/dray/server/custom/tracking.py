@@ -16,7 +16,7 @@ from dray.server.apply.field_types import (
     Form,
     field_type,
 )
-from dray.server.apply.tracked import MANAGED_FIELDS
+from dray.server.apply.tracked import MANAGED_FIELDS, UNOWNED
 from dray.server.custom.definitions import CustomVersion, Schema
 
 Object = dict[str, Any]
@@ -45,6 +45,9 @@ class TrackedCustomKind:
         if subresource == "status":
             return _ALL_BUT_STATUS
         return _STATUS if self._has_status else _BOOKKEEPING
+
+    def ignored(self, subresource: str) -> FieldSet:
+        return UNOWNED | self.reset(subresource)
 
     def blank(self) -> Object:
         return {"apiVersion": self.api_version, "kind": self.kind}
