@@ -91,7 +91,7 @@ class _SlowStream:
     def __init__(self, inner, way):
         self._inner = inner
         self._way = way
-        self.status, self.headers = inner.status, inner.headers
+        self.status, self.headers, self.known = inner.status, inner.headers, inner.known
 
     async def __aiter__(self):
         async for piece in self._inner:

@@ -16,7 +16,7 @@ from yarl import URL
 from dray.client import tls
 from dray.client.endpoint import Credentials, Endpoint
 from dray.client.errors import ConfigError, ConnectionFailed
-from dray.client.transport import Answer, Request, joined
+from dray.client.transport import Answer, Known, Request, joined
 
 _CONNECT: Final = 10.0
 _TOTAL: Final = 60.0
@@ -98,6 +98,8 @@ class HttpTransport:
 
 
 class HttpStream:
+    known: Known | None = None
+
     def __init__(self, request: Request, response: aiohttp.ClientResponse) -> None:
         self._request = request
         self._response = response

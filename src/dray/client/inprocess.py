@@ -17,7 +17,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlencode
 
 from dray.client.errors import ConnectionFailed
-from dray.client.transport import Answer, Request, joined
+from dray.client.transport import Answer, Known, Request, joined
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -48,6 +48,7 @@ class InProcessTransport:
         self._extensions = dict(extensions or {})
         # A server of ours can be asked without the detour.
         self._exchange: Exchange | None = getattr(application, "exchange", None) if not headers else None
+        self._known: Known | None = getattr(application, "written", None)
         self._streams: set[InProcessStream] = set()
 
     async def send(self, request: Request) -> Answer:
@@ -69,7 +70,7 @@ class InProcessTransport:
         return Answer(exchange.status, exchange.headers, b"".join(exchange.pieces))
 
     async def stream(self, request: Request) -> InProcessStream:
-        stream = InProcessStream(self._application, self._scope(request), request, self._streams.discard)
+        stream = InProcessStream(self._application, self._scope(request), request, self._streams.discard, self._known)
         self._streams.add(stream)
         try:
             await stream.opened()
@@ -133,7 +134,9 @@ class InProcessStream:
         scope: MutableMapping[str, Any],
         request: Request,
         forget: Callable[[InProcessStream], None],
+        known: Known | None = None,
     ) -> None:
+        self.known = known
         self.status = 0
         self.headers: dict[str, str] = {}
         self._title = f"{request.method} {request.path}"

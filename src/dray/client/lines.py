@@ -14,12 +14,15 @@ import msgspec
 
 from dray.client.errors import ApiError, Garbled
 from dray.client.interface import WatchEvent
+from dray.client.transport import Known
 
 # Several times the largest object an API server stores.
 LONGEST_LINE: Final = 16 * 1024 * 1024
 _LONGEST_SHARED: Final = 32 * 1024
 _SHARED: Final = 256
 _TYPES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
+# How events begin whose object was just written.
+_PREFIXES: Final = tuple((kind, b'{"type":"%b","object":' % kind.encode()) for kind in ("MODIFIED", "ADDED"))
 
 
 async def lines(chunks: AsyncIterable[bytes], longest: int = LONGEST_LINE) -> AsyncGenerator[bytes, None]:
@@ -41,8 +44,12 @@ async def lines(chunks: AsyncIterable[bytes], longest: int = LONGEST_LINE) -> As
                 yield line
 
 
-def watch_event(line: bytes) -> WatchEvent:
+def watch_event(line: bytes, known: Known | None = None) -> WatchEvent:
     """Raises ApiError for an ERROR event. What it gives may be shared, and must not be changed."""
+    if known is not None:
+        for kind, prefix in _PREFIXES:
+            if line.startswith(prefix) and (document := known(line[len(prefix) : -1])) is not None:
+                return WatchEvent(kind, document)
     return _shared_event(line) if len(line) <= _LONGEST_SHARED else _read_event(line)
 
 

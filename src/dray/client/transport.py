@@ -6,8 +6,8 @@ what an answer means, and whether to try again, is decided above it. Header name
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
@@ -29,6 +29,10 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
 
 
+Known = Callable[[bytes], dict[str, Any] | None]
+"""A document by its JSON, from a server in the same process that still has it; it must not be changed."""
+
+
 class Stream(Protocol):
     """An answer that comes in pieces. Whoever opened it closes it. Iteration raises ConnectionFailed if it breaks."""
 
@@ -37,6 +41,9 @@ class Stream(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def known(self) -> Known | None: ...
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 

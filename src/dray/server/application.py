@@ -134,6 +134,13 @@ class Application:
             found["warning"] = ", ".join(value.decode() for _, value in warning_headers(request.warnings))
         return answer.code, found, answer.body
 
+    def written(self, value: bytes) -> dict[str, Any] | None:
+        """For a caller in the process: the document that these bytes were written from, if that was just now.
+
+        It must not be changed.
+        """
+        return self.server.context.recent.get(value)
+
     def _admit(self, scope: Scope) -> Caller:
         local = (scope.get("extensions") or {}).get(LOCAL_USER)
         return Caller(local, local) if isinstance(local, User) else self._guard.admit(scope)

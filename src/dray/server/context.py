@@ -15,6 +15,7 @@ from dray.cel.admission import Expressions
 from dray.server import documents
 from dray.server.authorization import Authorizer
 from dray.server.quota_usage import QuotaUsage
+from dray.server.recent import Recent
 from dray.server.resources import Resource, key_prefix
 from dray.server.security.composition import Security
 from dray.server.security.stored_view import StoredView
@@ -59,6 +60,7 @@ class Context:
     new_suffix: Callable[[], str] = _new_suffix
     served: Served = field(init=False)
     usage: QuotaUsage = field(init=False)
+    recent: Recent = field(default_factory=Recent)
     # The agents of nodes, by the node's name, for what only a node can answer.
     nodes: dict[str, NodeConnection] = field(default_factory=dict)
     # Called with every object that was created, updated or deleted (None): (resource, key, object).
@@ -110,6 +112,9 @@ class Context:
             return False
         return (documents.metadata(record.value).labels or {}).get(ADMIN_ACCESS_LABEL) == "true"
 
-    def changed(self, resource: Resource, key: str, obj: Object | None) -> None:
+    def changed(self, resource: Resource, key: str, obj: Object | None, value: bytes = b"") -> None:
+        """To be called after every write; `value` is the object as it is stored, which nobody changes from now on."""
+        if obj is not None and obj.get("apiVersion") == resource.api_version:
+            self.recent.put(resource.present(value), documents.ordered(obj, resource.kind, resource.api_version))
         for observer in self.observers:
             observer(resource, key, obj)

@@ -71,6 +71,6 @@ async def _store(context: Context, resource: Resource, obj: Object, *, dry_run: 
             if not generate or attempt == _TRIES - 1:
                 raise status.already_exists(resource.group, resource.plural, metadata["name"]) from None
             continue
-        context.changed(resource, key, obj)
+        context.changed(resource, key, obj, record.value)
         return record.value
     raise AssertionError("unreachable")

@@ -121,7 +121,7 @@ async def write(
         stored = await context.store.update(record.key, encoder, expect=record.revision)
     except Missing:
         raise status.not_found(resource.group, resource.plural, obj["metadata"]["name"]) from None
-    context.changed(resource, record.key, obj)
+    context.changed(resource, record.key, obj, stored.value)
     return stored.value
 
 
