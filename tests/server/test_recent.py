@@ -30,7 +30,7 @@ class Forgetful(InProcessTransport):
 
     def __init__(self, *args, **named):
         super().__init__(*args, **named)
-        self._known = None
+        self.known = None
 
 
 def claim(version):

@@ -14,6 +14,7 @@ from dray.client.errors import ApiError, Garbled
 from dray.client.interface import (
     DELETE,
     EVERYTHING,
+    SHARED,
     WRITE,
     DeleteOptions,
     Object,
@@ -24,7 +25,7 @@ from dray.client.interface import (
     WriteOptions,
 )
 from dray.client.retries import Retries, retry_after
-from dray.client.transport import Answer, Request, Transport
+from dray.client.transport import Answer, Known, Request, Transport
 from dray.client.watching import Watching
 
 _JSON: Final = "application/json"
@@ -37,6 +38,7 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 class ApiClient:
     def __init__(self, transport: Transport, *, retries: Retries | None = None) -> None:
         self._transport = transport
+        self._known: Known | None = getattr(transport, "known", None)
         self._retries = retries or Retries()
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "", subresource: str = "") -> Object:
@@ -103,12 +105,13 @@ class ApiClient:
     ) -> Object:
         namespace = namespace or _place(body)[0]
         path = paths.item(resource, namespace, name, subresource) if name else paths.collection(resource, namespace)
-        return await self._call("POST", path, _writing(options), body)
+        return await self._call("POST", path, _writing(options), body, shared=options.shared)
 
     async def update(
         self, resource: Resource, body: Object, *, subresource: str = "", options: WriteOptions = WRITE
     ) -> Object:
-        return await self._call("PUT", paths.item(resource, *_place(body), subresource), _writing(options), body)
+        path = paths.item(resource, *_place(body), subresource)
+        return await self._call("PUT", path, _writing(options), body, shared=options.shared)
 
     async def update_status(self, resource: Resource, body: Object, *, options: WriteOptions = WRITE) -> Object:
         return await self.update(resource, body, subresource="status", options=options)
@@ -125,7 +128,9 @@ class ApiClient:
         options: WriteOptions = WRITE,
     ) -> Object:
         path = paths.item(resource, namespace, name, subresource)
-        return await self._call("PATCH", path, _writing(options), body, content_type=patch_type.value)
+        return await self._call(
+            "PATCH", path, _writing(options), body, content_type=patch_type.value, shared=options.shared
+        )
 
     async def apply(self, resource: Resource, body: Object, *, subresource: str = "", options: WriteOptions) -> Object:
         namespace, name = _place(body)
@@ -189,13 +194,17 @@ class ApiClient:
         body: Any = None,
         *,
         content_type: str = _JSON,
+        shared: bool = False,
     ) -> Object:
         if body is None:
             request = Request(method, path, query or {}, _ACCEPT)
         else:
             headers = _SEND if content_type == _JSON else {"accept": _JSON, "content-type": content_type}
             request = Request(method, path, query or {}, headers, _encode(body))
-        return _document(await self._retries.send(self._transport.send, request))
+        answer = await self._retries.send(self._transport.send, request)
+        if shared and self._known is not None and (document := self._known(answer.body)) is not None:
+            return document
+        return _document(answer)
 
 
 def _document(answer: Answer) -> Object:
@@ -218,7 +227,7 @@ def _selecting(selection: Selection) -> dict[str, str]:
 
 
 def _writing(options: WriteOptions) -> dict[str, str]:
-    if options is WRITE:
+    if options is WRITE or options is SHARED:
         return {}
     query = {
         "fieldManager": options.field_manager,

@@ -48,7 +48,7 @@ class InProcessTransport:
         self._extensions = dict(extensions or {})
         # A server of ours can be asked without the detour.
         self._exchange: Exchange | None = getattr(application, "exchange", None) if not headers else None
-        self._known: Known | None = getattr(application, "written", None)
+        self.known: Known | None = getattr(application, "written", None)
         self._streams: set[InProcessStream] = set()
 
     async def send(self, request: Request) -> Answer:
@@ -70,7 +70,7 @@ class InProcessTransport:
         return Answer(exchange.status, exchange.headers, b"".join(exchange.pieces))
 
     async def stream(self, request: Request) -> InProcessStream:
-        stream = InProcessStream(self._application, self._scope(request), request, self._streams.discard, self._known)
+        stream = InProcessStream(self._application, self._scope(request), request, self._streams.discard, self.known)
         self._streams.add(stream)
         try:
             await stream.opened()

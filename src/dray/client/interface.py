@@ -54,6 +54,8 @@ class WriteOptions:
     dry_run: bool = False
     # For apply: take over fields that other managers own.
     force: bool = False
+    # The caller does not change what comes back, so it may be an object that others have too.
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
 EVERYTHING = Selection()
 WRITE = WriteOptions()
+SHARED = WriteOptions(shared=True)
 DELETE = DeleteOptions()
 
 

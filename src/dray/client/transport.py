@@ -51,7 +51,7 @@ class Stream(Protocol):
 
 
 class Transport(Protocol):
-    """Both ways of sending raise ConnectionFailed when no answer comes."""
+    """Both ways of sending raise ConnectionFailed when no answer comes. Some have a `known`, as streams do."""
 
     async def send(self, request: Request) -> Answer: ...
 

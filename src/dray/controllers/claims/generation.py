@@ -12,7 +12,7 @@ from dray.client.cache import Cache
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
-from dray.client.interface import Client, Object, WriteOptions
+from dray.client.interface import SHARED, Client, Object, WriteOptions
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.memory import CreatedClaims, Written
 from dray.controllers.claims.metrics import Metrics
@@ -31,7 +31,7 @@ from dray.controllers.claims.objects import (
 BY_OWNER: Final = "resourceclaim: controller uid"
 """The index of claims by the uid of their controller."""
 
-_NOTE: Final = WriteOptions(field_manager="ResourceClaimController")
+_NOTE: Final = WriteOptions(field_manager="ResourceClaimController", shared=True)
 # Names that may belong to somebody else before it looks like a mistake.
 _NAMES: Final = 4
 # For the informer to show a claim that was created.
@@ -164,7 +164,7 @@ class Generation:
         """The claim, made now or in an attempt whose answer was lost; None if the name is somebody else's."""
         metadata = body["metadata"]
         try:
-            claim = await self._client.create(CLAIMS, body)
+            claim = await self._client.create(CLAIMS, body, options=SHARED)
         except ClientError as error:
             if isinstance(error, ApiError) and error.is_already_exists:
                 there = await self._get(metadata["namespace"], metadata["name"])
