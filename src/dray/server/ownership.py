@@ -54,10 +54,9 @@ class Tracker:
             now=self._now,
         )
         if entries is None:
-            before, after = _differing(before, after)
             entries = self._track(server_side.track_newcomer, before, after)
         if entries is None:
-            entries = self._track(server_side.track_update, before, after)
+            entries = self._track(server_side.track_update, *_differing(before, after))
         _set(obj, entries)
 
     def _track(self, track: Callable[..., Entries], before: Object, after: Object) -> Entries:

@@ -72,6 +72,7 @@ class _BuiltIn:
         self.api_version = target.api_version
         self.kind = target.kind
         self._target = target
+        self._type = field_type(target.schema)
         self._has_status = "status" in target.entry.subresources
         self._main_reset = field_set.of_paths(MANAGED_FIELDS, *["status"] * self._has_status)
         identity = {"apiVersion": target.api_version, "kind": target.kind}
@@ -84,6 +85,8 @@ class _BuiltIn:
         return self._target.entry.version(version) if group == self._target.group else None
 
     def field_type(self, api_version: str) -> FieldType | None:
+        if api_version == self.api_version:
+            return self._type
         target = self._version(api_version)
         return field_type(target.schema) if target else None
 
