@@ -1,13 +1,16 @@
-"""Programs filled in from a template are those that compiling their text gives."""
+"""Programs put together from terms are those that compiling their text gives."""
 
 import random
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from dray.cel import DEVICE, CompileError, EvaluationError
+from dray.cel import DEVICE, CompileError, EvaluationError, types
+from dray.cel.forms import parts_of, shape_of
 from dray.cel.selector import SHAPES, compile_anew, compile_selector
-from dray.cel.shapes import Filled, Shapes, shape_of
+from dray.cel.shapes import Filled, Shapes
 from dray.testing.conformance import corpus
 
 from .fixtures import lists, plain
@@ -89,6 +92,141 @@ def test_filled_programs_are_those_of_their_text(texts):
     assert filled > len(texts) * 0.15
 
 
+def conjunction(terms, source):
+    """Some of the terms joined, now and then with something that must keep them from being cut apart."""
+    chosen = source.choices(terms, k=source.randint(2, 4))
+    if source.random() < 0.2:
+        chosen[0] = " && ".join(chosen)
+    forms = ["{}", "{}", "{}", " {} ", "({})", "({0} || {0})", "!({})"]
+    shown = [source.choice(forms) for _ in chosen]
+    if source.random() < 0.2:
+        shown[-1] = source.choice(["{0} || {0}", "{0} ? {0} : false"])
+    joint = source.choice([" && ", "&&", "\n  && "])
+    return joint.join([form.format(term) for form, term in zip(shown, chosen, strict=True)])
+
+
+class Counted:
+    """Compiles, and knows what."""
+
+    def __init__(self):
+        self.texts = []
+
+    def __call__(self, text, environment, *, wanted=None):
+        self.texts.append(text)
+        return compile_anew(text, environment, wanted=wanted)
+
+
+def test_programs_put_together_from_terms_are_those_of_their_text(texts):
+    """In one memory, so that of some texts all terms are known, of others a few or none."""
+    source = random.Random(3)
+    compile_ = Counted()
+    shapes = Shapes(compile_)
+    ways = {"none": 0, "some": 0, "all": 0}
+    terms = [text for text in texts if yields_bool(text)]
+    for _ in range(12):
+        few = source.sample(terms, 4)
+        for _ in range(25):
+            text = conjunction(few, source)
+            if source.random() < 0.6:
+                text = with_other_literals(text, source)
+            compile_.texts.clear()
+            if isinstance(found := compiled(shapes.program, text), Filled):
+                ways["some" if compile_.texts else "all"] += 1
+            elif found is not None:
+                ways["none"] += 1
+            assert outcome(lambda text, _, found=found: found or compile_anew(text, DEVICE), text) == outcome(
+                compile_anew, text
+            ), text
+    assert min(ways.values()) > 20, ways
+
+
+def yields_bool(text):
+    program = compiled(compile_anew, text)
+    return program is not None and (program.result_type == types.BOOL or program.result_type.dynamic)
+
+
+def compiled(compile_, text):
+    try:
+        return compile_(text, DEVICE)
+    except CompileError:
+        return None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{A}.model == "a" && {A}.nope == 1',
+        f'{A}.model == "a" && {A}.cores',
+        f"{A}.cores && {A}.ecc",
+        f"{A}.ecc && {A}.cores",
+        f"{A}.ecc && [][0]",
+        f'{A}.model == "a" && "x"',
+        f'"x" && {A}.model == "a"',
+        f'{A}.model == "a" && {A}.model +',
+        f'{A}.model == "a" &&',
+        f'&& {A}.model == "a"',
+        f'{A}.model == "a" && && {A}.ecc',
+        f'{A}.model == "a" &&& {A}.ecc',
+        f'{A}.model == "a" && )(',
+        f'{A}.model == "a") && ({A}.ecc',
+        f'({A}.model == "a") && ({A}.ecc',
+        f'{A}.model == "a" && undeclared',
+        f'{A}.model == "a" && {A}.model.matches("(")',
+        f'{A}.model == "a" && int("x") == 1',
+        f'{A}.model == "a" || {A}.ecc && {A}.ecc',
+        f'{A}.model == "a" && {A}.ecc ? {A}.ecc && false : true',
+        f'{A}.?model == optional.of("a") && {A}. ?ecc.orValue(false)',
+        f'({A}.model == "a" && {A}.ecc) && {A}.ecc',
+        f'{A}.model == "a" && ({A}.ecc && {A}.ecc)',
+        f'{A}.model == "a" && {A}.exists(k, k == "a" && k != "b")',
+        f'{A}.model == "a" && {A}.model == "a" && {A}.model == "b"',
+        f'{A}.model == "a" && device.driver == "\x01"',
+        f'{A}.model == "a" && device.driver == \x01',
+        f'{A}.model == "a" && {A}.model == """a"""',
+        f'{A}.model == "a" && {A}.model == "a""b"""',
+        f'{A}.model == "a" && {A}.cores > -0 && {A}.cores > -5 && {A}.cores > - 7',
+    ],
+)
+def test_terms_and_errors_are_found_where_they_are(text):
+    """Beside terms that are known, and again when all of them are."""
+    shapes = Shapes(compile_anew)
+    for known_text in (f'{A}.model == "b" && {A}.ecc', f'{A}.model == """a"""', f'device.driver == "b" && {A}.ecc'):
+        shapes.program(known_text, DEVICE)
+    for _ in range(3):
+        compiled(shapes.program, text)
+        assert outcome(shapes.program, text) == outcome(compile_anew, text)
+
+
+def test_a_new_combination_of_known_terms_compiles_nothing():
+    compile_ = Counted()
+    shapes = Shapes(compile_)
+    shapes.program(f'device.driver == "a" && {A}.model == "a"', DEVICE)
+    shapes.program(f"{A}.cores >= 5 && !{A}.ecc && ({A}.cores < 1 || {A}.cores > 2)", DEVICE)
+    compile_.texts.clear()
+    program = shapes.program(
+        f'!{A}.ecc && {A}.model == "X100"&&({A}.cores < 3 || {A}.cores > 9)\n&& device.driver == "gpu.test"',
+        DEVICE,
+    )
+    assert program.result_type == types.BOOL
+    assert not program.matches(plain())
+    assert program.estimated_cost == compile_anew(program.expression, DEVICE).estimated_cost
+    assert program.reads == compile_anew(program.expression, DEVICE).reads
+    assert compile_.texts == []
+    shapes.program(f'{A}.model == "X200" && {A}.other in ["b"]', DEVICE)
+    assert compile_.texts == [f'{A}.other in ["b"]']
+
+
+def test_cut_into_terms():
+    def cut(text):
+        return [part.form for part in parts_of(shape_of(text).form)]
+
+    assert cut("a && b&&c") == ["a", "b", "c"]
+    assert cut("f(a && b) && [a && b][0]") == ["f(a && b)", "[a && b][\x02]"]
+    assert cut("a && (b || c ? d : e) && f.?g") == ["a", "(b || c ? d : e)", "f.?g"]
+    for whole in ("a", "a && b || c", "a && b ? c : d", "a && (b", "a) && b", "&&".join("abcdefghijklmnopq")):
+        assert cut(whole) == [whole]
+
+
 def known(shapes, text):
     try:
         return isinstance(shapes.program(text, DEVICE), Filled)
@@ -163,10 +301,48 @@ def test_few_shapes_are_remembered():
     for index in range(200):
         shapes.program(f'{A}.a{index} == "x"', DEVICE)
         shapes.program(f'{A}.model.matches("{index}")', DEVICE)
-    assert len(shapes._templates) <= 64
-    assert all(len(templates) <= 4 for templates in shapes._templates.values())
+    assert len(shapes._terms) <= 64
+    assert all(len(terms) <= 4 for terms in shapes._terms.values())
     shapes.clear()
-    assert not shapes._templates
+    assert not shapes._terms
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "device.attributes['a'].x{0} == " + "[" * 200 + "1" + "]" * 200,
+        " && ".join([f"device.attributes['a'].x{{0}}y{index} == 'b'" for index in range(16)]),
+    ],
+)
+def test_what_is_remembered_of_hostile_texts_is_small(text):
+    shapes = Shapes(compile_anew)
+    tracemalloc.start()
+    try:
+        for index in range(100):
+            for _ in range(2):
+                program = shapes.program(text.format(index), DEVICE)
+            program._compile_fast()
+            assert program.estimated_cost + len(program.reads.attributes) > 0
+        del program
+        assert sum(term.size for terms in shapes._terms.values() for term in terms) <= shapes._size <= 32 * 1024
+        assert tracemalloc.get_traced_memory()[0] < 16 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_texts_are_remembered_by_threads_at_once():
+    shapes = Shapes(compile_anew)
+
+    def compile_many(start):
+        for index in range(start, start + 150):
+            text = f'{A}.a{index % 200} == "x" && {A}.model.matches("{index}")'
+            assert shapes.program(text, DEVICE).expression == text
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(compile_many, start) for start in range(0, 400, 100)]:
+            done.result()
+    assert sum(term.size for terms in shapes._terms.values() for term in terms) <= shapes._size <= 32 * 1024
+    assert len(shapes._terms) <= 64
 
 
 def test_selectors_are_filled_in():

@@ -39,14 +39,17 @@ _LITERALS: dict[type, Type] = {
 }
 
 
-def check(root: Node, environment: Environment, text: str) -> Node:
+def check(root: Node, environment: Environment, text: str, wanted: Type | None = None) -> Node:
     """The tree with its types written in. The root may be replaced when it is a qualified name."""
     checker = Checker(environment, text)
     root = checker.check(root)
-    resolve = checker.substitutions.resolve
-    for node in walk(root):
-        if node.type.generic:
-            node.type = resolve(node.type, final=True)
+    if wanted is not None:
+        checker.require(root, wanted)
+    if checker.substitutions.used:
+        resolve = checker.substitutions.resolve
+        for node in walk(root):
+            if node.type.generic:
+                node.type = resolve(node.type, final=True)
     return root
 
 
@@ -56,6 +59,8 @@ class Checker:
         self.text = text
         self.substitutions = Substitutions()
         self.scopes: list[dict[str, Type]] = []
+        self._qualified_parts = environment.qualified
+        self._namespaced_parts = environment.namespaced
 
     def error(self, node: Node, message: str) -> CompileError:
         return CompileError(message, text=self.text, offset=node.offset)
@@ -71,10 +76,10 @@ class Checker:
         checked = self._leaf(chain.pop())
         while chain:
             outer = chain.pop()
-            if isinstance(outer, Select):
+            if type(outer) is Select:
                 outer.operand = checked
                 self._select(outer)
-            elif isinstance(outer, Call):
+            elif type(outer) is Call:
                 if outer.target is not None:
                     outer.target = checked
                 elif outer.args:
@@ -85,20 +90,23 @@ class Checker:
 
     def _first(self, node: Node) -> Node | None:
         """The operand to visit first, unless the node as a whole is a declared name or function."""
-        if isinstance(node, Select):
-            if node.field in self.environment.qualified and not node.test and self._declared(qualified_name(node)):
+        if type(node) is Select:
+            if node.field in self._qualified_parts and not node.test and self._declared(qualified_name(node)):
                 return None
-        elif isinstance(node, Call) and node.target is not None and node.function in self.environment.namespaced:
-            name = qualified_name(node.target)
-            if name is not None and self.environment.function(f"{name}.{node.function}") is not None:
-                return None
+            return node.operand
+        if type(node) is Call and node.target is not None:
+            if node.function in self._namespaced_parts:
+                name = qualified_name(node.target)
+                if name is not None and self.environment.function(f"{name}.{node.function}") is not None:
+                    return None
+            return node.target
         return first_operand(node)
 
     def _leaf(self, node: Node) -> Node:
-        if isinstance(node, Literal):
-            node.type = _LITERALS[type(node.value)]
-        elif isinstance(node, Ident):
+        if type(node) is Ident:
             self._ident(node)
+        elif isinstance(node, Literal):
+            node.type = _LITERALS[type(node.value)]
         elif isinstance(node, Select):
             return self._qualified(node)
         elif isinstance(node, Call):
@@ -128,6 +136,9 @@ class Checker:
         return name in self.environment.variables or name in self.environment.constants
 
     def _ident(self, node: Ident) -> None:
+        if not self.scopes and node.name in self.environment.variables:
+            node.type = self.environment.variables[node.name]
+            return
         local = None if node.name.startswith(".") else self._local(node.name)
         name = node.name.lstrip(".")
         type_ = local or self.environment.variables.get(name)
@@ -147,16 +158,15 @@ class Checker:
         return ident
 
     def _select(self, node: Select) -> None:
-        node.type = t.BOOL if node.test else self._field_type(node, node.operand.type, node.field)
-        if node.test:
-            self._field_type(node, node.operand.type, node.field)
+        found = self._field_type(node, node.operand.type, node.field)
+        node.type = t.BOOL if node.test else found
 
-    def _field_type(self, node: Node, operand: Type, field: str, *, optional: bool = False) -> Type:
-        target = self.substitutions.resolve(operand)
-        if t.is_optional(target):
-            return t.optional_of(self._field_type(node, target.params[0], field))
+    def _field_type(self, node: Node, operand: Type, field: str) -> Type:
+        target = self.substitutions.resolve(operand) if operand.generic else operand
         if target.kind == "map":
             return target.params[1]
+        if t.is_optional(target):
+            return t.optional_of(self._field_type(node, target.params[0], field))
         if target.kind == "object":
             found = self.environment.field(target, field)
             if found is None:
@@ -174,9 +184,11 @@ class Checker:
             return self._optional_select(node, first_checked)
         if not first_checked and node.target is not None:
             self._namespaced(node)
-        node.function = node.function.lstrip(".")
-        for index in range(1 if first_checked and node.target is None else 0, len(node.args)):
-            node.args[index] = self.check(node.args[index])
+        if node.function[0] == ".":
+            node.function = node.function.lstrip(".")
+        args = node.args
+        for index in range(1 if first_checked and node.target is None else 0, len(args)):
+            args[index] = self.check(args[index])
         function = self.environment.functions.get(node.function)
         if function is None:
             raise self.error(node, f"undeclared reference to '{node.function}' (in container '')")
@@ -194,7 +206,7 @@ class Checker:
 
     def _logic_operands(self, node: Call, operands: tuple[Type, ...]) -> tuple[Type, ...]:
         for arg, operand in zip(node.args, operands, strict=True):
-            if not self.substitutions.assignable(operand, t.BOOL):
+            if operand is not t.BOOL and not self.substitutions.assignable(operand, t.BOOL):
                 raise self.error(node, self._no_overload(node, (operand, arg.type)))
         return operands[:2]
 
@@ -292,9 +304,9 @@ class Checker:
         self.scopes.append({node.accu: node.init.type})
         self.scopes.append(variables)
         node.condition = self.check(node.condition)
-        self._require(node.condition, t.BOOL)
+        self.require(node.condition, t.BOOL)
         node.step = self.check(node.step)
-        self._require(node.step, node.init.type)
+        self.require(node.step, node.init.type)
         self.scopes.pop()
         node.result = self.check(node.result)
         self.scopes.pop()
@@ -319,7 +331,7 @@ class Checker:
             )
         return {node.var: single} if node.var2 is None else {node.var: first, node.var2: second}
 
-    def _require(self, node: Node, wanted: Type) -> None:
+    def require(self, node: Node, wanted: Type) -> None:
         if not self.substitutions.assignable(node.type, wanted):
             found = self.substitutions.resolve(node.type, final=True)
             expected = self.substitutions.resolve(wanted, final=True)

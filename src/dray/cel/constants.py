@@ -21,6 +21,10 @@ _CONVERSIONS: Final = frozenset(
 _HASHABLE: Final = frozenset((bool, int, Uint, float, str))
 
 
+FOLDED: Final = _CONVERSIONS | {"@in"}
+"""The calls that may be constants."""
+
+
 class Constant(NamedTuple):
     value: Value
 

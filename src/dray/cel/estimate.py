@@ -54,8 +54,9 @@ _DEVICE: Final = _Declared(
 )
 
 
-def estimate_cost(root: Node) -> int:
-    return _Estimator().cost(root)
+def estimate_cost(root: Node, sizes: Mapping[Node, Size] = MappingProxyType({})) -> int:
+    """The cost of a tree; where `sizes` has a node, that is its size, whatever the tree says."""
+    return _Estimator(sizes).cost(root)
 
 
 def declared_size(path: Path) -> Size | None:
@@ -91,9 +92,9 @@ class _Local(NamedTuple):
 
 
 class _Estimator:
-    def __init__(self) -> None:
+    def __init__(self, sizes: Mapping[Node, Size]) -> None:
         self.paths: dict[Node, Path] = {}
-        self.sizes: dict[Node, Size] = {}
+        self.sizes: dict[Node, Size] = dict(sizes)
         self.entries: dict[Node, Entry] = {}
         self.locals: dict[str, list[_Local]] = {}
 

@@ -7,12 +7,12 @@ cost is within the limit, so that it needs no counting; and not every expression
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
-from types import CodeType, FunctionType
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from dray.cel import attributes, emit, operators
 from dray.cel import types as t
+from dray.cel.blanks import BLANK, Open
 from dray.cel.constants import Folder
 from dray.cel.device import Device
 from dray.cel.environment import Environment
@@ -83,43 +83,17 @@ def compile_fast(root: Node, environment: Environment, folder: Folder) -> Callab
     return _Compiler(environment, folder).compile(root)
 
 
-def compile_open(root: Node, environment: Environment, folder: Folder, blanks: Mapping[Node, int]) -> Open:
-    """The same with some literals left open: the node of each, and the position of its value; raises Unsupported."""
+def compile_open(
+    root: Node, environment: Environment, folder: Folder, blanks: Mapping[Node, int], *, operand: bool
+) -> Open:
+    """The same with some literals left open: the node of each, and the position of its value; raises Unsupported.
+
+    An `operand` of `&&` yields bool, or raises.
+    """
     compiler = _Compiler(environment, folder)
     compiler.blanks = blanks
-    run = compiler.compile(root)
-    return Open(run.__code__, compiler.namespace, compiler.computed)
-
-
-class Open(NamedTuple):
-    """A fast variant whose literals are still to be filled in."""
-
-    code: CodeType
-    namespace: dict[str, Any]
-    computed: dict[str, tuple[Callable[..., Value], list[Any]]]
-    """Constants that are computed from literals: the function and its arguments, blanks among them."""
-
-    def fill(self, values: Sequence[Value]) -> Callable[..., Value] | None:
-        """The function for these values; None where there is no fast variant with them."""
-        namespace = {**self.namespace, "__builtins__": {}}
-        try:
-            for name, (function, arguments) in self.computed.items():
-                namespace[name] = function(*[_filled(argument, values) for argument in arguments])
-        except EvaluationError:
-            return None
-        return FunctionType(_filled(self.code, values), namespace)
-
-
-# Stands for a literal in compiled code: a constant that no expression has.
-_BLANK: Final = "<blank>"
-
-
-def _filled(constant: Any, values: Sequence[Value]) -> Any:
-    if type(constant) is tuple and constant and constant[0] == _BLANK:
-        return values[constant[1]]
-    if type(constant) is CodeType:
-        return constant.replace(co_consts=tuple([_filled(inner, values) for inner in constant.co_consts]))
-    return constant
+    run = compiler.compile(root, operand=operand)
+    return Open(run.__code__, {**compiler.namespace, "__builtins__": {}}, compiler.computed)
 
 
 class _Compiler:
@@ -133,10 +107,11 @@ class _Compiler:
         self.blanks: Mapping[Node, int] = {}
         self.computed: dict[str, tuple[Callable[..., Value], list[Any]]] = {}
 
-    def compile(self, root: Node) -> Callable[..., Value]:
+    def compile(self, root: Node, *, operand: bool = False) -> Callable[..., Value]:
         for variable in self.environment.variables:
             self.scope[variable] = self._new("v")
-        body = emit.return_(self._value(root))
+        self.depth = int(operand)
+        body = emit.return_(self._truth(root) if operand else self._value(root))
         run: Callable[..., Value] = emit.load(
             [emit.function("run", list(self.scope.values()), [body])], "run", self.namespace
         )
@@ -158,7 +133,7 @@ class _Compiler:
 
     def _value(self, node: Node) -> ast.expr:
         if node in self.blanks:
-            return emit.constant((_BLANK, self.blanks[node]))
+            return emit.constant((BLANK, self.blanks[node]))
         folded = self.folder.fold(node)
         if folded is not None:
             return self._constant(folded.value)
@@ -232,7 +207,7 @@ class _Compiler:
         if not self.blanks.keys().isdisjoint(node.args):
             name = self._new("K")
             values = [
-                (_BLANK, self.blanks[argument]) if argument in self.blanks else constant.value
+                (BLANK, self.blanks[argument]) if argument in self.blanks else constant.value
                 for argument, constant in zip(node.args, arguments, strict=True)
                 if constant is not None
             ]

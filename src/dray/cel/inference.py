@@ -14,6 +14,11 @@ class Substitutions:
         self._log: list[tuple[Type, Type | None]] = []
         self._fresh = 0
 
+    @property
+    def used(self) -> bool:
+        """Whether there is any type parameter at all."""
+        return self._fresh > 0
+
     def fresh(self) -> Type:
         """A type parameter that occurs nowhere else."""
         self._fresh += 1

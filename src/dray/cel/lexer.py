@@ -16,11 +16,12 @@ _KEYWORDS = frozenset(("in", "true", "false", "null"))
 
 _TOKEN = re.compile(
     r"""
-    (?: [ \t\r\n\f]+ | //[^\n]* )*
-    (?: (&& | \|\| | == | != | <= | >= | [-+*/%<>!?:,()\[\]{}] | \.(?![0-9]))
+    [ \t\r\n\f]*+ (?: //[^\n]*+ [ \t\r\n\f]*+ )*+
+    (?: ( [_a-zA-Z][_a-zA-Z0-9]*+ (?!["']) )
+    | (&& | \|\| | == | != | <= | >= | [-+*/%<>!?:,()\[\]{}] | \.(?![0-9]))
     | ( [bB]?[rR](?:\"\"\"[\s\S]*?\"\"\" | '''[\s\S]*?''' | "[^"\n\r]*" | '[^'\n\r]*')
         | [bB]?(?:\"\"\"(?:[^\\]|\\[\s\S])*?\"\"\" | '''(?:[^\\]|\\[\s\S])*?'''
-                  | "(?:[^"\\\n\r]|\\.)*" | '(?:[^'\\\n\r]|\\.)*') )
+                  | "[^"\\\n\r]*(?:\\.[^"\\\n\r]*)*" | '[^'\\\n\r]*(?:\\.[^'\\\n\r]*)*') )
     | ( [_a-zA-Z][_a-zA-Z0-9]* )
     | ( [0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | \.[0-9]+(?:[eE][+-]?[0-9]+)? )
     | ( (?:0x[0-9a-fA-F]+ | [0-9]+)[uU]? )
@@ -30,7 +31,9 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_OPERATOR, _STRING, _IDENTIFIER, _DOUBLE, _INTEGER, _ESCAPED, _END = range(1, 8)
+# An identifier before a quote may be the prefix of a string, and is tried again after strings.
+_IDENTIFIER, _OPERATOR, _STRING, _PREFIX, _DOUBLE, _INTEGER, _ESCAPED, _END = range(1, 9)
+_NAMES = frozenset((_IDENTIFIER, _PREFIX))
 
 Token = tuple[str, str, Any, int]
 """Kind, text, value of a literal, offset. Operators and keywords are kinds of their own, besides `ident`, `escaped`,
@@ -46,7 +49,7 @@ def tokenize(text: str) -> list[Token]:
         offset = match.start(form)
         if form == _OPERATOR:
             add((raw, raw, None, offset))
-        elif form == _IDENTIFIER:
+        elif form in _NAMES:
             add((raw if raw in _KEYWORDS else "ident", raw, None, offset))
         elif form == _STRING:
             add(("literal", raw, _string(raw, text, offset), offset))

@@ -152,12 +152,12 @@ class _Parser:
 
     def identifier(self) -> Node:
         offset = self.offset
-        name = "." if self.accept(".") else ""
+        leading = self.kind == "." and self.accept(".")
         if self.kind != "ident":
             raise self.unexpected()
         if self.symbol in RESERVED:
             raise self.error(f"reserved identifier: {self.symbol}")
-        name += self.symbol
+        name = f".{self.symbol}" if leading else self.symbol
         self.advance()
         if self.kind == "(":
             return self.call(name, None)
@@ -171,7 +171,7 @@ class _Parser:
                 node = self.selection(node, offset)
             elif kind == "[":
                 self.advance()
-                optional = self.accept("?")
+                optional = self.kind == "?" and self.accept("?")
                 node = Call(offset, "_[?_]" if optional else "_[_]", [node, self.expression()])
                 self.expect("]")
             elif kind == "{" and (name := qualified_name(node)) is not None:
@@ -181,7 +181,7 @@ class _Parser:
                 return node
 
     def selection(self, node: Node, offset: int) -> Node:
-        optional = self.accept("?")
+        optional = self.kind == "?" and self.accept("?")
         kind, field, place = self.kind, self.symbol, self.offset
         if kind not in _FIELDS:
             raise self.unexpected()

@@ -42,6 +42,11 @@ class Tree(NamedTuple):
     nodes: int
 
 
+def fast_enough(nodes: int, cost: int) -> bool:
+    """Whether so large an expression of so high a cost may run without counting."""
+    return nodes <= _FAST_NODES and cost <= COST_LIMIT
+
+
 class Program:
     """An expression ready to run. Immutable; may be shared between threads."""
 
@@ -61,6 +66,11 @@ class Program:
     def root(self) -> Node:
         return self.tree.root
 
+    @property
+    def nodes(self) -> int:
+        """How large the checked tree is."""
+        return self.tree.nodes
+
     @cached_property
     def estimated_cost(self) -> int:
         """The worst case under the sizes the API allows; Kubernetes refuses more than COST_LIMIT at creation."""
@@ -70,7 +80,7 @@ class Program:
     @property
     def may_run_fast(self) -> bool:
         """Whether it surely stays within the cost limit, and is short enough to be one Python expression."""
-        return self.tree.nodes <= _FAST_NODES and self.estimated_cost <= COST_LIMIT
+        return fast_enough(self.nodes, self.estimated_cost)
 
     @cached_property
     def reads(self) -> Reads:

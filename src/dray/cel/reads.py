@@ -6,7 +6,9 @@ domain, and `everything` that no part can be left out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from dray.cel.constants import Folder
 from dray.cel.syntax import Call, Comprehension, Ident, Node, Select, walk
@@ -22,10 +24,30 @@ class Reads:
     everything: bool = False
 
 
+EVERYTHING: Final = Reads(everything=True, driver=True, allow_multiple_allocations=True)
+
+
+def merged(parts: Iterable[tuple[Reads, Mapping[str | None, str]]]) -> Reads:
+    """What an expression of several parts reads: for each part its reads, and other names for some of theirs."""
+    attributes: set[tuple[str, str | None]] = set()
+    capacities: set[tuple[str, str | None]] = set()
+    driver = multiple = False
+    for reads, names in parts:
+        if reads.everything:
+            return EVERYTHING
+        for domain, name in reads.attributes:
+            attributes.add((names.get(domain, domain), names.get(name, name)))
+        for domain, name in reads.capacities:
+            capacities.add((names.get(domain, domain), names.get(name, name)))
+        driver = driver or reads.driver
+        multiple = multiple or reads.allow_multiple_allocations
+    return Reads(frozenset(attributes), frozenset(capacities), driver, multiple)
+
+
 def find_reads(root: Node, folder: Folder) -> Reads:
     collector = _Collector(folder)
     if not collector.collect(root):
-        return Reads(everything=True, driver=True, allow_multiple_allocations=True)
+        return EVERYTHING
     return Reads(
         frozenset(collector.pairs["attributes"]),
         frozenset(collector.pairs["capacity"]),

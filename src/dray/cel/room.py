@@ -10,24 +10,25 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 _CALLS: Final = 12_000
 
 
-@contextmanager
-def compiling() -> Iterator[None]:
-    limit = sys.getrecursionlimit()
-    collecting = gc.isenabled()
-    if limit < _CALLS:
-        sys.setrecursionlimit(_CALLS)
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
+class compiling:
+    """`with compiling():` around whatever walks a tree."""
+
+    __slots__ = ("_collecting", "_limit")
+
+    def __enter__(self) -> None:
+        self._limit = sys.getrecursionlimit()
+        self._collecting = gc.isenabled()
+        if self._limit < _CALLS:
+            sys.setrecursionlimit(_CALLS)
+        gc.disable()
+
+    def __exit__(self, *_: object) -> None:
+        if self._collecting:
             gc.enable()
-        if limit < _CALLS:
-            sys.setrecursionlimit(limit)
+        if self._limit < _CALLS:
+            sys.setrecursionlimit(self._limit)

@@ -8,7 +8,7 @@ from typing import Final
 
 from dray.cel import types as t
 from dray.cel.checker import check
-from dray.cel.constants import Folder
+from dray.cel.constants import FOLDED, Folder
 from dray.cel.environment import DEVICE, Environment, plain
 from dray.cel.errors import CompileError
 from dray.cel.names import resolve_names
@@ -18,13 +18,11 @@ from dray.cel.room import compiling
 from dray.cel.shapes import Shapes
 from dray.cel.syntax import Call, ListNode, MapNode, Node, walk
 from dray.cel.types import Type
-from dray.cel.validators import validate_literals
+from dray.cel.validators import JUDGED, validate_literals
 
 MAX_LENGTH: Final = 10 * 1024
 # Programs do not change, so the same text is compiled once.
 _CACHED: Final = 64
-# What may turn out to be a constant that cannot be.
-_FOLDED: Final = frozenset((Call, ListNode, MapNode))
 _SCALARS: Final = (t.BOOL, t.INT, t.STRING, t.SEMVER, t.DYN, t.ANY)
 
 
@@ -68,26 +66,35 @@ def _limit(expression: str) -> None:
         raise CompileError(f"too long: must have at most {MAX_LENGTH} bytes")
 
 
-def compile_anew(expression: str, environment: Environment) -> Program:
+def compile_anew(expression: str, environment: Environment, *, wanted: Type | None = None) -> Program:
+    """A program made from nothing but the text; raises CompileError, also where it cannot yield what is wanted."""
     try:
         with compiling():
-            root = _resolve(expression, environment)
+            root = _resolve(expression, environment, wanted)
             folder = Folder(environment, expression)
             nodes = walk(root)
-            for node in nodes:
-                if type(node) in _FOLDED:
-                    folder.fold(node)
-                    if environment.checked:
-                        validate_literals(node, folder, expression)
+            _judge_constants(nodes, folder, environment, expression)
     except RecursionError:
         raise CompileError("expression is nested too deeply", text=expression) from None
     return Program(expression, environment, Tree(root, folder, len(nodes)))
 
 
-def _resolve(expression: str, environment: Environment) -> Node:
+def _judge_constants(nodes: list[Node], folder: Folder, environment: Environment, text: str) -> None:
+    """Raises CompileError if something turns out to be a constant that cannot be."""
+    for node in nodes:
+        if isinstance(node, Call):
+            if node.function in FOLDED:
+                folder.fold(node)
+            if node.function in JUDGED and environment.checked:
+                validate_literals(node, folder, text)
+        elif isinstance(node, ListNode | MapNode):
+            folder.fold(node)
+
+
+def _resolve(expression: str, environment: Environment, wanted: Type | None) -> Node:
     root = parse(expression)
     if environment.checked:
-        return check(root, environment, expression)
+        return check(root, environment, expression, wanted)
     return resolve_names(root, environment)
 
 

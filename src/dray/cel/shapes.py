@@ -1,203 +1,176 @@
-"""Expressions that differ in nothing but literals are compiled once.
+"""Terms that differ in nothing but literals are compiled once.
 
-A fleet asks the same few questions with other models, sizes and domains. What is left of a text without its plain
-strings and whole numbers is its shape. In most places a literal means nothing to the compiler: whatever stands there,
-the expression compiles, has the same type, and its fast variant is the same code with another constant. Such a literal
-is free; all others (patterns, durations, elements of lists) belong to the template, as the shape does.
+A fleet asks the same few questions with other models, sizes and domains, and joins them with `&&` in ever other ways.
+So what is remembered is the term: a text is cut where `&&` stands outside of all brackets (`forms`), and each term of
+a form seen before is filled with the literals of the text (`terms`); only the others are compiled.
 
-A text of a known shape becomes a `Filled` program. Whatever needs the tree of the text itself - its cost, what it
-reads, the exact variant and the places of its errors - makes that tree then, as for any other text.
+What the terms tell of the whole - its cost, what it reads, the fast variant - is put together from them. Whatever
+needs the tree of the text itself, as the exact variant and the places of errors do, makes that tree then.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable
-from functools import cached_property
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from types import CodeType, FunctionType
+from typing import Any, Final, Protocol
 
+from dray.cel import emit
+from dray.cel import types as t
 from dray.cel.environment import Environment
-from dray.cel.fast import Open, Unsupported, compile_open
-from dray.cel.program import Program, Tree
-from dray.cel.room import compiling
-from dray.cel.syntax import Call, Literal, Node, walk
+from dray.cel.errors import CompileError
+from dray.cel.estimate_sizes import cap
+from dray.cel.forms import Part, Shape, parts_of, shape_of
+from dray.cel.program import Program, Tree, fast_enough
+from dray.cel.reads import Reads, merged
+from dray.cel.syntax import Call
+from dray.cel.terms import Term
+from dray.cel.types import Type
 from dray.cel.values import Value
 
-Compile = Callable[[str, Environment], Program]
+_MAX_FORMS: Final = 64
+# Of one form.
+_MAX_TERMS: Final = 4
+# Characters of all terms. The tree and the code of a term take some hundred bytes for each.
+_MAX_SIZE: Final = 32 * 1024
 
-_LITERAL: Final = re.compile(
-    r"""("[^"\\\n\r]*" | '[^'\\\n\r]*' | (?<![\w.])[0-9]{1,18}(?![\w.]))""", re.ASCII | re.VERBOSE
-)
-# Where these are outside of plain literals, the text is left to the compiler: escapes, long strings, comments.
-_INTRICATE: Final = re.compile(r"""["'`\\]|//""")
-_STRING_MARK: Final = "\x01"
-_INTEGER_MARK: Final = "\x02"
-_MARK: Final = re.compile("[\x01\x02]")
-_MAX_TEXT: Final = 1024
-_MAX_LITERAL: Final = 128
-_MAX_SHAPES: Final = 64
-# Of one shape.
-_MAX_TEMPLATES: Final = 4
-
-# The arguments of calls in which a literal is free. None of these calls is ever a constant itself, and a longer
-# literal never makes one cheaper.
-_FREE: Final[dict[str, tuple[int, ...]]] = {
-    **dict.fromkeys(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"), (0, 1)),
-    **dict.fromkeys(("_[_]", "_[?_]"), (1,)),
-    **dict.fromkeys(("@in", "quantity", "semver", "startsWith", "endsWith"), (0,)),
-}
+Key = tuple[str, bool, Environment]
+"""A form, and whether it is an operand of `&&`."""
 
 
-class Shape(NamedTuple):
-    form: str
-    """The text with marks in place of literals."""
-    literals: list[str]
-    """As they stand in the text."""
-
-
-def shape_of(text: str) -> Shape | None:
-    """None where the text is too long, or not simple enough to tell its literals without the lexer."""
-    if len(text) > _MAX_TEXT:
-        return None
-    parts = _LITERAL.split(text)
-    literals = parts[1::2]
-    parts[1::2] = [_STRING_MARK if literal[0] in "\"'" else _INTEGER_MARK for literal in literals]
-    form = "".join(parts)
-    return None if _INTRICATE.search(form) else Shape(form, literals)
-
-
-class Template:
-    """What texts of one shape, with the same literals wherever one is not free, have in common."""
-
-    def __init__(self, program: Program, shape: Shape, compile_: Compile) -> None:
-        self.result_type = program.result_type
-        self.environment = program.environment
-        self.compile = compile_
-        self._program = program
-        self._shape = shape
-
-    def fits(self, literals: list[str]) -> bool:
-        """Whether a text of the shape has the same literals wherever one is not free."""
-        own = self._shape.literals
-        for position in self._fixed:
-            if literals[position] != own[position]:
-                return False
-        return True
-
-    def fast(self, literals: list[str]) -> Callable[..., Value] | None:
-        """The fast variant with other literals."""
-        if self._open is None:
-            return None
-        values = [literal[1:-1] if literal[0] in "\"'" else int(literal) for literal in literals]
-        for position in self._negative:
-            values[position] = -values[position]  # type: ignore[operator]
-        return self._open.fill(values)
-
-    @cached_property
-    def surely_cheap(self) -> bool:
-        """Whether no text of the template may cost too much for a fast variant."""
-        literals = list(self._shape.literals)
-        for position in self._free:
-            if literals[position][0] in "\"'":
-                literals[position] = f'"{"x" * _MAX_LITERAL}"'
-        parts = _MARK.split(self._shape.form)
-        text = "".join([part for pair in zip(parts, [*literals, ""], strict=True) for part in pair])
-        return self.compile(text, self.environment).may_run_fast
-
-    @cached_property
-    def _fixed(self) -> list[int]:
-        return [position for position in range(len(self._shape.literals)) if position not in self._free]
-
-    @cached_property
-    def _free(self) -> dict[int, Literal]:
-        """The positions of free literals, and the node of each."""
-        free: dict[int, Literal] = {}
-        for node in walk(self._program.root):
-            if isinstance(node, Call) and node.function in _FREE:
-                for position in _FREE[node.function]:
-                    argument = node.args[position] if position < len(node.args) else None
-                    if isinstance(argument, Literal):
-                        free[argument.offset] = argument
-        return {
-            position: free[offset]
-            for position, offset in enumerate(_offsets(self._shape))
-            if offset in free and not self._minus_zero(offset)
-        }
-
-    def _minus_zero(self, offset: int) -> bool:
-        """Whether a literal is a zero whose value does not tell that it has a minus, as others of the shape have."""
-        text = self._program.expression
-        return text[offset] == "0" and text[:offset].rstrip().endswith("-")
-
-    @cached_property
-    def _negative(self) -> list[int]:
-        """The positions of numbers that have a minus."""
-        return [at for at, node in self._free.items() if type(node.value) is int and node.value < 0]
-
-    @cached_property
-    def _open(self) -> Open | None:
-        blanks: dict[Node, int] = {node: position for position, node in self._free.items()}
-        try:
-            with compiling():
-                return compile_open(self._program.root, self.environment, self._program.tree.folder, blanks)
-        except (Unsupported, RecursionError, SyntaxError):
-            return None
-
-
-def _offsets(shape: Shape) -> Iterable[int]:
-    """Where in the text the literals start."""
-    longer = 0
-    for match, literal in zip(_MARK.finditer(shape.form), shape.literals, strict=True):
-        yield match.start() + longer
-        longer += len(literal) - 1
+class Compile(Protocol):
+    def __call__(self, expression: str, environment: Environment, *, wanted: Type | None = None) -> Program: ...
 
 
 class Filled(Program):
-    """A template with the literals of a text."""
+    """Terms with the literals of a text."""
 
-    def __init__(self, expression: str, template: Template, literals: list[str]) -> None:
+    def __init__(self, expression: str, terms: list[tuple[Term, list[str]]], compile_: Compile) -> None:
+        first = terms[0][0]
         self.expression = expression
-        self.environment = template.environment
-        self.result_type = template.result_type
+        self.environment = first.environment
+        self.result_type = first.root.type if len(terms) == 1 else t.BOOL
         self._known_tree = None
         self._run_fast = False
-        self._template = template
-        self._literals = literals
+        self._terms = terms
+        self._compile = compile_
 
     @property
     def tree(self) -> Tree:
         if self._known_tree is None:
-            self._known_tree = self._template.compile(self.expression, self.environment).tree
+            self._known_tree = self._compile(self.expression, self.environment).tree
         return self._known_tree
 
+    @property
+    def nodes(self) -> int:
+        return sum([term.nodes for term, _ in self._terms]) + (len(self._terms) > 1)
+
+    @cached_property
+    def estimated_cost(self) -> int:
+        return cap(sum([term.cost(literals) for term, literals in self._terms]))
+
+    @cached_property
+    def reads(self) -> Reads:
+        return merged([(term.reads, term.names(literals)) for term, literals in self._terms])
+
     def _compile_fast(self) -> Callable[[Any], Value] | None:
-        if self._template.surely_cheap:
-            return self._template.fast(self._literals)
-        return super()._compile_fast()
+        highest = sum([term.highest_cost for term, _ in self._terms])
+        if not fast_enough(self.nodes, highest) and not self.may_run_fast:
+            return None
+        functions: list[Callable[..., Value]] = []
+        for term, literals in self._terms:
+            function = term.fast(literals)
+            if function is None:
+                return None
+            functions.append(function)
+        return functions[0] if len(functions) == 1 else _joined(functions)
+
+
+def _joined(functions: list[Callable[..., Value]]) -> Callable[..., Value]:
+    names: dict[str, Any] = {f"f{index}": function for index, function in enumerate(functions)}
+    # Code of its own: the interpreter adapts code to the functions that it calls.
+    return FunctionType(_conjunction(len(functions)).replace(), {**names, "__builtins__": {}})
+
+
+@lru_cache(maxsize=16)
+def _conjunction(count: int) -> CodeType:
+    """`f0(device) and f1(device) and ...`: of so many functions."""
+    device = emit.name("device")
+    body = emit.return_(emit.all_of([emit.call(f"f{index}", device) for index in range(count)]))
+    run: Callable[..., Value] = emit.load([emit.function("run", ["device"], [body])], "run", {})
+    return run.__code__
 
 
 class Shapes:
-    """The templates of shapes seen lately; those that came first are forgotten first."""
+    """The terms of forms seen lately; those that came first are forgotten first."""
 
     def __init__(self, compile_: Compile) -> None:
         self._compile = compile_
-        self._templates: dict[tuple[str, Environment], list[Template]] = {}
+        self._terms: dict[Key, list[Term]] = {}
+        # At least what they are; counted anew when it seems too much.
+        self._size = 0
 
     def program(self, expression: str, environment: Environment) -> Program:
-        """A program for the expression, filled in where a template is known; raises CompileError."""
+        """A program for the expression, filled in where terms are known; raises CompileError."""
         shape = shape_of(expression)
         if shape is None:
             return self._compile(expression, environment)
-        known = self._templates.get((shape.form, environment), [])
-        for template in known:
-            if template.fits(shape.literals) and max(map(len, shape.literals), default=0) <= _MAX_LITERAL:
-                return Filled(expression, template, shape.literals)
-        program = self._compile(expression, environment)
-        latest = [*known, Template(program, shape, self._compile)][-_MAX_TEMPLATES:]
-        while len(self._templates) >= _MAX_SHAPES:
-            self._templates.pop(next(iter(self._templates)), None)
-        self._templates[shape.form, environment] = latest
-        return program
+        parts = parts_of(shape.form)
+        operand = len(parts) > 1
+        literals = [shape.literals[part.start : part.end] for part in parts]
+        terms = [self._known((part.form, operand, environment), own) for part, own in zip(parts, literals, strict=True)]
+        if not any(terms):
+            return self._all_new(expression, shape, parts, environment)
+        try:
+            found = [
+                (term or self._new(Shape(part.form, own), environment), own)
+                for part, own, term in zip(parts, literals, terms, strict=True)
+            ]
+        except CompileError:
+            # The whole text has the places of its errors.
+            return self._compile(expression, environment)
+        return Filled(expression, found, self._compile)
 
     def clear(self) -> None:
-        self._templates.clear()
+        self._terms.clear()
+        self._size = 0
+        parts_of.cache_clear()
+
+    def _all_new(self, expression: str, shape: Shape, parts: tuple[Part, ...], environment: Environment) -> Program:
+        program = self._compile(expression, environment)
+        root = program.root
+        if len(parts) == 1:
+            self._remember(Term(root, environment, shape, parts[0], operand=False), parts[0].form)
+        # A first term in brackets that is a conjunction itself is one with the whole.
+        elif isinstance(root, Call) and len(root.args) == len(parts):
+            for term, part in zip(root.args, parts, strict=True):
+                self._remember(Term(term, environment, shape, part, operand=True), part.form)
+        return program
+
+    def _new(self, shape: Shape, environment: Environment) -> Term:
+        """A term by itself, as an operand of `&&`."""
+        root = self._compile(shape.text, environment, wanted=t.BOOL).root
+        term = Term(root, environment, shape, Part(shape.form, 0, len(shape.literals)), operand=True)
+        self._remember(term, shape.form)
+        return term
+
+    def _known(self, key: Key, literals: list[str]) -> Term | None:
+        for term in self._terms.get(key, ()):
+            if term.fits(literals):
+                return term
+        return None
+
+    def _remember(self, term: Term, form: str) -> None:
+        known = self._terms.setdefault((form, term.operand, term.environment), [])
+        known.append(term)
+        del known[:-_MAX_TERMS]
+        self._size += term.size
+        while len(self._terms) > _MAX_FORMS or self._too_large():
+            # A copy, because another thread may remember something meanwhile.
+            oldest, *_ = list(self._terms)
+            self._terms.pop(oldest, None)
+
+    def _too_large(self) -> bool:
+        if self._size > _MAX_SIZE:
+            self._size = sum([term.size for terms in list(self._terms.values()) for term in terms])
+        return self._size > _MAX_SIZE

@@ -181,7 +181,10 @@ def walk(node: Node) -> list[Node]:
     while stack:
         current = stack.pop()
         found.append(current)
-        if type(current) is not Literal:
+        kind = type(current)
+        if kind is Select:
+            stack.append(current.operand)  # type: ignore[attr-defined]
+        elif kind is not Literal and kind is not Ident:
             stack.extend(current.children())
     return found
 

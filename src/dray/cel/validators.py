@@ -9,16 +9,18 @@ from dray.cel.constants import Folder
 from dray.cel.errors import CompileError, EvaluationError
 from dray.cel.library.moments import parse_duration, parse_timestamp
 from dray.cel.library.regex import compile_pattern
-from dray.cel.syntax import Call, Node
+from dray.cel.syntax import Call
 
 _PATTERN: Final = frozenset(("matches", "find", "findAll"))
 _MOMENTS: Final = {"duration": parse_duration, "timestamp": parse_timestamp}
 
 
-def validate_literals(node: Node, folder: Folder, text: str) -> None:
-    """Raises CompileError if the node is a call with a constant argument that cannot mean anything."""
-    if not isinstance(node, Call):
-        return
+JUDGED: Final = _PATTERN | _MOMENTS.keys()
+"""The calls whose literals are looked at."""
+
+
+def validate_literals(node: Call, folder: Folder, text: str) -> None:
+    """Raises CompileError if the call has a constant argument that cannot mean anything."""
     check: Callable[[str], object]
     if node.function in _PATTERN:
         argument = node.operands()[1]
