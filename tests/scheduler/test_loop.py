@@ -367,6 +367,31 @@ async def test_devices_that_fail_to_get_ready_are_tried_anew(world):
 
 
 @with_slow_device
+async def test_a_pod_says_that_its_devices_failed_to_get_ready(world):
+    await report(world, "c", "broken")
+    await world.quiet()
+    said = {each["message"] for each in await events(world, "FailedScheduling")}
+    assert 'device binding failed: claim=c, reason=Because, message=""' in said
+    found = condition(await world.get("Pod", "p"))
+    assert (found["status"], found["reason"]) == ("False", "Unschedulable")
+    assert found["message"].endswith("deallocation of ResourceClaim completed")
+
+
+@with_slow_device
+async def test_devices_that_failed_for_one_pod_are_let_go_when_the_other_has_failed_too(world):
+    await world.create(objects.pod("q", claims=["c"]))
+    await asyncio.sleep(5)
+    await report(world, "c", "broken")
+    await world.quiet()
+    claim = await world.get("ResourceClaim", "c")
+    assert not (claim.get("status") or {}).get("devices")
+    assert {each["name"] for each in claim["status"]["reservedFor"]} == {"p", "q"}
+    await report(world, "c", "ready")
+    await world.quiet()
+    assert [await world.node_of(name) for name in ("p", "q")] == ["n0", "n0"]
+
+
+@with_slow_device
 async def test_devices_that_do_not_get_ready_in_time_are_tried_anew(world):
     began = (await world.get("ResourceClaim", "c"))["status"]["allocation"]["allocationTimestamp"]
     await world.quiet(700)

@@ -45,7 +45,7 @@ class Core:
     def _stored(self, document):
         metadata = dict(document["metadata"])
         kind = document["kind"]
-        if kind in ("Pod", "ResourceClaim", "PodDisruptionBudget"):
+        if kind in ("Pod", "ResourceClaim", "PodDisruptionBudget", "PodGroup"):
             metadata.setdefault("namespace", "default")
         key = (kind, metadata["name"])
         known = self.objects.get(key)
@@ -67,8 +67,9 @@ class Core:
             "PodDisruptionBudget": "budget",
             "ResourceClaim": "claim",
             "Pod": "pod",
+            "PodGroup": "group",
         }[document["kind"]]
-        more = (self.now,) if name in ("claim", "pod") else ()
+        more = (self.now,) if name in ("claim", "pod", "group") else ()
         getattr(self.scheduler, f"{verb}_{name}")(document, *more)
 
     def say_again(self, document):
@@ -147,8 +148,7 @@ class Core:
         status = dict(claim.get("status") or {})
         if write.allocation is not None:
             status["allocation"] = write.allocation
-        consumer = {"resource": "pods", "name": action.pod.key[1], "uid": action.pod.uid}
-        status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
+        status["reservedFor"] = [*(status.get("reservedFor") or ()), write.consumer]
         stored = self._stored({**claim, "status": status})
         if tell:
             self.scheduler.written(action, write, stored, self.now)

@@ -83,6 +83,20 @@ def test_not_for_devices_where_that_is_switched_off():
     assert victims(room.actions()) == ["low"]
 
 
+def crowded(*, gpus, **options):
+    """A node without room, whose only pod holds a GPU."""
+    core = Core(objects.node("n", cpu="4"), objects.gpus_of("n", gpus), **options)
+    core.put(user("low", cpu="3"), holding("held", "gpu-0", users=["low"], node="n"))
+    core.put(*wants_gpu(cpu="3"))
+    return core
+
+
+def test_for_room_also_of_pods_with_devices_where_others_are_free():
+    assert victims(crowded(gpus=2, preempt_for_devices=False).actions()) == ["low"]
+    assert victims(crowded(gpus=1, preempt_for_devices=False).actions()) == []
+    assert victims(crowded(gpus=1).actions()) == ["low"]
+
+
 def test_not_by_pods_whose_policy_is_never():
     core = gpu_world(*wants_gpu(**NEVER))
     assert victims(core.later(100)) == []

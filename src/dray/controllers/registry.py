@@ -20,6 +20,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "resourcequota": "dray.controllers.quota:QuotaController",
     "disruption": "dray.controllers.disruption:DisruptionController",
     "job": "dray.controllers.jobs:JobController",
+    "podgroup-protection": "dray.controllers.pod_groups:PodGroupProtection",
     "bare-node": "dray.controllers.bare_nodes:BareNodes",
 }
 

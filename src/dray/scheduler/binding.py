@@ -19,9 +19,9 @@ from dray.scheduler.claim_writes import ClaimWriter, Lost
 from dray.scheduler.ledger import Ledger, Stamp
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.pod_writes import Elsewhere, PodWriter
-from dray.scheduling.actions import Bind, ClaimWrite
+from dray.scheduling.actions import SCHEDULER_ERROR, Bind, ClaimWrite
+from dray.scheduling.readiness import Binding
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.wishes import Binding
 
 _POLL_SECONDS: Final = 5.0
 _CHARGES: Final = "nodeAllocatableResourceClaimStatuses"
@@ -30,6 +30,10 @@ _logger = logging.getLogger("dray.scheduler")
 
 class NotReady(ClientError):
     """The devices of a claim did not become ready for the pod."""
+
+
+class PodGone(ClientError):
+    """Nobody waits for the devices any more."""
 
 
 @dataclass(slots=True)
@@ -79,11 +83,12 @@ class Binder:
         except ClientError as error:
             _logger.log(_level(error), "pod %s/%s is not bound to %s: %s", *pod.key, action.node, error)
             if not isinstance(error, Elsewhere):
-                await self._take_back(work)
+                tried_again = self._scheduler.queue.get(pod.uid) is not None
+                await self._take_back(work, keeping=tried_again and isinstance(error, NotReady))
+            if not is_ordinary(error):
+                await self._explain(work, error)
             self._leave(work)
             self._scheduler.failed(action, self._now())
-            if not is_ordinary(error):
-                self._events.warning(reference(pod.document), "FailedScheduling", str(error), action="Scheduling")
             return False
         except BaseException:
             self._scheduler.failed(action, self._now())
@@ -100,6 +105,16 @@ class Binder:
             self._metrics.sli_seconds.labels(str(min(waiting.attempts, 16))).observe(self._now() - waiting.added)
             self._metrics.pod_attempts.observe(waiting.attempts)
         return True
+
+    async def _explain(self, work: _Work, error: ClientError) -> None:
+        pod = work.action.pod
+        if self._scheduler.queue.get(pod.uid) is None:
+            return
+        self._events.warning(reference(pod.document), "FailedScheduling", str(error), action="Scheduling")
+        try:
+            await self._pods.explain(pod, SCHEDULER_ERROR, str(error))
+        except ClientError as problem:
+            _logger.debug("pod %s/%s does not say why it is not bound: %s", *pod.key, problem)
 
     def _leave(self, work: _Work) -> None:
         if self._ledger is not None and work.stamp is not None:
@@ -133,7 +148,7 @@ class Binder:
 
     async def _put_claim(self, work: _Work, write: ClaimWrite, claim: Object, *, exactly: bool = False) -> None:
         exactly = exactly and write.allocation is not None
-        claim = await self._claims.write(work.action.pod, claim, write.allocation, exactly=exactly)
+        claim = await self._claims.write(write.consumer, claim, write.allocation, exactly=exactly)
         self._scheduler.written(work.action, write, claim, self._now())
         if write.special:
             work.special = claim
@@ -170,18 +185,20 @@ class Binder:
         )
         while (state := self._scheduler.binding_of(claims, self._now())) is Binding.PENDING:
             if self._scheduler.queue.get(pod.uid) is None:
-                raise NotReady("the pod is gone")
+                raise PodGone("the pod is gone")
             await asyncio.sleep(min(_POLL_SECONDS, 0.05 + (self._now() - began) / 10))
         status = {Binding.READY: "success", Binding.FAILED: "failure"}.get(state, "timeout")
         for driver in drivers:
             self._metrics.waited(driver, status, self._now() - began)
         if state is not Binding.READY:
-            names = ", ".join(claim["metadata"]["name"] for claim in claims)
-            raise NotReady(f"device binding {'failed' if state is Binding.FAILED else 'timeout'}: claim={names}")
+            raise NotReady(self._scheduler.binding_problem(claims, self._now()))
 
-    async def _take_back(self, work: _Work) -> None:
-        """What was given to the pod alone is given back; of claims that others use it is no longer a user."""
-        undoing = [self._claims.leave(work.action.pod, claim) for claim in work.written]
+    async def _take_back(self, work: _Work, *, keeping: bool) -> None:
+        """What was given to the pod alone is given back; of claims that others use it is no longer a user.
+
+        Devices that did not get ready are kept: it takes another attempt of the pod to find that they must be let go.
+        """
+        undoing = [self._claims.leave(work.action.pod, claim, keeping=keeping) for claim in work.written]
         if work.special is not None:
             undoing.append(self._claims.discard(work.special))
         for result in await asyncio.gather(*undoing, return_exceptions=True):
@@ -218,7 +235,7 @@ def is_ordinary(error: ClientError) -> bool:
     """Losing a race, or a pod that is gone."""
     if isinstance(error, ApiError):
         return error.is_conflict or error.is_not_found
-    return isinstance(error, Elsewhere | Lost)
+    return isinstance(error, Elsewhere | Lost | PodGone)
 
 
 def _level(error: ClientError) -> int:

@@ -14,7 +14,7 @@ from typing import Final
 
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
-from dray.client.interface import Client, DeleteOptions, Object
+from dray.client.interface import SHARED, Client, DeleteOptions, Object
 from dray.client.retries import Retries
 from dray.scheduler.feed import CLAIMS
 from dray.scheduling.actions import ClaimWrite
@@ -60,8 +60,10 @@ class ClaimWriter:
             claim = fresh
         raise AssertionError("unreachable")
 
-    async def write(self, pod: Pod, claim: Object, allocation: Object | None, *, exactly: bool = False) -> Object:
-        """Makes the pod a consumer, with the allocation if there is one; gives the claim as it is afterwards.
+    async def write(
+        self, consumer: Object, claim: Object, allocation: Object | None, *, exactly: bool = False
+    ) -> Object:
+        """Reserves the claim, with the allocation if there is one; gives the claim as it is afterwards.
 
         Raises Lost or another ClientError only where it is certain that it is not written. With `exactly` it is written
         on top of this version of the claim or not at all.
@@ -69,7 +71,8 @@ class ClaimWriter:
         conflicts = failures = 0
         while True:
             try:
-                return await self._client.update_status(CLAIMS, self._written(pod, claim, allocation))
+                written = self._written(consumer, claim, allocation)
+                return await self._client.update_status(CLAIMS, written, options=SHARED)
             except ApiError as error:
                 if error.is_not_found:
                     raise _deleted(claim) from None
@@ -80,7 +83,7 @@ class ClaimWriter:
             except (ConnectionFailed, Garbled):
                 uncertain = True
             fresh = await self._read(claim)
-            if _is_written(fresh, pod, allocation):
+            if _is_written(fresh, consumer, allocation):
                 return fresh
             _check(claim, fresh, allocation)
             if exactly and fresh["metadata"]["resourceVersion"] != claim["metadata"]["resourceVersion"]:
@@ -90,11 +93,10 @@ class ClaimWriter:
                 failures += 1
                 await self._retries.pause(failures)
 
-    def _written(self, pod: Pod, claim: Object, allocation: Object | None) -> Object:
+    def _written(self, consumer: Object, claim: Object, allocation: Object | None) -> Object:
         status = dict(claim.get("status") or {})
         if allocation is not None:
             status["allocation"] = {**allocation, "allocationTimestamp": timestamp(self._now())}
-        consumer = {"resource": "pods", "name": pod.key[1], "uid": pod.uid}
         status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
         # Who owns which field is for the server to say, and long.
         metadata = {name: value for name, value in claim["metadata"].items() if name != "managedFields"}
@@ -134,10 +136,11 @@ class ClaimWriter:
         }
         return await self._client.create(CLAIMS, body)
 
-    async def leave(self, pod: Pod, claim: Object) -> None:
+    async def leave(self, pod: Pod, claim: Object, *, keeping: bool = False) -> None:
         """The pod is no user of the claim any more; if it was the last, the claim gives its devices back.
 
         In one write, as the claim controller does: allocated and reserved for nobody, it would be nobody's business.
+        With `keeping` it stays allocated all the same, since the next attempt of the pod will see to it.
         """
         for left in reversed(range(_TRIES)):
             status = dict(claim.get("status") or {})
@@ -145,7 +148,7 @@ class ClaimWriter:
             status["reservedFor"] = [each for each in users if each.get("uid") != pod.uid]
             if len(status["reservedFor"]) == len(users):
                 return
-            if not status["reservedFor"]:
+            if not status["reservedFor"] and not keeping:
                 status = _without_devices(status)
             try:
                 await self._client.update_status(CLAIMS, {**claim, "status": status})
@@ -181,10 +184,10 @@ def _check(claim: Object, fresh: Object, allocation: Object | None) -> None:
         raise Lost(f"claim {_title(claim)} got deallocated elsewhere in the meantime")
 
 
-def _is_written(claim: Object, pod: Pod, allocation: Object | None) -> bool:
+def _is_written(claim: Object, consumer: Object, allocation: Object | None) -> bool:
     """Whether an earlier try succeeded after all."""
     consumers = (claim.get("status") or {}).get("reservedFor") or ()
-    if not any(each.get("uid") == pod.uid for each in consumers):
+    if not any(each.get("uid") == consumer["uid"] for each in consumers):
         return False
     found = _allocation(claim)
     return found is not None and (allocation is None or _devices(found) == _devices(allocation))

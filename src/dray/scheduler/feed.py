@@ -37,6 +37,7 @@ def feed(
     wake: Callable[[], None],
     *,
     taint_rules: OptionalInformer,
+    groups: OptionalInformer,
 ) -> None:
     """`wake` is called after each change."""
 
@@ -54,6 +55,9 @@ def feed(
     follow(_SLICES, scheduler.put_slice, scheduler.remove_slice)
     follow(_CLASSES, scheduler.put_class, scheduler.remove_class)
     taint_rules.add_handler(taking(scheduler.put_taint_rule, scheduler.remove_taint_rule))
+    groups.add_handler(
+        taking(lambda group: scheduler.put_group(group, now()), lambda group: scheduler.remove_group(group, now()))
+    )
     follow(_NAMESPACES, scheduler.put_namespace, scheduler.remove_namespace)
     follow(_BUDGETS, scheduler.put_budget, scheduler.remove_budget)
     follow(

@@ -28,6 +28,7 @@ from dray.scheduler.feed import CLAIMS, feed
 from dray.scheduler.ledger import PATIENCE, Ledger, Stamp
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.pod_writes import PodWriter
+from dray.scheduling import groups
 from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, Refuse
 from dray.scheduling.scheduler import Options, Scheduler
 
@@ -76,7 +77,15 @@ class SchedulerLoop:
         self._slots = asyncio.Semaphore(_MOST_WRITES)
         self._writing: set[asyncio.Task[None]] = set()
         self._taint_rules = OptionalInformer(client, informers, "resource.k8s.io", "devicetaintrules")
-        feed(self.scheduler, informers, self.now, self._stirred.set, taint_rules=self._taint_rules)
+        self._groups = OptionalInformer(client, informers, groups.API_GROUP, groups.PLURAL)
+        feed(
+            self.scheduler,
+            informers,
+            self.now,
+            self._stirred.set,
+            taint_rules=self._taint_rules,
+            groups=self._groups,
+        )
         self._ledger = self._made(client, sharing) if sharing is not None else None
         self._binder = Binder(
             self.scheduler, self._claims, self._pods, events, self.metrics, self.now, ledger=self._ledger
@@ -98,9 +107,14 @@ class SchedulerLoop:
 
     async def run(self) -> None:
         """Until it is cancelled; what is being written then is finished first, for a moment."""
-        await self._taint_rules.start()
+        optional = [self._taint_rules]
+        if self.scheduler.options.gates["GenericWorkload"]:
+            optional.append(self._groups)
+        for each in optional:
+            await each.start()
+        self.scheduler.state.groups.served = self._groups.version is not None
         await self._informers.synced()
-        beside = [asyncio.create_task(self._taint_rules.run())]
+        beside = [asyncio.create_task(each.run()) for each in optional]
         if self._ledger is not None:
             beside.append(asyncio.create_task(self._ledger.run()))
         try:

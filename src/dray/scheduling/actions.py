@@ -13,11 +13,13 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 
 @dataclass(frozen=True, slots=True)
 class ClaimWrite:
-    """To be written to a claim before its pod is bound: the pod as a consumer, and the allocation if there is one."""
+    """To be written to a claim before its pod is bound: who uses it, and the allocation if there is one."""
 
     claim: Object
     """As it was when decided. A special claim has yet to be created."""
     allocation: Object | None
+    consumer: Object
+    """The pod, or the group it belongs to."""
     special: bool = False
 
 

@@ -8,7 +8,7 @@ does not free a device that was just given away.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from dray.allocation import Inventory
@@ -42,6 +42,8 @@ class ClaimBook:
         self._claims: dict[Key, Object] = {}
         self._assumed: dict[Key, Object] = {}
         """Allocations that were decided and are not known to be written."""
+        self._promised: dict[Key, set[str]] = {}
+        """Pods by uid that will use a claim as soon as that is written."""
         self._special: dict[str, dict[Key, Object]] = {}
         """Claims for extended resources, by the uid of their pod."""
         self._gone: OrderedDict[Any, None] = OrderedDict()
@@ -61,6 +63,19 @@ class ClaimBook:
     def assumed(self, key: Key) -> bool:
         """Whether it is being allocated."""
         return key in self._assumed
+
+    def promise(self, key: Key, uid: str) -> None:
+        """The pod is to become a user of the claim; `withdraw` when it is, or is not to be any more."""
+        self._promised.setdefault(key, set()).add(uid)
+
+    def withdraw(self, key: Key, uid: str) -> None:
+        uids = self._promised.get(key, set())
+        uids.discard(uid)
+        if not uids:
+            self._promised.pop(key, None)
+
+    def promised(self, key: Key) -> Iterable[str]:
+        return self._promised.get(key, ())
 
     def is_gone(self, uid: str) -> bool:
         """Whether a claim was seen to be deleted, lately."""
@@ -180,10 +195,7 @@ class ClaimBook:
         metadata = pod["metadata"]
         namespace = metadata.get("namespace") or ""
         found = []
-        for entry in pod["spec"].get("resourceClaims") or ():
-            name = _claim_name(pod, entry)
-            if name is None:
-                continue
+        for entry, name in named_claims(pod):
             claim = self._claims.get((namespace, name))
             if claim is None:
                 raise Unresolved(f'could not find ResourceClaim "{namespace}/{name}"', (namespace, name))
@@ -197,6 +209,14 @@ class ClaimBook:
                 )
             found.append(claim)
         return found
+
+
+def named_claims(pod: Object) -> Iterator[tuple[Object, str]]:
+    """The entries of the pod that need a claim, with its name; raises Unresolved."""
+    for entry in pod["spec"].get("resourceClaims") or ():
+        name = _claim_name(pod, entry)
+        if name is not None:
+            yield entry, name
 
 
 def _claim_name(pod: Object, entry: Object) -> str | None:

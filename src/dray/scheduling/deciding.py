@@ -19,11 +19,13 @@ from dray.scheduling.demand import NO_DEVICES, chosen_rank
 from dray.scheduling.model import Amounts, Node, Object, Pod
 from dray.scheduling.standings import Standing, Standings
 from dray.scheduling.state import State
-from dray.scheduling.wishes import Wishes, allowed
+from dray.scheduling.wishes import Wishes, allowed, releasable, usable_on
 
 ELSEWHERE: Final = "resourceclaim not available on the node"
 SPECIAL_NAME: Final = "<extended-resources>"
 _RANK_WEIGHT: Final = 2
+_ALL_ASKED: Final = 100
+"""With fewer nodes than that Kubernetes asks all of them; of more it stops when it has found enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class Decider:
         standing = self.standings.of(pod.needs, wishes.demand)
         here = allowed(state, wishes)
         social = state.neighbours.matters(pod)
+        if standing.doubtful and (error := self.error(pod, wishes, standing)):
+            return Refusal(error, fault=True)
         apart: Counter[str] = Counter()
         plain = here is None and not social and not wishes.demand.prioritised
         if plain and not pod.needs.preferred and not state.soft_taints:
@@ -88,6 +92,33 @@ class Decider:
         message = self._message(pod, wishes, standing, apart)
         return Refusal(message, nodes=here, social=social)
 
+    def to_release(self, pod: Pod, wishes: Wishes) -> Object | None:
+        """A claim that keeps the pod from a node where it could be, and that nobody else uses."""
+        idle = [claim for claim in wishes.fixed if releasable(self._state, claim, pod)]
+        if not idle:
+            return None
+        for node in self._barred(pod, wishes):
+            for claim in idle:
+                if claim in wishes.unavailable or not usable_on(self._state, claim, node):
+                    return claim
+        return None
+
+    def _barred(self, pod: Pod, wishes: Wishes) -> Iterator[Node]:
+        """The nodes where nothing is in the way but claims that have devices which cannot be used there."""
+        state = self._state
+        here = allowed(state, wishes)
+        if here is None:
+            return
+        standing = self.standings.of(pod.needs, wishes.demand)
+        judgement = state.neighbours.judge(pod, list(state)) if state.neighbours.matters(pod) else None
+        for number in sorted(standing.feasible - here, key=state.ties.__getitem__):
+            node = state.numbered[number]
+            assert node is not None
+            if judgement is not None and judgement.obstacle(node) is not None:
+                continue
+            if isinstance(self._settle(pod, wishes, node), Placement):
+                yield node
+
     def on(self, pod: Pod, wishes: Wishes, node: Node) -> Placement | str:
         """Whether one node can take the pod, with everything that speaks for it; else why not."""
         reason = fit.standing(pod.needs, node)
@@ -103,6 +134,28 @@ class Decider:
             return reason
         answer = self._settle(pod, wishes, node)
         return answer if isinstance(answer, Placement) else answer[0]
+
+    def error(self, pod: Pod, wishes: Wishes, standing: Standing | None = None) -> str:
+        """What is wrong on one of the nodes, if anything: then nobody can say where the pod should go."""
+        state = self._state
+        standing = standing or self.standings.of(pod.needs, wishes.demand)
+        if state.size >= _ALL_ASKED:
+            return ""
+        judgement = state.neighbours.judge(pod, list(state)) if state.neighbours.matters(pod) else None
+        for number in sorted(standing.doubtful, key=state.ties.__getitem__):
+            node = state.numbered[number]
+            assert node is not None
+            if judgement is not None and judgement.obstacle(node) is not None:
+                continue
+            answer = self._settle(pod, wishes, node)
+            if isinstance(answer, Placement):
+                continue
+            reason, fault = answer
+            if fault:
+                return reason
+            if not wishes.fixed:
+                standing.refuse(node, reason)
+        return ""
 
     def _first(
         self, pod: Pod, wishes: Wishes, standing: Standing, nodes: Iterator[Node], apart: Counter[str]
@@ -128,7 +181,7 @@ class Decider:
         """As `_first`, where nodes must be compared with each other. `apart` counts what only this attempt knows."""
         first = True
         while True:
-            ranked = self._ranked(pod, standing, here, apart if first else Counter())
+            ranked = self._ranked(pod, wishes, standing, here, apart if first else Counter())
             first = False
             if not ranked:
                 return None
@@ -142,8 +195,12 @@ class Decider:
             # It offers less than it seemed to: another node may now be better.
             standing.lower(answer.node, rank)
 
-    def _ranked(self, pod: Pod, standing: Standing, here: frozenset[int] | None, apart: Counter[str]) -> list[Node]:
+    def _ranked(
+        self, pod: Pod, wishes: Wishes, standing: Standing, here: frozenset[int] | None, apart: Counter[str]
+    ) -> list[Node]:
         state = self._state
+        # What the claims that have devices got counts too: the others differ the less by comparison.
+        settled = chosen_rank(wishes.fixed, [claim["status"]["allocation"] for claim in wishes.fixed])
         numbers = standing.feasible if here is None else standing.feasible & here
         nodes = [node for number in numbers if (node := state.numbered[number]) is not None]
         totals = {node.number: standing.score(node) for node in nodes}
@@ -160,9 +217,10 @@ class Decider:
             _add(totals, judgement.scores(nodes))
         if pod.needs.preferred or state.soft_taints:
             _add(totals, scores.preferences(pod.needs, nodes))
-        best = max((standing.rank(node) for node in nodes), default=0)
+        best = settled + max((standing.rank(node) for node in nodes), default=0)
         if best:
-            _add(totals, {node.number: _RANK_WEIGHT * (standing.rank(node) * 100 // best) for node in nodes})
+            ranks = {node.number: settled + standing.rank(node) for node in nodes}
+            _add(totals, {number: _RANK_WEIGHT * (rank * 100 // best) for number, rank in ranks.items()})
         return sorted(nodes, key=lambda node: (-totals[node.number], state.ties[node.number]))
 
     def claims_on(self, pod: Pod, wishes: Wishes, node: Node) -> tuple[list[Object], Special | None]:
@@ -187,8 +245,8 @@ class Decider:
         if not state.charging:
             return Placement(node, wishes, allocation, special)
         try:
-            extra, statuses = charges.of(state.inventory, pod, wishes, allocation)
-        except charges.Unshareable as problem:
+            extra, statuses = charges.of(state.inventory, state.claims, pod, wishes, allocation)
+        except charges.Unpayable as problem:
             return str(problem), False
         except ChargeError as problem:
             return str(problem), True

@@ -1,7 +1,8 @@
 """The devices that pods of one kind want: their claims by content, and what extended resources come to.
 
-`obstacle` is cheap and optimistic: it counts, request by request, the free devices of a node that class and request
-select. What it lets through is decided by `allocate`.
+`outlook` is cheap and optimistic: it counts, request by request, the free devices of a node that class and request
+select. What it lets through is decided by `allocate`. Where an attempt may end in an error, it lets everything through
+and says so: an error on one node ends the attempt for all.
 """
 
 from __future__ import annotations
@@ -14,19 +15,25 @@ import msgspec
 
 from dray.allocation import Inventory
 from dray.allocation.node_selectors import NodeSelectorError
+from dray.allocation.pools import PoolState
+from dray.allocation.requests import MOST_DEVICES
 from dray.allocation.views import View
+from dray.api.quantity import Quantity, QuantityError
 from dray.scheduling.extended import ResourceMap, requests_for
 from dray.scheduling.model import Node, Object
 
 NO_DEVICES: Final = "cannot allocate all claims"
+INVALID_POOLS: Final = "invalid resource pools were encountered"
 _MOST_KINDS: Final = 20_000
 _PREFERENCE: Final = 8
+_LARGE: Final = 2**62 * 10**9
+"""An amount beyond which arithmetic may fail, in nanos."""
 
 
 class Demand:
     """Compared by identity: `Demands` gives the same one for the same content."""
 
-    __slots__ = ("_by_served", "_missing", "_requests", "document", "extended", "prioritised", "specs")
+    __slots__ = ("_by_served", "_delicate", "_missing", "_requests", "document", "extended", "prioritised", "specs")
 
     def __init__(self, specs: Sequence[Object], extended: frozenset[str], document: Object) -> None:
         self.specs = tuple(specs)
@@ -39,6 +46,7 @@ class Demand:
         self._by_served: dict[frozenset[str], tuple[list[Object], list[Object]]] = {}
         self.prioritised = any(request.get("firstAvailable") for request in self._requests)
         """Whether nodes differ in which alternative they offer."""
+        self._delicate = any(map(_is_delicate, specs))
 
     def __bool__(self) -> bool:
         return bool(self.specs or self.extended)
@@ -71,20 +79,27 @@ class Demand:
                     return f"request {title}: device class {name} does not exist"
         return ""
 
-    def obstacle(self, inventory: Inventory, resources: ResourceMap, node: Node) -> str | None:
+    def outlook(self, inventory: Inventory, resources: ResourceMap, node: Node) -> tuple[str | None, bool]:
+        """Why the node cannot serve it, and whether only `allocate` can tell, since it may find an error there."""
         assert node.document is not None
         try:
             view = inventory.view(node.document)
         except NodeSelectorError:
-            # `allocate` says it better.
-            return None
+            return None, True
         requests = self._requests
         if self.extended:
             requests = [*requests, *self.special(self.served(node), resources)[0]]
+        doubtful, short = self._delicate, False
         for request in requests:
-            if not any(_could(inventory, view, way) for way in _ways(request)):
-                return NO_DEVICES
-        return None
+            prospects = [_could(inventory, view, way) for way in _ways(request)]
+            if None in prospects:
+                doubtful = True
+            elif True not in prospects:
+                short = True
+        if doubtful or not short:
+            return None, doubtful
+        invalid = any(pool.state is PoolState.INVALID for pool in view.pools)
+        return INVALID_POOLS if invalid else NO_DEVICES, False
 
     def rank(self, inventory: Inventory, node: Node) -> int:
         """How good the alternatives are that the node seems to offer: the higher, the better."""
@@ -93,7 +108,8 @@ class Demand:
         total = 0
         for request in self._requests:
             ways = request.get("firstAvailable") or ()
-            total += next((_PREFERENCE - n for n, way in enumerate(ways) if _could(inventory, view, way)), 0)
+            offered = (n for n, way in enumerate(ways) if _could(inventory, view, way) is not False)
+            total += next((_PREFERENCE - n for n in offered), 0)
         return total
 
 
@@ -102,24 +118,58 @@ def _ways(request: Object) -> Sequence[Object]:
     return (exactly,) if exactly is not None else request.get("firstAvailable") or ()
 
 
-def _could(inventory: Inventory, view: View, way: Object) -> bool:
-    """Whether the node has enough devices for one way to serve a request, looked at alone."""
+def _could(inventory: Inventory, view: View, way: Object) -> bool | None:
+    """Whether the node has enough devices for one way to serve a request, looked at alone; None where it may turn out
+    that nobody can tell."""
     device_class = inventory.classes.get(way.get("deviceClassName") or "")
     if device_class is None:
-        return True
+        return None
+    all_of_them = way.get("allocationMode") == "All"
+    if all_of_them and any(pool.state is not PoolState.COMPLETE for pool in view.pools):
+        return None
     bits = view.every
+    if not all_of_them and not way.get("adminAccess"):
+        bits &= ~view.held
     for selectors in ((device_class.get("spec") or {}).get("selectors"), way.get("selectors")):
         for selector in selectors or ():
             if not selector.get("cel"):
-                return True
+                return None
             column = view.column(selector["cel"]["expression"], inventory.selectors)
-            # Where an expression fails the node must be asked, for the attempt may end there.
-            bits &= column.selected | sum(1 << rank for rank in column.faults)
-    if way.get("allocationMode") == "All":
-        return bits != 0
-    if not way.get("adminAccess"):
-        bits &= ~view.held
-    return bits.bit_count() >= (way.get("count") or 1)
+            if column.faults and any(bits >> rank & 1 for rank in column.faults):
+                return None
+            bits &= column.selected
+    found = bits.bit_count()
+    if all_of_them:
+        return None if found > MOST_DEVICES else found > 0
+    return found >= (way.get("count") or 1)
+
+
+def _is_delicate(spec: Object) -> bool:
+    """Whether a claim can be in error by what it asks for, whatever devices there are."""
+    devices = spec.get("devices") or {}
+    requests = devices.get("requests") or ()
+    ways = [way for request in requests for way in _ways(request)]
+    everything = [way for way in ways if way.get("allocationMode") == "All"]
+    if (everything and devices.get("constraints")) or any(way.get("derivedAttributes") for way in ways):
+        return True
+    least = sum(min((_least(way) for way in _ways(request)), default=0) for request in requests)
+    return least > MOST_DEVICES or any(map(_is_odd, ways))
+
+
+def _least(way: Object) -> int:
+    return 0 if way.get("allocationMode") == "All" else way.get("count") or 1
+
+
+def _is_odd(way: Object) -> bool:
+    """Whether it asks for an amount of a capacity that a device may be unable to reckon with."""
+    for amount in ((way.get("capacity") or {}).get("requests") or {}).values():
+        try:
+            nanos = Quantity.parse(str(amount)).nanos
+        except QuantityError:
+            return True
+        if nanos % 10**9 or not 0 <= nanos < _LARGE:
+            return True
+    return False
 
 
 def chosen_rank(claims: Sequence[Object], results: Sequence[Object]) -> int:

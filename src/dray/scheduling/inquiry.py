@@ -71,6 +71,9 @@ class Inquiry:
         except (Unresolved, Hindrance) as problem:
             return Answer(str(problem))
         verdicts = tuple(self._verdicts(pod, wanted))
+        if any(each.placement for each in verdicts) and (error := self._decider.error(pod, wanted)):
+            # It keeps the pod from the other nodes too.
+            return Answer(error)
         preemption = None
         if pod.preempts and not any(each.placement for each in verdicts):
             preemption = self._preemptor.find(pod, wanted)

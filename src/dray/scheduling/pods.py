@@ -25,7 +25,7 @@ def read(document: Object, kinds: Kinds, known: Pod | None = None) -> Pod:
         spec.get("priority") or 0,
         spec.get("preemptionPolicy") != "Never",
         metadata.get("creationTimestamp") or "",
-        known.extra if known is not None else _charged(document),
+        known.extra if known is not None else charges.amounts_of(document),
     )
 
 
@@ -39,9 +39,3 @@ def claims_of(document: Object) -> object:
 def outward(pod: Pod) -> object:
     """What the terms of other pods see of it."""
     return pod.labels, bool(pod.document["metadata"].get("deletionTimestamp"))
-
-
-def _charged(document: Object) -> dict[str, int]:
-    """What a bound pod's devices take from its node, as its status says."""
-    statuses = (document.get("status") or {}).get("nodeAllocatableResourceClaimStatuses")
-    return charges.amounts_of(statuses) if statuses else {}

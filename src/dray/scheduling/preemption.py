@@ -41,12 +41,23 @@ class _Candidate:
 
 
 class Preemptor:
-    """`waits` tells whether a pod that is on no node is still there."""
+    """`waits` tells whether a pod that is on no node is still there.
 
-    def __init__(self, state: State, decider: Decider, waits: Callable[[str], bool] = lambda _: False) -> None:
+    Unless `for_devices`, pods are removed for room and ports only: to others their devices stay in use.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        decider: Decider,
+        waits: Callable[[str], bool] = lambda _: False,
+        *,
+        for_devices: bool = True,
+    ) -> None:
         self._state = state
         self._decider = decider
         self._waits = waits
+        self._for_devices = for_devices
         self.unsettled = False
         """Whether a pod was passed over only because it is being bound."""
         self._budgets: dict[str, dict[str, Object]] = {}
@@ -99,10 +110,10 @@ class Preemptor:
 
     def _try(self, pod: Pod, wishes: Wishes, node: Node) -> _Candidate | None:
         lower = list(self._lower(pod, node))
-        orphans = self._orphans(node) if wishes.demand else []
+        orphans = self._orphans(node) if wishes.demand and self._for_devices else []
         if not lower and not orphans:
             return None
-        trial = _Trial(self._state)
+        trial = _Trial(self._state, for_devices=self._for_devices)
         try:
             trial.release(orphans)
             trial.remove(each for each in lower if _leaving(each))
@@ -163,7 +174,7 @@ class Preemptor:
                 yield each
             else:
                 self.unsettled = True
-        for uid in self._holders(node):
+        for uid in self._holders(node) if self._for_devices else ():
             away = self._state.placed(uid)
             if away is None or uid in node.pods or away.priority >= pod.priority:
                 continue
@@ -186,11 +197,13 @@ class Preemptor:
         return [
             claim
             for _, claim in self._held(node)
-            if (consumers := _consumers(claim)) and not any(map(self._is_there, consumers))
+            if (consumers := _reservations(claim)) and not any(map(self._is_there, consumers))
         ]
 
-    def _is_there(self, uid: str) -> bool:
-        return self._state.placed(uid) is not None or self._waits(uid)
+    def _is_there(self, consumer: Object) -> bool:
+        """A group that has a claim keeps it, whether or not it has pods."""
+        uid = str(consumer.get("uid"))
+        return consumer.get("resource") != "pods" or self._state.placed(uid) is not None or self._waits(uid)
 
     def _held(self, node: Node) -> Iterator[tuple[DeviceID, Object]]:
         """The devices of the node that are in use, with the claims that use them."""
@@ -210,10 +223,11 @@ class Preemptor:
 
 
 class _Trial:
-    """The state with some pods taken away in thought."""
+    """The state with some pods taken away in thought, and with them their devices if that is what is wanted."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, *, for_devices: bool) -> None:
         self._state = state
+        self._for_devices = for_devices
         self._removed: dict[str, tuple[Pod, Node]] = {}
         self._released: dict[tuple[str, str], list[Object]] = {}
         self._gone: set[str] = set()
@@ -226,7 +240,7 @@ class _Trial:
             self._removed[pod.uid] = (pod, node)
             node.remove(pod)
             self._state.neighbours.remove(pod, node)
-            for claim in self._state.claims.used_by(pod.uid):
+            for claim in self._claims_of(pod):
                 self._settle(claim)
 
     def release(self, claims: Iterable[Object]) -> None:
@@ -240,8 +254,11 @@ class _Trial:
         _, node = self._removed.pop(pod.uid)
         node.add(pod)
         self._state.neighbours.add(pod, node)
-        for claim in self._state.claims.used_by(pod.uid):
+        for claim in self._claims_of(pod):
             self._settle(claim)
+
+    def _claims_of(self, pod: Pod) -> list[Object]:
+        return self._state.claims.used_by(pod.uid) if self._for_devices else []
 
     def undo(self) -> None:
         for pod, _ in list(self._removed.values()):
@@ -272,7 +289,11 @@ def _of(pods: Iterable[Pod], resource: str) -> int:
 
 
 def _consumers(claim: Object) -> list[str]:
-    return [str(each.get("uid")) for each in (claim.get("status") or {}).get("reservedFor") or ()]
+    return [str(each.get("uid")) for each in _reservations(claim)]
+
+
+def _reservations(claim: Object) -> list[Object]:
+    return (claim.get("status") or {}).get("reservedFor") or []
 
 
 def _leaving(pod: Pod) -> bool:

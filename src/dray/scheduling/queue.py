@@ -163,7 +163,9 @@ class Queue:
         *,
         nodes: frozenset[int] | None = None,
         social: bool = False,
+        error: bool = False,
     ) -> None:
+        """After an error it is not known what would help: then it is also tried again after a while."""
         group = self._groups.get(key)
         if waiting.group is not None and waiting.group is not group:
             self._leave(waiting, now)
@@ -180,7 +182,7 @@ class Queue:
         waiting.errors = 0
         group.members[waiting.pod.uid] = waiting
         heappush(group.order, (waiting.arrival, waiting.pod.uid))
-        self._alarm(group, now + FLUSH_AFTER, now)
+        self._alarm(group, now + (delay(group.failures) if error else FLUSH_AFTER), now)
 
     def known(self, key: Hashable) -> Group | None:
         """The group, if pods of it are parked and none is being tried."""

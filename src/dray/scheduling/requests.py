@@ -36,6 +36,16 @@ def scoring(spec: Object) -> dict[str, int]:
     return {name: total[name] for name in _ASSUMED if name in total}
 
 
+def stated(spec: Object) -> dict[str, int]:
+    """What is stated for the pod as a whole, in the units of `requests`."""
+    return whole(_of_the_pod(spec))
+
+
+def of_containers(spec: Object) -> dict[str, int]:
+    """What the containers come to, whatever is stated for the pod as a whole; in the units of `requests`."""
+    return whole(_of_all_containers(spec, {}))
+
+
 def whole(amounts: Mapping[str, int]) -> dict[str, int]:
     """From nanos to the units that the scheduler counts in, without what is zero."""
     return {name: -(-nanos // (_MILLI if name == "cpu" else _UNIT)) for name, nanos in amounts.items() if nanos > 0}
@@ -56,6 +66,13 @@ def amounts(written: Any) -> dict[str, int]:
 
 
 def _total(spec: Object, assumed: Mapping[str, int]) -> Nanos:
+    total = _of_all_containers(spec, assumed)
+    total.update(_of_the_pod(spec))
+    _add(total, _nanos(mapping(spec.get("overhead"))))
+    return total
+
+
+def _of_all_containers(spec: Object, assumed: Mapping[str, int]) -> Nanos:
     total: Nanos = {}
     for container in objects(spec.get("containers")):
         _add(total, _of(container, assumed))
@@ -71,8 +88,6 @@ def _total(spec: Object, assumed: Mapping[str, int]) -> Nanos:
             _add(own, sidecars)
             _raise(most, own)
     _raise(total, most)
-    total.update(_of_the_pod(spec))
-    _add(total, _nanos(mapping(spec.get("overhead"))))
     return total
 
 

@@ -11,26 +11,28 @@ fails, `failed` takes it back and the pod is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from dray.allocation import KUBERNETES, Policy, commit
 from dray.allocation.usage import claim_key
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.scheduling import pods
-from dray.scheduling.actions import SCHEDULER_ERROR, UNSCHEDULABLE, Action, Bind, ClaimWrite, Preemption, Refuse
+from dray.scheduling.actions import SCHEDULER_ERROR, UNSCHEDULABLE, Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.claim_book import Unresolved
 from dray.scheduling.deciding import Decider, Placement, Refusal
+from dray.scheduling.flights import Flight, claim_writes
+from dray.scheduling.groups import waiting_key
 from dray.scheduling.interests import Interests
 from dray.scheduling.model import Key, Object, Pod
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.queue import Place, Queue, Waiting
+from dray.scheduling.readiness import Binding, binding_of_all, problem_of_all
 from dray.scheduling.standings import Kind
 from dray.scheduling.state import DONE, State
 from dray.scheduling.waking import Waker
-from dray.scheduling.wishes import Binding, Hindrance, Wishes, allowed, binding_of, releasable, reserved, wishes
+from dray.scheduling.wishes import Hindrance, Wishes, releasable, wishes
 
 _NOWHERE: Final[frozenset[int]] = frozenset()
 
@@ -49,25 +51,20 @@ class Options:
     seed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Flight:
-    """A decision that is being written."""
-
-    waiting: Waiting
-    node: str
-    claims: Mapping[Key, Object] = field(default_factory=dict)
-    """What is being allocated."""
-
-
 class Scheduler:
     def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
         self.state = State(gates=self.options.gates, seed=self.options.seed)
         self.queue = Queue()
         self._decider = Decider(self.state, policy=self.options.policy, weigh_devices=self.options.weigh_devices)
-        self._preemptor = Preemptor(self.state, self._decider, lambda uid: self.queue.get(uid) is not None)
+        self._preemptor = Preemptor(
+            self.state,
+            self._decider,
+            lambda uid: self.queue.get(uid) is not None,
+            for_devices=self.options.preempt_for_devices,
+        )
         self._nominations = Nominations(self.state)
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[str, Flight] = {}
         self._interests = Interests()
         self._waker = Waker(self.state, self.queue, self._preemptor, self._nominations)
 
@@ -109,7 +106,14 @@ class Scheduler:
     def remove_budget(self, budget: Object) -> None:
         self._preemptor.remove_budget(budget)
 
-    # Events: claims
+    # Events: claims and groups
+
+    def put_group(self, group: Object, now: float) -> None:
+        self.state.groups.put(group)
+        self._tell(waiting_key(group["metadata"].get("namespace") or "", group["metadata"]["name"]), now)
+
+    def remove_group(self, group: Object, now: float) -> None:
+        self.state.groups.remove(group)
 
     def put_claim(self, claim: Object, now: float) -> None:
         if self.state.claims.put(claim):
@@ -214,6 +218,10 @@ class Scheduler:
         if document["spec"].get("schedulingGates"):
             self._hold_back(waiting, now)
             return
+        if (group := self.state.groups.missing(document)) is not None:
+            self._interests.set(waiting.pod.uid, (group,))
+            self._hold_back(waiting, now)
+            return
         if document["spec"].get("resourceClaims"):
             try:
                 claims = self.state.claims.resolve(document)
@@ -247,6 +255,9 @@ class Scheduler:
 
     def _attempt(self, waiting: Waiting, now: float) -> Action | None:
         pod = waiting.pod
+        if self.state.groups.missing(pod.document) is not None:
+            self._admit(waiting, now)
+            return None
         try:
             wanted = wishes(self.state, pod, now, self.options.binding_timeout)
         except Unresolved:
@@ -257,7 +268,7 @@ class Scheduler:
         if wanted.leftover is not None:
             key = claim_key(wanted.leftover)
             self._interests.set(pod.uid, (*self._interests.of(pod.uid), key))
-            self._park(waiting, wanted, "cannot schedule extended resource claim", now, nodes=_NOWHERE)
+            self._park(waiting, wanted, "cannot schedule extended resource claim", now, nodes=_NOWHERE, alone=True)
             return Refuse(pod, waiting.said, news=False, discard=wanted.leftover)
         with self._nominations.out_of_sight_of(pod):
             group = self.queue.known(_kind_key(pod, wanted))
@@ -286,36 +297,36 @@ class Scheduler:
             results = dict(zip(placement.allocation.claims, placement.allocation.results, strict=True))
             for key, result in results.items():
                 self.state.claims.assume(key, result)
-        self._flights[pod.uid] = _Flight(waiting, node, results)
+        writes = tuple(claim_writes(self.state.groups, pod, placement, results))
+        promised = tuple(claim_key(write.claim) for write in writes)
+        for key in promised:
+            self.state.claims.promise(key, pod.uid)
+        self._flights[pod.uid] = Flight(waiting, node, results, promised)
         self.queue.fly(waiting, now)
-        writes = [
-            ClaimWrite(claim, results.get(claim_key(claim)))
-            for claim in placement.wishes.claims
-            if not reserved(claim, pod)
-        ]
-        mappings: tuple[Object, ...] = ()
-        if placement.special is not None:
-            mappings = placement.special.mappings
-            claim = placement.special.claim
-            writes.append(ClaimWrite(claim, results[claim_key(claim)], special=True))
-        return Bind(pod, node, tuple(writes), placement.wishes.claims, mappings, placement.charges)
+        mappings = placement.special.mappings if placement.special is not None else ()
+        return Bind(pod, node, writes, placement.wishes.claims, mappings, placement.charges)
 
     def _refuse(self, waiting: Waiting, wanted: Wishes, refusal: Refusal, now: float) -> Action | None:
         pod, message = waiting.pod, refusal.message
         reason = SCHEDULER_ERROR if refusal.fault else UNSCHEDULABLE
-        release = None if refusal.fault else self._to_release(pod, wanted)
+        release = None if refusal.fault else self._decider.to_release(pod, wanted)
         preemption = None
         self._preemptor.unsettled = False
         if release is not None:
             message += " deallocation of ResourceClaim completed"
         elif pod.preempts and not refusal.fault and not (refusal.familiar and self._futile(pod, wanted)):
-            preemption = self._preempt(pod, wanted)
+            preemption = self._preemptor.find(pod, wanted)
         if preemption is not None:
             self._nominations.keep(pod, preemption)
         elif release is None:
             # Others must not keep off a place that it cannot have.
             self._nominations.drop(pod.uid)
-        self._park(waiting, wanted, message, now, nodes=refusal.nodes, social=refusal.social)
+        where, fault = refusal.nodes, refusal.fault
+        # What only it uses can be given back wherever there is a place for it.
+        bound_to = where is not None and not any(releasable(self.state, claim, pod) for claim in wanted.fixed)
+        alone = where is not None or refusal.social
+        nodes = where if bound_to else None
+        self._park(waiting, wanted, message, now, nodes=nodes, alone=alone, social=refusal.social, error=fault)
         if waiting.group is not None and not refusal.familiar:
             waiting.group.futile = preemption is None
             waiting.group.unsettled = preemption is None and self._preemptor.unsettled
@@ -325,23 +336,9 @@ class Scheduler:
         waiting.said = message
         return Refuse(pod, message, reason, news, release, preemption=preemption)
 
-    def _to_release(self, pod: Pod, wanted: Wishes) -> Object | None:
-        """A claim that keeps the pod from a node where it could be, and that nobody else uses."""
-        candidates = wanted.unavailable
-        if not candidates and wanted.fixed and allowed(self.state, wanted) is not None:
-            standing = self._decider.standings.of(pod.needs, wanted.demand)
-            here = allowed(self.state, wanted) or _NOWHERE
-            candidates = wanted.fixed if standing.feasible - here else ()
-        return next((claim for claim in candidates if releasable(claim, pod)), None)
-
     def _futile(self, pod: Pod, wanted: Wishes) -> bool:
         group = self.queue.known(_kind_key(pod, wanted))
         return group is not None and group.futile
-
-    def _preempt(self, pod: Pod, wanted: Wishes) -> Preemption | None:
-        if wanted.demand and not self.options.preempt_for_devices:
-            return None
-        return self._preemptor.find(pod, wanted)
 
     def _park(
         self,
@@ -351,13 +348,15 @@ class Scheduler:
         now: float,
         *,
         nodes: frozenset[int] | None,
+        alone: bool,
         social: bool = False,
+        error: bool = False,
     ) -> None:
         pod = waiting.pod
         # Alike are pods whose answer depends on nothing but what they need: no claims of their own, no neighbours.
-        key = _kind_key(pod, wanted, pod.uid if nodes is not None or social else "")
+        key = _kind_key(pod, wanted, pod.uid if alone else "")
         kind = Kind(pod.needs, wanted.demand)
-        self.queue.park(waiting, key, kind, message, now, nodes=nodes, social=social)
+        self.queue.park(waiting, key, kind, message, now, nodes=nodes, social=social, error=error)
 
     def _said(self, waiting: Waiting, message: str, reason: str = UNSCHEDULABLE) -> Refuse | None:
         """Nothing, if it was said before."""
@@ -392,6 +391,11 @@ class Scheduler:
         if flight is None:
             return
         self._drop_assumptions(flight, now)
+        for key in flight.promised:
+            # Others may have been kept from a claim that it was to use.
+            self._tell(key, now)
+        # What is said of it now is about this failure.
+        flight.waiting.said = ""
         placed = self.state.placed(action.pod.uid)
         if placed is not None and self.state.bound(placed):
             # Somebody bound it, or the answer that said so was lost.
@@ -410,7 +414,9 @@ class Scheduler:
             waiting.said = ""
             self.queue.delay(waiting, now)
 
-    def _drop_assumptions(self, flight: _Flight, now: float) -> None:
+    def _drop_assumptions(self, flight: Flight, now: float) -> None:
+        for key in flight.promised:
+            self.state.claims.withdraw(key, flight.waiting.pod.uid)
         for key, allocation in flight.claims.items():
             if self.state.claims.forget(key, allocation):
                 # Others may have waited to see where it gets its devices.
@@ -418,17 +424,10 @@ class Scheduler:
 
     def binding_of(self, claims: tuple[Object, ...], now: float) -> Binding:
         """How far the devices of a pod's claims are, as they stand now."""
-        worst = Binding.READY
-        for claim in claims:
-            current = self.state.claims.get(claim_key(claim))
-            if current is None:
-                return Binding.FAILED
-            found = binding_of(current, now, self.options.binding_timeout)
-            if found in (Binding.FAILED, Binding.EXPIRED):
-                return found
-            if found is Binding.PENDING:
-                worst = found
-        return worst
+        return binding_of_all(self.state.claims, claims, now, self.options.binding_timeout)
+
+    def binding_problem(self, claims: tuple[Object, ...], now: float) -> str:
+        return problem_of_all(self.state.claims, claims, now, self.options.binding_timeout)
 
 
 def _kind_key(pod: Pod, wanted: Wishes, alone: str = "") -> tuple[object, ...]:

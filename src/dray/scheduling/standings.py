@@ -32,16 +32,21 @@ class Kind:
 
 def obstacles(state: State, kind: Kind, node: Node) -> tuple[str, ...]:
     """Why the node cannot take such a pod, in the order of Kubernetes' filters; the first that speaks is enough."""
+    return _outlook(state, kind, node)[0]
+
+
+def _outlook(state: State, kind: Kind, node: Node) -> tuple[tuple[str, ...], bool]:
+    """The obstacles, and whether the attempt may end in an error there."""
     reason = fit.standing(kind.needs, node)
     if reason is not None:
-        return (reason,)
+        return (reason,), False
     demand = kind.demand
     served = demand.served(node) if demand else _NOTHING
     reasons = fit.room(kind.needs, {}, node, served)
     if reasons or not demand:
-        return reasons
-    reason = demand.obstacle(state.inventory, state.resources, node)
-    return (reason,) if reason is not None else ()
+        return reasons, False
+    reason, doubtful = demand.outlook(state.inventory, state.resources, node)
+    return (reason,) if reason is not None else (), doubtful
 
 
 class Standing:
@@ -58,6 +63,8 @@ class Standing:
         self._heap: list[tuple[int, int, int, int]] = []
         self._counts: Counter[str] = Counter()
         self.feasible: set[int] = set()
+        self.doubtful: set[int] = set()
+        """Those where the attempt may end in an error."""
 
     def refresh(self) -> None:
         state = self._state
@@ -71,6 +78,7 @@ class Standing:
             self._heap.clear()
             self._counts.clear()
             self.feasible.clear()
+            self.doubtful.clear()
             changed = set(range(len(state.numbered)))
         missing = len(state.numbered) - len(self._reasons)
         if missing > 0:
@@ -87,10 +95,12 @@ class Standing:
         if node is None or node.document is None:
             self._set(number, GONE)
             return
-        reasons = obstacles(state, kind, node)
+        reasons, doubtful = _outlook(state, kind, node)
         self._set(number, reasons)
         if reasons:
             return
+        if doubtful:
+            self.doubtful.add(number)
         score = scores.resource_score(kind.needs, node, state.images, state.size)
         if kind.demand:
             if kind.demand.prioritised:
@@ -104,6 +114,7 @@ class Standing:
 
     def _set(self, number: int, reasons: tuple[str, ...]) -> None:
         self._stamps[number] += 1
+        self.doubtful.discard(number)
         before = self._reasons[number]
         if before is not reasons and before is not GONE:
             self._counts.subtract(before)

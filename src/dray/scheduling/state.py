@@ -18,6 +18,7 @@ from dray.scheduling.changes import ChangeLog
 from dray.scheduling.claim_book import ClaimBook
 from dray.scheduling.demand import Demands
 from dray.scheduling.extended import ResourceMap
+from dray.scheduling.groups import Groups
 from dray.scheduling.model import Key, Node, Object, Pod
 from dray.scheduling.needs import Kinds
 from dray.scheduling.neighbours import Neighbours
@@ -34,6 +35,7 @@ class State:
         self.kinds = Kinds()
         self.demands = Demands()
         self.neighbours = Neighbours()
+        self.groups = Groups(gates)
         self.nodes: dict[str, Node] = {}
         self.numbered: list[Node | None] = []
         """Nodes by number; the number of one that is gone is used again."""

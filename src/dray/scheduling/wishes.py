@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
-from enum import Enum
 from typing import Final
 
 from dray.allocation import node_selectors
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.usage import claim_key
-from dray.scheduling.claim_book import MOST_CONSUMERS, ClaimBook
+from dray.scheduling.claim_book import MOST_CONSUMERS, ClaimBook, named_claims
 from dray.scheduling.demand import Demand
 from dray.scheduling.extended import wanted
+from dray.scheduling.groups import PLURAL, group_name
 from dray.scheduling.model import Node, Object, Pod
+from dray.scheduling.readiness import Binding, allocation_of, binding_of
 from dray.scheduling.state import State
 
 _NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
@@ -28,19 +28,12 @@ class Hindrance(Exception):
         self.passing = passing
 
 
-class Binding(Enum):
-    """How far the devices of an allocated claim are with getting ready."""
-
-    READY = "ready"
-    PENDING = "pending"
-    FAILED = "failed"
-    EXPIRED = "expired"
-
-
 @dataclass(frozen=True, slots=True)
 class Wishes:
     claims: tuple[Object, ...]
     """All of the pod's own, in its order."""
+    entries: tuple[Object, ...]
+    """What the pod says of each of them."""
     open: tuple[Object, ...]
     """Those that have no devices yet."""
     fixed: tuple[Object, ...]
@@ -59,7 +52,7 @@ def wishes(state: State, pod: Pod, now: float, timeout: float) -> Wishes:
     extended = wanted(document, state.resources) if state.resources else _NOTHING
     opened, fixed, unavailable = [], [], []
     for claim in claims:
-        if _allocation(claim) is None:
+        if allocation_of(claim) is None:
             _check_free(state.claims, claim)
             opened.append(claim)
             continue
@@ -71,20 +64,22 @@ def wishes(state: State, pod: Pod, now: float, timeout: float) -> Wishes:
     if missing := demand.missing_class(state.inventory):
         raise Hindrance(missing)
     leftover = state.claims.special(pod.uid) if extended else None
-    return Wishes(tuple(claims), tuple(opened), tuple(fixed), tuple(unavailable), demand, leftover)
-
-
-def _allocation(claim: Object) -> Object | None:
-    return (claim.get("status") or {}).get("allocation") or None
+    entries = tuple(entry for entry, _ in named_claims(document)) if claims else ()
+    return Wishes(tuple(claims), entries, tuple(opened), tuple(fixed), tuple(unavailable), demand, leftover)
 
 
 def reserved(claim: Object, pod: Pod) -> bool:
     """Whether a claim is reserved for the pod, or for the group it belongs to."""
-    group = (pod.document["spec"].get("schedulingGroup") or {}).get("podGroupName")
-    for each in (claim.get("status") or {}).get("reservedFor") or ():
-        if each.get("uid") == pod.uid or (group and each.get("resource") == "podgroups" and each.get("name") == group):
-            return True
-    return False
+    return any(each.get("uid") == pod.uid or _is_group(each, pod) for each in _reservations(claim))
+
+
+def _reservations(claim: Object) -> list[Object]:
+    return (claim.get("status") or {}).get("reservedFor") or []
+
+
+def _is_group(consumer: Object, pod: Pod) -> bool:
+    """Whether it is the group of the pod, which it knows by name only."""
+    return consumer.get("resource") == PLURAL and consumer.get("name") == group_name(pod.document)
 
 
 def _check_free(book: ClaimBook, claim: Object) -> None:
@@ -110,6 +105,12 @@ def allowed(state: State, wishes: Wishes) -> frozenset[int] | None:
         if here is not None:
             found = here if found is None else found & here
     return found
+
+
+def usable_on(state: State, claim: Object, node: Node) -> bool:
+    """Whether the devices that the claim has can be used there."""
+    here = _usable(state, claim)
+    return here is None or node.number in here
 
 
 def _usable(state: State, claim: Object) -> frozenset[int] | None:
@@ -148,33 +149,18 @@ def _can_skip(node: Node) -> bool:
     return _NODE_OPERATIONS in ((node.document.get("status") or {}).get("declaredFeatures") or ())
 
 
-def releasable(claim: Object, pod: Pod) -> bool:
+def releasable(state: State, claim: Object, pod: Pod) -> bool:
     """Whether the devices of a claim can be given back for the pod's sake: nobody else uses them."""
-    consumers = claim["status"].get("reservedFor") or ()
-    return all(each.get("uid") == pod.uid for each in consumers)
+    others = [each for each in _reservations(claim) if each.get("uid") != pod.uid]
+    if not others:
+        return True
+    return all(_is_group(each, pod) for each in others) and not _is_placed(state, pod.key[0], group_name(pod.document))
 
 
-def binding_of(claim: Object, now: float, timeout: float) -> Binding:
-    """Whether the conditions that drivers set on a claim's devices let pods be bound."""
-    allocation = _allocation(claim)
-    results = (allocation or {}).get("devices", {}).get("results") or ()
-    waiting = [result for result in results if result.get("bindingConditions")]
-    if not waiting:
-        return Binding.READY
-    reported = {
-        (each.get("driver"), each.get("pool"), each.get("device")): each
-        for each in claim["status"].get("devices") or ()
-    }
-    ready = True
-    for result in waiting:
-        entry = reported.get((result["driver"], result["pool"], result["device"])) or {}
-        true = {each["type"] for each in entry.get("conditions") or () if each.get("status") == "True"}
-        if true & set(result.get("bindingFailureConditions") or ()):
-            return Binding.FAILED
-        ready = ready and true >= set(result["bindingConditions"])
-    if ready:
-        return Binding.READY
-    began = (allocation or {}).get("allocationTimestamp")
-    if began and now - datetime.fromisoformat(began.replace("Z", "+00:00")).timestamp() > timeout:
-        return Binding.EXPIRED
-    return Binding.PENDING
+def _is_placed(state: State, namespace: str, group: str) -> bool:
+    """Whether a pod of the group is on a node."""
+    return any(
+        each.key[0] == namespace and group_name(each.document) == group
+        for node in state.nodes.values()
+        for each in node.pods.values()
+    )

@@ -1,0 +1,74 @@
+"""Lets go of PodGroups that are deleted, once none of their pods is left that has not ended.
+
+A server gives every new group a finalizer, so that it stays for as long as its pods need it: claims are reserved for
+the group, and its pods are placed by what it says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from dray.api.strategy import PODGROUP_FINALIZER
+from dray.client.cache import Change, Key, key_of
+from dray.client.discovery import OptionalInformer
+from dray.client.interface import Object
+from dray.controllers.claims.objects import GROUPS, group_name, is_deleting
+from dray.controllers.environment import Environment, Workers
+from dray.controllers.pod_ends import FINISHED, pods
+
+_BY_GROUP = "podgroup: group"
+
+
+class PodGroupProtection:
+    """Keyed by the namespace and name of groups."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._client = environment.client
+        self._gated = not environment.gates["GenericWorkload"]
+        self._workers: Workers[Key] = Workers("podgroup protection", self.reconcile, count=2)
+        self._pods = environment.informers.of(pods(), {_BY_GROUP: _group_of})
+        self._groups = OptionalInformer(environment.client, environment.informers, GROUPS.group, GROUPS.plural)
+
+    async def run(self) -> None:
+        if self._gated:
+            await asyncio.Event().wait()
+        async with asyncio.TaskGroup() as tasks:
+            await self._groups.start()
+            tasks.create_task(self._groups.run())
+            self._groups.add_handler(self._group_changed)
+            self._pods.add_handler(self._pod_changed)
+            tasks.create_task(self._workers.run())
+
+    def _group_changed(self, change: Change) -> None:
+        if change.type != "DELETED" and is_deleting(change.object):
+            self._workers.queue.add(change.key)
+
+    def _pod_changed(self, change: Change) -> None:
+        name = group_name(change.object)
+        if name and (change.type == "DELETED" or _has_ended(change.object)):
+            group = self._groups.cache.get(name, namespace=change.key[0])
+            if group is not None and is_deleting(group):
+                self._workers.queue.add(key_of(group))
+
+    async def reconcile(self, key: Key) -> float | None:
+        namespace, name = key
+        group, version = self._groups.cache.get(name, namespace=namespace), self._groups.version
+        if group is None or version is None or not is_deleting(group):
+            return None
+        finalizers = group["metadata"].get("finalizers") or []
+        if PODGROUP_FINALIZER not in finalizers:
+            return None
+        if not all(map(_has_ended, self._pods.cache.by(_BY_GROUP, "/".join(key)))):
+            return None
+        kept = [each for each in finalizers if each != PODGROUP_FINALIZER]
+        await self._client.update(version, {**group, "metadata": {**group["metadata"], "finalizers": kept}})
+        return None
+
+
+def _group_of(pod: Object) -> tuple[str, ...]:
+    name = group_name(pod)
+    return (f"{pod['metadata'].get('namespace')}/{name}",) if name else ()
+
+
+def _has_ended(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in FINISHED

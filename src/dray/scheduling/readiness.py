@@ -1,0 +1,94 @@
+"""Whether the devices of allocated claims are ready for pods to be bound, as their drivers say by conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from enum import Enum
+
+from dray.allocation.usage import claim_key
+from dray.scheduling.claim_book import ClaimBook
+from dray.scheduling.model import Object
+
+
+class Binding(Enum):
+    """How far the devices of an allocated claim are with getting ready."""
+
+    READY = "ready"
+    PENDING = "pending"
+    FAILED = "failed"
+    EXPIRED = "expired"
+
+
+def binding_of_all(book: ClaimBook, claims: Iterable[Object], now: float, timeout: float) -> Binding:
+    """How far the devices of a pod's claims are, as the claims stand now."""
+    worst = Binding.READY
+    for claim in claims:
+        current = book.get(claim_key(claim))
+        found = binding_of(current, now, timeout) if current is not None else Binding.FAILED
+        if found in (Binding.FAILED, Binding.EXPIRED):
+            return found
+        if found is Binding.PENDING:
+            worst = found
+    return worst
+
+
+def problem_of_all(book: ClaimBook, claims: Iterable[Object], now: float, timeout: float) -> str:
+    """Why the devices of a pod's claims will not get ready."""
+    for claim in claims:
+        key = claim_key(claim)
+        current = book.get(key)
+        if current is None:
+            return f'could not find ResourceClaim "{key[0]}/{key[1]}"'
+        if problem := binding_problem(current, now, timeout):
+            return problem
+    return "device binding failed"
+
+
+def binding_of(claim: Object, now: float, timeout: float) -> Binding:
+    """Whether the conditions that drivers set on a claim's devices let pods be bound."""
+    ready = True
+    for result, conditions in _conditional(claim):
+        true = {each["type"] for each in conditions if each.get("status") == "True"}
+        if true & set(result.get("bindingFailureConditions") or ()):
+            return Binding.FAILED
+        ready = ready and true >= set(result["bindingConditions"])
+    if ready:
+        return Binding.READY
+    began = (allocation_of(claim) or {}).get("allocationTimestamp")
+    if began and now - datetime.fromisoformat(began.replace("Z", "+00:00")).timestamp() > timeout:
+        return Binding.EXPIRED
+    return Binding.PENDING
+
+
+def binding_problem(claim: Object, now: float, timeout: float) -> str:
+    """In the words of Kubernetes; nothing where there may yet be none."""
+    name = claim["metadata"]["name"]
+    found = binding_of(claim, now, timeout)
+    if found is Binding.EXPIRED:
+        return f"device binding timeout: claim={name}"
+    if found is not Binding.FAILED:
+        return ""
+    for result, conditions in _conditional(claim):
+        for each in conditions:
+            if each.get("status") == "True" and each["type"] in (result.get("bindingFailureConditions") or ()):
+                reason, message = each.get("reason") or "", each.get("message") or ""
+                return f'device binding failed: claim={name}, reason={reason}, message="{message}"'
+    return f"device binding failed: claim={name}"
+
+
+def allocation_of(claim: Object) -> Object | None:
+    return (claim.get("status") or {}).get("allocation") or None
+
+
+def _conditional(claim: Object) -> list[tuple[Object, list[Object]]]:
+    """The results that have binding conditions, each with the conditions that its driver set."""
+    results = (allocation_of(claim) or {}).get("devices", {}).get("results") or ()
+    waiting = [result for result in results if result.get("bindingConditions")]
+    if not waiting:
+        return []
+    reported = {
+        (each.get("driver"), each.get("pool"), each.get("device")): each.get("conditions") or []
+        for each in claim["status"].get("devices") or ()
+    }
+    return [(each, reported.get((each["driver"], each["pool"], each["device"])) or []) for each in waiting]
