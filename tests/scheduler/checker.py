@@ -7,6 +7,7 @@ claims go on holding what was published once.
 from collections import Counter, defaultdict
 from contextlib import aclosing
 
+from dray.client.errors import ApiError
 from dray.testing.cluster import kind_of
 
 
@@ -61,16 +62,26 @@ class Checker:
         return [f"{key} is drawn upon {n} times" for key, n in used.items() if n > self._counters[key[:3]][key[3]]]
 
     async def watch(self, client):
-        """Looks at every version that claims ever have. Until it is cancelled."""
-        kind = kind_of("ResourceClaim")
-        listed = await client.list_all(kind)
-        for each in listed["items"]:
-            self._claims[each["metadata"]["uid"]] = each
-        async with aclosing(client.watch(kind, resource_version=listed["metadata"]["resourceVersion"])) as events:
+        """Looks at every version that claims ever have, so far as the server remembers them. Until it is cancelled."""
+        while True:
+            version = await self._list(client)
+            try:
+                await self._follow(client, version)
+            except ApiError as error:
+                if not (error.is_gone or error.is_ahead):
+                    raise
+
+    async def _list(self, client):
+        listed = await client.list_all(kind_of("ResourceClaim"))
+        self._claims = {each["metadata"]["uid"]: each for each in listed["items"]}
+        self._look(listed)
+        return listed["metadata"]["resourceVersion"]
+
+    async def _follow(self, client, version):
+        async with aclosing(client.watch(kind_of("ResourceClaim"), resource_version=version)) as events:
             async for event in events:
-                if event.type == "BOOKMARK":
-                    continue
-                self.take(event)
+                if event.type != "BOOKMARK":
+                    self.take(event)
 
     def take(self, event):
         self.events += 1
@@ -79,5 +90,8 @@ class Checker:
             self._claims.pop(uid, None)
         else:
             self._claims[uid] = event.object
+        self._look(event.object)
+
+    def _look(self, at):
         for problem in self.problems_of(self._claims.values()):
-            self.problems.append(f"at {event.object['metadata']['resourceVersion']}: {problem}")
+            self.problems.append(f"at {at['metadata']['resourceVersion']}: {problem}")

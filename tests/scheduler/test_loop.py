@@ -220,6 +220,23 @@ async def test_while_it_is_not_known_whether_a_claim_was_written_its_device_is_n
     assert len(await world.bound()) == 5
 
 
+@pytest.mark.parametrize("fate", [None, "before", "after", "hidden", 503])
+@in_world
+async def test_a_claim_that_was_given_back_is_allocated_anew_however_late_the_watch_is(world, fate):
+    """The binding is refused, and what was written is taken back, which may go wrong too."""
+    world.ways["scheduler"].watch_delay = 5.0
+    await world.create(objects.claim("c"))
+    world.ways["scheduler"].plan("POST", "/binding", 409)
+    await world.create(objects.pod("p", claims=["c"]))
+    while not world.ways["scheduler"].faults:
+        await asyncio.sleep(0.01)
+    if fate is not None:
+        world.ways["scheduler"].plan("PUT", "/c/status", fate, times=4)
+    await world.quiet(120)
+    assert await world.node_of("p")
+    assert len(objects.held(await claim_of(world, "p"))) == 1
+
+
 @in_world
 async def test_a_server_that_is_away_for_a_while_is_waited_for(world):
     await world.create(objects.template("t"))
@@ -298,6 +315,40 @@ async def test_a_special_claim_that_came_to_nothing_is_cleared_away(world, metho
     await world.create(objects.pod("q", requests={GPU: "4"}))
     await world.quiet(60)
     assert await world.node_of("q")
+
+
+class Forgotten:
+    """The answer to a watch from where the server no longer remembers."""
+
+    status, headers = 410, {}
+
+    async def __aiter__(self):
+        yield b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version"}'
+
+    async def close(self):
+        pass
+
+
+def test_a_special_claim_that_came_and_went_between_two_lists_is_forgotten():
+    async def scenario():
+        async with World() as world:
+            world.schedule()
+            way = world.ways["scheduler"]
+            stream = way.stream
+
+            async def forgetful(request):
+                return Forgotten() if request.path.endswith("/resourceclaims") else await stream(request)
+
+            way.stream = forgetful
+            await asyncio.sleep(60)
+            way.plan("POST", "/binding", 409)
+            await world.create(objects.pod("p", requests={GPU: "4"}))
+            await world.quiet(200)
+            assert way.faults == 1
+            assert await world.node_of("p")
+            assert len(objects.held(await claim_of(world, "p"))) == 4
+
+    run(scenario())
 
 
 # Binding conditions

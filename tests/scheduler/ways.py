@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import http.client
 import os
 import re
 import shutil
@@ -41,30 +42,26 @@ GATES = (
 )
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_ports(count):
+    """All of them different."""
+    with contextlib.ExitStack() as open_ones:
+        probes = [open_ones.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
 
 
-def reachable(url, token="", within=60.0, process=None):
-    """Returns when the server says that it is ready."""
-    end = time.monotonic() + within
-    while not _is_ready(url, token):
-        assert process is None or process.poll() is None, "the server ended"
-        assert time.monotonic() < end, f"{url} is not ready"
-        time.sleep(0.1)
-
-
-def _is_ready(url, token):
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+def _answers(url, token=""):
+    """Whether there is somebody who answers, and not with a refusal."""
+    trusting = ssl.create_default_context()
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    # Straight there, whatever proxies the machine is set up with.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusting))
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    request = urllib.request.Request(f"{url}/readyz", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=5, context=context if url.startswith("https") else None):
+        with opener.open(urllib.request.Request(url, headers=headers), timeout=5):
             return True
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return False
 
 
@@ -85,14 +82,20 @@ class Here:
         server = ApiServer(Context(MemoryStore()))
         await server.start()
         application = Application(server)
+
+        def client():
+            return ApiClient(InProcessTransport(application, extensions={LOCAL_USER: ADMIN}))
+
         try:
-            yield lambda: ApiClient(InProcessTransport(application, extensions={LOCAL_USER: ADMIN}))
+            yield client, client
         finally:
             await server.close()
 
 
 class _Process:
     url = token = ""
+    patience = 60.0
+    """How long it may take to start."""
 
     def __init__(self, folder):
         self._folder = Path(folder)
@@ -103,9 +106,26 @@ class _Process:
             return subprocess.Popen(command, stdout=log, stderr=log)
 
     def _end(self, process, *, kill=False):
-        if process is not None:
-            (process.kill if kill else process.terminate)()
-            process.wait(30)
+        if process is None:
+            return
+        (process.kill if kill else process.terminate)()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            # It is polite to whoever still watches.
+            process.kill()
+            process.wait(20)
+
+    def _wait_for(self, name, process, url):
+        """Returns when what is there says that it is."""
+        end = time.monotonic() + self.patience
+        while not _answers(url, self.token):
+            assert process.poll() is None, f"{name} ended with {process.returncode}: {self._last_words(name)}"
+            assert time.monotonic() < end, f"{url} does not answer: {self._last_words(name)}"
+            time.sleep(0.1)
+
+    def _last_words(self, name):
+        return (self._folder / f"{name}.log").read_text(errors="replace")[-4000:]
 
     def restart(self):
         """As after a crash: it is killed, and is there again after a while."""
@@ -115,7 +135,12 @@ class _Process:
 
     @contextlib.asynccontextmanager
     async def serving(self):
-        yield lambda: ApiClient(HttpTransport(self.endpoint()))
+        """What makes a client for the test, and what makes one for the control plane."""
+
+        def client():
+            return ApiClient(HttpTransport(self.endpoint()))
+
+        yield client, client
 
 
 class Apart(_Process):
@@ -125,7 +150,7 @@ class Apart(_Process):
 
     def __init__(self, folder):
         super().__init__(folder)
-        self._port = free_port()
+        (self._port,) = free_ports(1)
         self._kubeconfig = self._folder / "kubeconfig"
 
     def start(self):
@@ -135,7 +160,7 @@ class Apart(_Process):
             "apiserver", sys.executable, "-c", main, "apiserver", *options, "--kubeconfig", str(self._kubeconfig)
         )
         self.url = f"http://127.0.0.1:{self._port}"
-        reachable(self.url, process=self._process)
+        self._wait_for("apiserver", self._process, f"{self.url}/readyz")
 
     def stop(self):
         self._end(self._process)
@@ -149,10 +174,11 @@ class Kubernetes(_Process):
 
     name = "kube-apiserver"
     token = base64.b32encode(b"only for tests").decode().rstrip("=").lower()
+    patience = 120.0
 
     def __init__(self, folder):
         super().__init__(folder)
-        self._port, self._etcd_port, self._peer_port = free_port(), free_port(), free_port()
+        self._port, self._etcd_port, self._peer_port = free_ports(3)
         self._etcd = None
         self._program = str(Path(ASSETS) / "kube-apiserver")
 
@@ -171,7 +197,9 @@ class Kubernetes(_Process):
             self._write_secrets()
         self._process = self._run("kube-apiserver", self._program, *self._options())
         self.url = f"https://127.0.0.1:{self._port}"
-        reachable(self.url, self.token, within=120, process=self._process)
+        self._wait_for("kube-apiserver", self._process, f"{self.url}/readyz")
+        # It is made in the background, and nothing can be made in it before.
+        self._wait_for("kube-apiserver", self._process, f"{self.url}/api/v1/namespaces/default")
 
     def _start_etcd(self):
         peers, clients = f"http://127.0.0.1:{self._peer_port}", f"http://127.0.0.1:{self._etcd_port}"
@@ -186,6 +214,8 @@ class Kubernetes(_Process):
             f"--initial-cluster=default={peers}",
             "--unsafe-no-fsync",
         )
+        # A server that finds no store gives up.
+        self._wait_for("etcd", self._etcd, f"{clients}/health")
 
     def _write_secrets(self):
         from cryptography.hazmat.primitives import serialization
@@ -206,6 +236,8 @@ class Kubernetes(_Process):
         options = [
             f"--etcd-servers=http://127.0.0.1:{self._etcd_port}",
             "--bind-address=127.0.0.1",
+            # Without one it looks for a route to the world, and does not start where there is none. Nobody is there.
+            "--advertise-address=192.0.2.1",
             f"--secure-port={self._port}",
             f"--cert-dir={self._folder / 'certificates'}",
             "--service-account-issuer=https://kubernetes.default.svc",
@@ -229,8 +261,10 @@ class Kubernetes(_Process):
         return [name for name in GATES if name in listed]
 
     def stop(self):
-        self._end(self._process)
-        self._end(self._etcd)
+        try:
+            self._end(self._process)
+        finally:
+            self._end(self._etcd)
 
     def endpoint(self):
         return Endpoint(self.url, insecure=True, token=self.token)

@@ -198,15 +198,25 @@ class Binder:
 
         Devices that did not get ready are kept: it takes another attempt of the pod to find that they must be let go.
         """
-        undoing = [self._claims.leave(work.action.pod, claim, keeping=keeping) for claim in work.written]
+        undoing: list[Any] = [self._leave_claim(work, claim, keeping) for claim in work.written]
         if work.special is not None:
-            undoing.append(self._claims.discard(work.special))
+            undoing.append(self._discard(work.special))
         for result in await asyncio.gather(*undoing, return_exceptions=True):
             if isinstance(result, ClientError):
                 # The claim controller takes out consumers that do not run, and the next attempt what it finds.
                 _logger.debug("a claim of %s/%s is left as it is: %s", *work.action.pod.key, result)
             elif result is not None:
                 raise result
+
+    async def _discard(self, claim: Object) -> None:
+        await self._claims.discard(claim)
+        # A watch that was broken off meanwhile never shows it, nor that it is gone.
+        self._scheduler.remove_claim(claim, self._now())
+
+    async def _leave_claim(self, work: _Work, claim: Object, keeping: bool) -> None:
+        # The watch may be late, and the next attempt would take the claim for the pod's.
+        claim = await self._claims.leave(work.action.pod, claim, keeping=keeping)
+        self._scheduler.put_claim(claim, self._now())
 
 
 async def _all(writes: list[Any]) -> None:

@@ -136,41 +136,58 @@ class ClaimWriter:
         }
         return await self._client.create(CLAIMS, body)
 
-    async def leave(self, pod: Pod, claim: Object, *, keeping: bool = False) -> None:
-        """The pod is no user of the claim any more; if it was the last, the claim gives its devices back.
+    async def leave(self, pod: Pod, claim: Object, *, keeping: bool = False) -> Object:
+        """The pod is no user of the claim any more; if it was the last, the claim gives its devices back. Gives the
+        claim as it is afterwards.
 
         In one write, as the claim controller does: allocated and reserved for nobody, it would be nobody's business.
-        With `keeping` it stays allocated all the same, since the next attempt of the pod will see to it.
+        With `keeping` it stays allocated all the same, since the next attempt of the pod will see to it. Whether it was
+        written is found out: the next attempt must not count on a claim that the pod no longer has.
         """
-        for left in reversed(range(_TRIES)):
-            status = dict(claim.get("status") or {})
-            users = status.get("reservedFor") or []
-            status["reservedFor"] = [each for each in users if each.get("uid") != pod.uid]
-            if len(status["reservedFor"]) == len(users):
-                return
-            if not status["reservedFor"] and not keeping:
-                status = _without_devices(status)
+        conflicts = failures = 0
+        while (status := _left(pod, claim, keeping)) is not None:
             try:
-                await self._client.update_status(CLAIMS, {**claim, "status": status})
-                return
+                return await self._client.update_status(CLAIMS, {**claim, "status": status})
             except ApiError as error:
-                if not error.is_conflict or not left:
+                conflicts += error.is_conflict
+                if conflicts >= _TRIES or not (error.is_conflict or error.is_server_fault):
                     raise
+                uncertain = not error.is_conflict
+            except (ConnectionFailed, Garbled):
+                uncertain = True
+            if uncertain:
+                failures += 1
+                await self._retries.pause(failures)
             claim = await self._read(claim)
+        return claim
 
-    async def release(self, claim: Object) -> None:
-        """Gives the claim's devices back, if it is still as it was."""
-        await self._client.update_status(CLAIMS, {**claim, "status": _without_devices(claim["status"])})
+    async def release(self, claim: Object) -> Object:
+        """Gives the claim's devices back, if it is still as it was; gives the claim as it is afterwards."""
+        return await self._client.update_status(CLAIMS, {**claim, "status": _without_devices(claim["status"])})
 
     async def discard(self, claim: Object) -> None:
-        """Deletes a claim that was made for extended resources."""
+        """Deletes a claim that was made for extended resources; it may be gone already."""
         metadata = claim["metadata"]
         name, namespace = metadata["name"], metadata["namespace"]
         finalizers = [each for each in metadata.get("finalizers") or () if each != FINALIZER]
-        if (claim.get("status") or {}).get("allocation"):
-            await self.release(claim)
-        await self._client.patch(CLAIMS, name, {"metadata": {"finalizers": finalizers}}, namespace=namespace)
-        await self._client.delete(CLAIMS, name, namespace=namespace, options=DeleteOptions(uid=metadata["uid"]))
+        try:
+            if (claim.get("status") or {}).get("allocation"):
+                await self.release(claim)
+            await self._client.patch(CLAIMS, name, {"metadata": {"finalizers": finalizers}}, namespace=namespace)
+            await self._client.delete(CLAIMS, name, namespace=namespace, options=DeleteOptions(uid=metadata["uid"]))
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+
+
+def _left(pod: Pod, claim: Object, keeping: bool) -> Object | None:
+    """The claim's status without the pod; None where it is no user of it."""
+    status = dict(claim.get("status") or {})
+    users = status.get("reservedFor") or []
+    status["reservedFor"] = [each for each in users if each.get("uid") != pod.uid]
+    if len(status["reservedFor"]) == len(users):
+        return None
+    return status if status["reservedFor"] or keeping else _without_devices(status)
 
 
 def _check(claim: Object, fresh: Object, allocation: Object | None) -> None:
