@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
+from time import time as system_seconds
 from typing import Protocol
 
 
@@ -16,6 +18,11 @@ class TimeOfDay(Protocol):
 class SystemTime:
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+
+def seconds(time: TimeOfDay) -> Callable[[], float]:
+    """The same as a number, since 1970; of the system it is asked without a detour."""
+    return system_seconds if isinstance(time, SystemTime) else lambda: time.now().timestamp()
 
 
 def timestamp(moment: datetime) -> str:

@@ -102,8 +102,7 @@ class Binder:
             action="Binding",
         )
         if waiting is not None:
-            self._metrics.sli_seconds.labels(str(min(waiting.attempts, 16))).observe(self._now() - waiting.added)
-            self._metrics.pod_attempts.observe(waiting.attempts)
+            self._metrics.bound(waiting.attempts, self._now() - waiting.added)
         return True
 
     async def _explain(self, work: _Work, error: ClientError) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
 
-from dray.client.clock import SystemTime, TimeOfDay
+from dray.client.clock import SystemTime, TimeOfDay, seconds
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
@@ -68,6 +68,7 @@ class SchedulerLoop:
         self._informers = informers
         self._events = events
         self._time = time or SystemTime()
+        self.now = seconds(self._time)
         name = self.scheduler.options.name
         self._claims = ClaimWriter(client, self._time.now, retries)
         self._pods = PodWriter(client, name, self._time.now, retries)
@@ -101,9 +102,6 @@ class SchedulerLoop:
             patience=sharing.patience,
             changed=self._stirred.set,
         )
-
-    def now(self) -> float:
-        return self._time.now().timestamp()
 
     async def run(self) -> None:
         """Until it is cancelled; what is being written then is finished first, for a moment."""

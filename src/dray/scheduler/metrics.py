@@ -31,20 +31,21 @@ class Metrics:
             registry=registry,
         )
         self._results: dict[str, tuple[Counter, Histogram]] = {}
+        self._sli: dict[int, Histogram] = {}
         self.algorithm_seconds = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "How long a decision took.",
             buckets=_SECONDS,
             registry=registry,
         )
-        self.sli_seconds = Histogram(
+        self._sli_seconds = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "From when a pod could first be tried until it was bound.",
             ["attempts"],
             buckets=_LONG,
             registry=registry,
         )
-        self.pod_attempts = Histogram(
+        self._pod_attempts = Histogram(
             "scheduler_pod_scheduling_attempts",
             "Attempts it took to bind a pod.",
             buckets=(1, 2, 4, 8, 16),
@@ -86,6 +87,15 @@ class Metrics:
         attempts, duration = known
         attempts.inc()
         duration.observe(seconds)
+
+    def bound(self, attempts: int, seconds: float) -> None:
+        """How many attempts it took to bind a pod, and how long since it could first be tried."""
+        counted = min(attempts, 16)
+        known = self._sli.get(counted)
+        if known is None:
+            known = self._sli[counted] = self._sli_seconds.labels(str(counted))
+        known.observe(seconds)
+        self._pod_attempts.observe(attempts)
 
     def waited(self, driver: str, status: str, seconds: float) -> None:
         self._conditions.labels(self._profile, driver, status).inc()

@@ -34,6 +34,7 @@ class Metrics:
             ("status", "admin_access", "owner_api_group", "owner_api_kind"),
             registry=None,
         )
+        self._known: dict[tuple[str, ...], Counter] = {}
         self._claims = _Claims(claims)
 
     @contextmanager
@@ -48,7 +49,11 @@ class Metrics:
     def created(self, kind: OwnerKind, claim: Object, *, success: bool) -> None:
         status = "success" if success else "failure"
         admin_access = _word(uses_admin_access(claim["spec"]))
-        self._creates.labels(status, admin_access, kind.api_group, kind.kind).inc()
+        labels = (status, admin_access, kind.api_group, kind.kind)
+        counter = self._known.get(labels)
+        if counter is None:
+            counter = self._known[labels] = self._creates.labels(*labels)
+        counter.inc()
 
 
 class _Claims(Collector):

@@ -29,7 +29,8 @@ def differing(kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) 
     found: Object = {}
     if isinstance(new, dict):
         before = old if isinstance(old, dict) else {}
-        if any("f:" + name not in ignored.members for name in before.keys() - new.keys()):
+        gone = before.keys() - new.keys()
+        if gone and any("f:" + name not in ignored.members for name in gone):
             raise NotOnlyAdded
         for name, value in new.items():
             step = "f:" + name
