@@ -3,6 +3,7 @@ import contextlib
 
 import pytest
 
+from dray.client import informer as informer_module
 from dray.client.informer import Informer
 from dray.client.interface import GroupVersionResource, Selection
 from tests.store.loop import in_loop
@@ -134,6 +135,21 @@ async def test_a_server_that_forgets_at_once_is_not_hammered(way):
     async with informing(way, script):
         await until(lambda: not script.watches)
     assert script.slept == [0.1, 0.2, 0.4, 0.8, 1.6]
+
+
+def test_a_server_that_forgets_after_long_is_asked_again_at_once(way, monkeypatch):
+    """Of a kind where nothing happens, and that is watched for hours, no event tells that all is well."""
+    monkeypatch.setattr(informer_module, "_LASTING", -1.0)
+
+    @in_loop
+    async def story():
+        script = Script(*[listed(5)] * 6)
+        script.watches.extend([Say(refusal(410, "Expired"), 410)] * 5 + [Stream([], "hang")])
+        async with informing(way, script):
+            await until(lambda: not script.watches)
+        assert script.slept == [0.1] * 5
+
+    story()
 
 
 @in_loop

@@ -117,6 +117,9 @@ async def running(way):
         for result in results:
             if isinstance(result, Exception):
                 raise result
+    if isinstance(way, Kubernetes):
+        # Over TLS it takes connections a moment to close.
+        await asyncio.sleep(0.25)
 
 
 async def _ready(plane, running):

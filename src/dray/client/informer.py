@@ -21,6 +21,8 @@ from dray.client.retries import Retries
 
 Handler = Callable[[Change], None]
 
+# A kind of which nothing happens for as long is watched in good order.
+_LASTING: Final = 60.0
 _RETRIES: Final = Retries(backoff=Backoff(first=0.5, longest=30.0))
 _logger = logging.getLogger(__name__)
 
@@ -89,7 +91,10 @@ class Informer:
         self._synced.set()
 
     async def _watch(self, failures: int) -> int:
-        """Until there is nothing left but to list again; the failures count from the last event that came."""
+        """Until there is nothing left but to list again; the failures count from the last event that came, or from a
+        watch that held for long."""
+        loop = asyncio.get_running_loop()
+        lasting = loop.time() + _LASTING
         events = self._client.watch(
             self._resource,
             namespace=self._namespace,
@@ -104,7 +109,7 @@ class Informer:
         except ApiError as error:
             if not (error.is_gone or error.is_ahead):
                 raise
-        return failures
+        return 0 if loop.time() > lasting else failures
 
     def _take(self, event: WatchEvent) -> None:
         if event.type == "DELETED":
