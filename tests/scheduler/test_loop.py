@@ -1,6 +1,7 @@
 """The loop against a server: what is written in which order, and what a lost race or a lost answer does."""
 
 import asyncio
+import contextlib
 import inspect
 
 import pytest
@@ -329,24 +330,47 @@ class Forgotten:
         pass
 
 
+@contextlib.asynccontextmanager
+async def seeing_claims_only_in_lists(**world_options):
+    async with World(**world_options) as world:
+        world.schedule()
+        way = world.ways["scheduler"]
+        stream = way.stream
+
+        async def forgetful(request):
+            return Forgotten() if request.path.endswith("/resourceclaims") else await stream(request)
+
+        way.stream = forgetful
+        await asyncio.sleep(60)
+        yield world, way
+
+
 def test_a_special_claim_that_came_and_went_between_two_lists_is_forgotten():
     async def scenario():
-        async with World() as world:
-            world.schedule()
-            way = world.ways["scheduler"]
-            stream = way.stream
-
-            async def forgetful(request):
-                return Forgotten() if request.path.endswith("/resourceclaims") else await stream(request)
-
-            way.stream = forgetful
-            await asyncio.sleep(60)
+        async with seeing_claims_only_in_lists() as (world, way):
             way.plan("POST", "/binding", 409)
             await world.create(objects.pod("p", requests={GPU: "4"}))
             await world.quiet(200)
             assert way.faults == 1
             assert await world.node_of("p")
             assert len(objects.held(await claim_of(world, "p"))) == 4
+
+    run(scenario())
+
+
+def test_a_special_claim_that_went_with_its_pod_between_two_lists_is_forgotten():
+    async def scenario():
+        async with seeing_claims_only_in_lists(nodes=1, gpus=4) as (world, _):
+            await world.create(objects.pod("p", requests={GPU: "4"}))
+            while not await world.node_of("p"):
+                await asyncio.sleep(0.1)
+            now = DeleteOptions(grace_period=0)
+            await world.client.delete(kind_of("Pod"), "p", namespace="default", options=now)
+            while await world.claims():
+                await asyncio.sleep(0.1)
+            await world.create(objects.pod("q", requests={GPU: "4"}))
+            await world.quiet(200)
+            assert await world.node_of("q")
 
     run(scenario())
 

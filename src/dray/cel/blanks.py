@@ -1,16 +1,26 @@
-"""Compiled code whose literals are still to be filled in."""
+"""Compiled code whose literals are still to be filled in.
+
+Literals are parameters of the code that have defaults, so to fill it in is to make a function of the same code.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from dray.cel.errors import EvaluationError
 from dray.cel.values import Value
 
-BLANK: Final = "<blank>"
-"""With a position after it in a tuple, it stands for a literal: a constant that no expression has."""
+
+class Blank(NamedTuple):
+    """Stands for the literal at a position."""
+
+    position: int
+
+    @property
+    def name(self) -> str:
+        return f"L{self.position}"
 
 
 class Open(NamedTuple):
@@ -18,25 +28,17 @@ class Open(NamedTuple):
 
     code: CodeType
     namespace: dict[str, Any]
-    computed: dict[str, tuple[Callable[..., Value], list[Any]]]
-    """Constants that are computed from literals: the function and its arguments, blanks among them."""
+    positions: list[int]
+    """Of the literals that are parameters, in the order of these."""
+    computed: list[tuple[Callable[..., Value], list[Any]]]
+    """What the parameters after these are computed by: the function and its arguments, blanks among them."""
 
     def fill(self, values: Sequence[Value]) -> Callable[..., Value] | None:
         """The function for these values; None where there is no fast variant with them."""
-        namespace = self.namespace
-        if self.computed:
-            namespace = dict(namespace)
-            try:
-                for name, (function, arguments) in self.computed.items():
-                    namespace[name] = function(*[_filled(argument, values) for argument in arguments])
-            except EvaluationError:
-                return None
-        return FunctionType(_filled(self.code, values), namespace)
-
-
-def _filled(constant: Any, values: Sequence[Value]) -> Any:
-    if type(constant) is tuple and constant and constant[0] == BLANK:
-        return values[constant[1]]
-    if type(constant) is CodeType:
-        return constant.replace(co_consts=tuple([_filled(inner, values) for inner in constant.co_consts]))
-    return constant
+        defaults = [values[position] for position in self.positions]
+        try:
+            for function, arguments in self.computed:
+                defaults.append(function(*[values[a.position] if type(a) is Blank else a for a in arguments]))
+        except EvaluationError:
+            return None
+        return FunctionType(self.code, self.namespace, "run", tuple(defaults))

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from dray.cel import attributes, emit, operators
 from dray.cel import types as t
-from dray.cel.blanks import BLANK, Open
+from dray.cel.blanks import Blank, Open
 from dray.cel.constants import Folder
 from dray.cel.device import Device
 from dray.cel.environment import Environment
 from dray.cel.errors import EvaluationError
 from dray.cel.runtime import build_map, iterate, iterate_pairs
-from dray.cel.syntax import Call, Comprehension, Ident, ListNode, MapNode, Node, Select
+from dray.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select
 from dray.cel.types import Type
 from dray.cel.values import Value
 
@@ -86,14 +86,17 @@ def compile_fast(root: Node, environment: Environment, folder: Folder) -> Callab
 def compile_open(
     root: Node, environment: Environment, folder: Folder, blanks: Mapping[Node, int], *, operand: bool
 ) -> Open:
-    """The same with some literals left open: the node of each, and the position of its value; raises Unsupported.
+    """The same with some literals and selected names left open: the node of each, and the position of its value.
+
+    Raises Unsupported.
 
     An `operand` of `&&` yields bool, or raises.
     """
     compiler = _Compiler(environment, folder)
     compiler.blanks = blanks
     run = compiler.compile(root, operand=operand)
-    return Open(run.__code__, {**compiler.namespace, "__builtins__": {}}, compiler.computed)
+    computed = list(compiler.computed.values())
+    return Open(run.__code__, {**compiler.namespace, "__builtins__": {}}, sorted(blanks.values()), computed)
 
 
 class _Compiler:
@@ -112,9 +115,8 @@ class _Compiler:
             self.scope[variable] = self._new("v")
         self.depth = int(operand)
         body = emit.return_(self._truth(root) if operand else self._value(root))
-        run: Callable[..., Value] = emit.load(
-            [emit.function("run", list(self.scope.values()), [body])], "run", self.namespace
-        )
+        parameters = [*self.scope.values(), *[Blank(at).name for at in sorted(self.blanks.values())], *self.computed]
+        run: Callable[..., Value] = emit.load([emit.function("run", parameters, [body])], "run", self.namespace)
         return run
 
     def _new(self, prefix: str) -> str:
@@ -132,8 +134,8 @@ class _Compiler:
         return emit.name(self._global(value))
 
     def _value(self, node: Node) -> ast.expr:
-        if node in self.blanks:
-            return emit.constant((BLANK, self.blanks[node]))
+        if type(node) is Literal and node in self.blanks:
+            return emit.name(Blank(self.blanks[node]).name)
         folded = self.folder.fold(node)
         if folded is not None:
             return self._constant(folded.value)
@@ -170,7 +172,7 @@ class _Compiler:
 
     def _select(self, node: Select) -> ast.expr:
         operand = self._value(node.operand)
-        field = emit.constant(node.field)
+        field = emit.name(Blank(self.blanks[node]).name) if node in self.blanks else emit.constant(node.field)
         if node.test:
             if _inner_map(node.operand.type):
                 return emit.compare(field, ast.In(), operand)
@@ -207,7 +209,7 @@ class _Compiler:
         if not self.blanks.keys().isdisjoint(node.args):
             name = self._new("K")
             values = [
-                (BLANK, self.blanks[argument]) if argument in self.blanks else constant.value
+                Blank(self.blanks[argument]) if argument in self.blanks else constant.value
                 for argument, constant in zip(node.args, arguments, strict=True)
                 if constant is not None
             ]

@@ -12,7 +12,7 @@ from dray.cel.values import Uint
 RESERVED = frozenset(
     "as break const continue else for function if import let loop package namespace return var void while".split()
 )
-_KEYWORDS = frozenset(("in", "true", "false", "null"))
+KEYWORDS = frozenset(("in", "true", "false", "null"))
 
 _TOKEN = re.compile(
     r"""
@@ -50,7 +50,7 @@ def tokenize(text: str) -> list[Token]:
         if form == _OPERATOR:
             add((raw, raw, None, offset))
         elif form in _NAMES:
-            add((raw if raw in _KEYWORDS else "ident", raw, None, offset))
+            add((raw if raw in KEYWORDS else "ident", raw, None, offset))
         elif form == _STRING:
             add(("literal", raw, _string(raw, text, offset), offset))
         elif form == _INTEGER:

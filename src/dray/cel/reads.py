@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final
 
 from dray.cel.constants import Folder
@@ -44,8 +45,9 @@ def merged(parts: Iterable[tuple[Reads, Mapping[str | None, str]]]) -> Reads:
     return Reads(frozenset(attributes), frozenset(capacities), driver, multiple)
 
 
-def find_reads(root: Node, folder: Folder) -> Reads:
-    collector = _Collector(folder)
+def find_reads(root: Node, folder: Folder, names: Mapping[Node, str] = MappingProxyType({})) -> Reads:
+    """What a tree reads; where `names` has a selection, that is what it selects, whatever the tree says."""
+    collector = _Collector(folder, names)
     if not collector.collect(root):
         return EVERYTHING
     return Reads(
@@ -57,8 +59,9 @@ def find_reads(root: Node, folder: Folder) -> Reads:
 
 
 class _Collector:
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, names: Mapping[Node, str]) -> None:
         self._folder = folder
+        self._names = names
         self.pairs: dict[str, set[tuple[str, str | None]]] = {"attributes": set(), "capacity": set()}
         self.fields: set[str] = set()
 
@@ -87,7 +90,7 @@ class _Collector:
         others: list[Node] = []
         while True:
             if isinstance(node, Select):
-                keys.append(node.field)
+                keys.append(self._names.get(node, node.field))
                 node = node.operand
             elif isinstance(node, Call) and node.function in ("_[_]", "_?._", "_[?_]"):
                 folded = self._folder.fold(node.args[1])

@@ -1,8 +1,8 @@
-"""Terms that differ in nothing but literals are compiled once.
+"""Terms that differ in nothing but literals and names of attributes are compiled once.
 
-A fleet asks the same few questions with other models, sizes and domains, and joins them with `&&` in ever other ways.
-So what is remembered is the term: a text is cut where `&&` stands outside of all brackets (`forms`), and each term of
-a form seen before is filled with the literals of the text (`terms`); only the others are compiled.
+A fleet asks the same few questions with other models, sizes, attributes and domains, and joins them with `&&` in ever
+other ways. So what is remembered is the term: a text is cut where `&&` stands outside of all brackets (`forms`), and
+each term of a form seen before is filled with the literals of the text (`terms`); only the others are compiled.
 
 What the terms tell of the whole - its cost, what it reads, the fast variant - is put together from them. Whatever
 needs the tree of the text itself, as the exact variant and the places of errors do, makes that tree then.
@@ -20,7 +20,7 @@ from dray.cel import types as t
 from dray.cel.environment import Environment
 from dray.cel.errors import CompileError
 from dray.cel.estimate_sizes import cap
-from dray.cel.forms import Part, Shape, parts_of, shape_of
+from dray.cel.forms import Part, Shape, forget, names_of, parts_of, shape_of
 from dray.cel.program import Program, Tree, fast_enough
 from dray.cel.reads import Reads, merged
 from dray.cel.syntax import Call
@@ -34,8 +34,8 @@ _MAX_TERMS: Final = 4
 # Characters of all terms. The tree and the code of a term take some hundred bytes for each.
 _MAX_SIZE: Final = 32 * 1024
 
-Key = tuple[str, bool, Environment]
-"""A form, and whether it is an operand of `&&`."""
+Key = tuple[str, tuple[str, ...], bool, Environment]
+"""A form, the names in it or none of them, and whether it is an operand of `&&`."""
 
 
 class Compile(Protocol):
@@ -74,8 +74,12 @@ class Filled(Program):
         return merged([(term.reads, term.names(literals)) for term, literals in self._terms])
 
     def _compile_fast(self) -> Callable[[Any], Value] | None:
-        highest = sum([term.highest_cost for term, _ in self._terms])
-        if not fast_enough(self.nodes, highest) and not self.may_run_fast:
+        nodes = int(len(self._terms) > 1)
+        highest = 0
+        for term, _ in self._terms:
+            nodes += term.nodes
+            highest += term.highest_cost
+        if not fast_enough(nodes, highest) and not self.may_run_fast:
             return None
         functions: list[Callable[..., Value]] = []
         for term, literals in self._terms:
@@ -87,18 +91,21 @@ class Filled(Program):
 
 
 def _joined(functions: list[Callable[..., Value]]) -> Callable[..., Value]:
-    names: dict[str, Any] = {f"f{index}": function for index, function in enumerate(functions)}
+    code, names = _conjunction(len(functions))
+    namespace: dict[str, Any] = dict(zip(names, functions, strict=True))
+    namespace["__builtins__"] = {}
     # Code of its own: the interpreter adapts code to the functions that it calls.
-    return FunctionType(_conjunction(len(functions)).replace(), {**names, "__builtins__": {}})
+    return FunctionType(code.replace(), namespace)
 
 
 @lru_cache(maxsize=16)
-def _conjunction(count: int) -> CodeType:
-    """`f0(device) and f1(device) and ...`: of so many functions."""
+def _conjunction(count: int) -> tuple[CodeType, list[str]]:
+    """`f0(device) and f1(device) and ...`: of so many functions, and their names."""
     device = emit.name("device")
-    body = emit.return_(emit.all_of([emit.call(f"f{index}", device) for index in range(count)]))
+    names = [f"f{index}" for index in range(count)]
+    body = emit.return_(emit.all_of([emit.call(name, device) for name in names]))
     run: Callable[..., Value] = emit.load([emit.function("run", ["device"], [body])], "run", {})
-    return run.__code__
+    return run.__code__, names
 
 
 class Shapes:
@@ -117,8 +124,25 @@ class Shapes:
             return self._compile(expression, environment)
         parts = parts_of(shape.form)
         operand = len(parts) > 1
+        terms: list[tuple[Term, list[str]]] = []
+        for form, start, end in parts:
+            literals = shape.literals[start:end]
+            term = self._known(form, literals, operand, environment)
+            if term is None:
+                return self._partly_new(expression, shape, parts, environment)
+            terms.append((term, literals))
+        return Filled(expression, terms, self._compile)
+
+    def clear(self) -> None:
+        self._terms.clear()
+        self._size = 0
+        forget()
+
+    def _partly_new(self, expression: str, shape: Shape, parts: tuple[Part, ...], environment: Environment) -> Program:
         literals = [shape.literals[part.start : part.end] for part in parts]
-        terms = [self._known((part.form, operand, environment), own) for part, own in zip(parts, literals, strict=True)]
+        terms = [
+            self._known(part.form, own, len(parts) > 1, environment) for part, own in zip(parts, literals, strict=True)
+        ]
         if not any(terms):
             return self._all_new(expression, shape, parts, environment)
         try:
@@ -130,11 +154,6 @@ class Shapes:
             # The whole text has the places of its errors.
             return self._compile(expression, environment)
         return Filled(expression, found, self._compile)
-
-    def clear(self) -> None:
-        self._terms.clear()
-        self._size = 0
-        parts_of.cache_clear()
 
     def _all_new(self, expression: str, shape: Shape, parts: tuple[Part, ...], environment: Environment) -> Program:
         program = self._compile(expression, environment)
@@ -154,14 +173,25 @@ class Shapes:
         self._remember(term, shape.form)
         return term
 
-    def _known(self, key: Key, literals: list[str]) -> Term | None:
-        for term in self._terms.get(key, ()):
+    def _known(self, form: str, literals: list[str], operand: bool, environment: Environment) -> Term | None:
+        terms = self._terms.get((form, (), operand, environment))
+        if terms is None:
+            return None
+        for term in terms:
+            if term.fits(literals):
+                return term
+        names = names_of(literals)
+        for term in self._terms.get((form, names, operand, environment), ()) if names else ():
             if term.fits(literals):
                 return term
         return None
 
     def _remember(self, term: Term, form: str) -> None:
-        known = self._terms.setdefault((form, term.operand, term.environment), [])
+        """Where a term of the form is known that does not serve, each name has terms of its own."""
+        key: Key = (form, (), term.operand, term.environment)
+        if key in self._terms:
+            key = (form, names_of(term.literals), term.operand, term.environment)
+        known = self._terms.setdefault(key, [])
         known.append(term)
         del known[:-_MAX_TERMS]
         self._size += term.size

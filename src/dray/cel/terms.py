@@ -3,11 +3,12 @@
 In most places a literal means nothing to the compiler: whatever stands there, the term compiles, has the same type,
 and its fast variant is the same code with another constant. Such a literal is free; all others (patterns, durations,
 elements of lists) belong to the term, as its form does. What it costs and what it reads follows from its tree too.
+A name that is a literal (`forms`) is free if it is selected from a map, or from what may be one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -20,7 +21,8 @@ from dray.cel.fast import Unsupported, compile_open
 from dray.cel.forms import MAX_LITERAL, Part, Shape
 from dray.cel.reads import Reads, find_reads
 from dray.cel.room import compiling
-from dray.cel.syntax import Call, Literal, Node, walk
+from dray.cel.syntax import Call, Literal, Node, Select, walk
+from dray.cel.types import Type, is_optional
 from dray.cel.values import Value
 
 _KNOWN_COSTS: Final = 16
@@ -45,12 +47,12 @@ class Term:
         self.environment = environment
         self._shape = shape
         self._part = part
-        self._literals = shape.literals[part.start : part.end]
+        self.literals = shape.literals[part.start : part.end]
         self.operand = operand
         self._costs: dict[tuple[int, ...], int] = {}
         # Of many texts only one term differs, so the latest is kept.
         self._filled: tuple[list[str], Callable[..., Value] | None] | None = None
-        self.size = len(part.form) + sum(map(len, self._literals))
+        self.size = len(part.form) + sum(map(len, self.literals))
         """In characters."""
 
     @cached_property
@@ -59,7 +61,7 @@ class Term:
 
     def fits(self, literals: list[str]) -> bool:
         """Whether a text of the same form has the same literals wherever one is not free."""
-        own = self._literals
+        own = self.literals
         for position in self._fixed:
             if literals[position] != own[position]:
                 return False
@@ -83,12 +85,16 @@ class Term:
 
     def names(self, literals: list[str]) -> dict[str | None, str]:
         """What the places in `reads` stand for with other literals."""
-        return {place: literals[position][1:-1] for position, place in self._places.items()}
+        own = [(place, literals[position]) for position, place in self._places.items()]
+        return {place: literal[2:] if literal[0] == "]" else literal[1:-1] for place, literal in own}
 
     def _fill(self, literals: list[str]) -> Callable[..., Value] | None:
         if self._open is None:
             return None
-        values = [literal[1:-1] if literal[0] in "\"'" else int(literal) for literal in literals]
+        values = [
+            literal[1:-1] if literal[0] in "\"'" else literal[2:] if literal[0] == "]" else int(literal)
+            for literal in literals
+        ]
         for position in self._negative:
             values[position] = -values[position]  # type: ignore[operator]
         return self._open.fill(values)
@@ -109,8 +115,8 @@ class Term:
     @cached_property
     def reads(self) -> Reads:
         """What it reads, with places instead of free literals."""
-        places = {self._free[position]: place for position, place in self._places.items()}
-        return find_reads(self.root, _Places(self._folder, places))
+        places: dict[Node, str] = {self._free[position]: place for position, place in self._places.items()}
+        return find_reads(self.root, _Places(self._folder, places), places)
 
     @cached_property
     def _folder(self) -> Folder:
@@ -118,14 +124,18 @@ class Term:
 
     @cached_property
     def _fixed(self) -> list[int]:
-        return [position for position in range(len(self._literals)) if position not in self._free]
+        return [position for position in range(len(self.literals)) if position not in self._free]
 
     @cached_property
-    def _free(self) -> dict[int, Literal]:
+    def _free(self) -> dict[int, Literal | Select]:
         """The positions of free literals, and the node of each."""
-        free: dict[int, Literal] = {}
+        free: dict[int, Literal | Select] = {}
         for node in walk(self.root):
-            if isinstance(node, Call) and node.function in _FREE:
+            if type(node) is Select:
+                if not _declared_fields(node.operand.type):
+                    # What is selected by name begins with the bracket before the dot.
+                    free[node.dot - 1] = node
+            elif isinstance(node, Call) and node.function in _FREE:
                 for position in _FREE[node.function]:
                     argument = node.args[position] if position < len(node.args) else None
                     if isinstance(argument, Literal):
@@ -139,17 +149,19 @@ class Term:
 
     @cached_property
     def _strings(self) -> list[int]:
-        return [position for position, node in self._free.items() if type(node.value) is str]
+        return [at for at, node in self._free.items() if type(node) is Literal and type(node.value) is str]
 
     @cached_property
     def _places(self) -> dict[int, str]:
-        """What stands for free strings, by position."""
-        return {position: f"{_PLACE}{position}" for position in self._strings}
+        """What stands for free strings and names, by position."""
+        names = [position for position, node in self._free.items() if type(node) is Select]
+        return {position: f"{_PLACE}{position}" for position in (*self._strings, *names)}
 
     @cached_property
     def _negative(self) -> list[int]:
         """The positions of numbers that have a minus."""
-        return [at for at, node in self._free.items() if type(node.value) is int and node.value < 0]
+        literals = [(at, node.value) for at, node in self._free.items() if type(node) is Literal]
+        return [at for at, value in literals if type(value) is int and value < 0]
 
     @cached_property
     def _open(self) -> Open | None:
@@ -166,10 +178,17 @@ def _minus_zero(text: str, offset: int) -> bool:
     return text[offset] == "0" and text[:offset].rstrip().endswith("-")
 
 
+def _declared_fields(type_: Type) -> bool:
+    """Whether it depends on the name if something can be selected, and of which type that is."""
+    while is_optional(type_):
+        type_ = type_.params[0]
+    return type_.kind == "object"
+
+
 class _Places(Folder):
     """Constants with some literals replaced."""
 
-    def __init__(self, folder: Folder, places: dict[Literal, str]) -> None:
+    def __init__(self, folder: Folder, places: Mapping[Node, str]) -> None:
         self._folder = folder
         self._places = places
 

@@ -47,6 +47,7 @@ class Informer:
         self._selection = selection
         self._retries = retries
         self._handlers: list[Handler] = []
+        self._listed: list[Callable[[], None]] = []
         self._synced = asyncio.Event()
 
     @property
@@ -66,6 +67,10 @@ class Informer:
                 handler(change)
             except Exception:
                 self._failed(change)
+
+    def on_list(self, handler: Callable[[], None]) -> None:
+        """It is called whenever the cache has been filled from a list: what is not in it then, is not there."""
+        self._listed.append(handler)
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -88,6 +93,8 @@ class Informer:
         listed = await self._client.list_all(self._resource, namespace=self._namespace, selection=self._selection)
         self._tell(self.cache.replace(listed.get("items") or ()))
         self.resource_version = str((listed.get("metadata") or {}).get("resourceVersion") or "")
+        for handler in self._listed:
+            handler()
         self._synced.set()
 
     async def _watch(self, failures: int) -> int:

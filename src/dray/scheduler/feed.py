@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dray.api.catalogue import KindVersion, find
 from dray.client.cache import Change
 from dray.client.discovery import OptionalInformer
+from dray.client.informer import Informer
 from dray.client.informers import Informers
 from dray.client.interface import Object
+from dray.scheduling.claim_book import is_newer
 from dray.scheduling.scheduler import Scheduler
 
 Now = Callable[[], float]
@@ -65,4 +67,20 @@ def feed(
         lambda claim: scheduler.put_claim(claim, now()),
         lambda claim: scheduler.remove_claim(claim, now()),
     )
+    claims = informers.of(CLAIMS)
+
+    def listed() -> None:
+        _forget_unseen(scheduler, claims, now())
+        wake()
+
+    claims.on_list(listed)
     follow(PODS, lambda pod: scheduler.put_pod(pod, now()), lambda pod: scheduler.remove_pod(pod, now()))
+
+
+def _forget_unseen(scheduler: Scheduler, claims: Informer, now: float) -> None:
+    """Claims that were known from answers only, and deleted before a watch or a list ever showed them."""
+    for claim in list(scheduler.state.claims.all()):
+        metadata = claim["metadata"]
+        unseen = claims.cache.get(metadata["name"], namespace=metadata["namespace"]) is None
+        if unseen and not is_newer(metadata.get("resourceVersion"), claims.resource_version):
+            scheduler.remove_claim(claim, now)

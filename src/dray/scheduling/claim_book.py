@@ -264,11 +264,14 @@ def _uid(claim: Object) -> Any:
 
 
 def _newer(claim: Object, known: Object) -> bool:
-    """Whether a version is later; versions that are not numbers cannot be compared, and count as later."""
+    """Whether a version is later."""
     one, other = claim["metadata"].get("resourceVersion"), known["metadata"].get("resourceVersion")
-    if one == other:
-        return one is None
+    return one is None if one == other else is_newer(one, other)
+
+
+def is_newer(version: Any, than: Any) -> bool:
+    """Versions that are not numbers cannot be compared, and count as later."""
     try:
-        return int(one) > int(other)
+        return int(version) > int(than)
     except (TypeError, ValueError):
         return True
