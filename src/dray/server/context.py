@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from os import urandom
 from typing import TYPE_CHECKING, Any
 
+from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
 from dray.cel.admission import Expressions
@@ -20,7 +21,7 @@ from dray.server.resources import Resource, key_prefix
 from dray.server.security.composition import Security
 from dray.server.security.stored_view import StoredView
 from dray.server.served import Served
-from dray.store.interface import Store
+from dray.store.interface import Record, Store
 
 if TYPE_CHECKING:
     from dray.server.subresources.node_proxy import NodeConnection
@@ -31,6 +32,8 @@ _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NAMESPACES = key_prefix("", "namespaces")
 _ADMIN_ACCESS = ADMIN_ACCESS_LABEL.encode()
 _SECOND = timedelta(seconds=1)
+# Kinds whose objects are mostly changed right after they were made, by several writers in turn.
+_MADE_IN_BULK = frozenset({("", "Pod"), (RESOURCE_GROUP, "ResourceClaim")})
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -111,6 +114,11 @@ class Context:
         if record is None or _ADMIN_ACCESS not in record.value:
             return False
         return (documents.metadata(record.value).labels or {}).get(ADMIN_ACCESS_LABEL) == "true"
+
+    def stored(self, resource: Resource, record: Record) -> Object:
+        """The object of a record in hub form. It must not be changed, nor anything in it: others may have it too."""
+        known = self.recent.get(record.value) if (resource.group, resource.kind) in _MADE_IN_BULK else None
+        return resource.read(record.value) if known is None else known
 
     def changed(self, resource: Resource, key: str, obj: Object | None, value: bytes = b"") -> None:
         """To be called after every write; `value` is the object as it is stored, which nobody changes from now on."""

@@ -1,7 +1,7 @@
 """What was just written, by the bytes it was written as.
 
-Whoever watches in the same process takes the document itself instead of reading it from the bytes again. Nobody may
-change it: the server is done with an object once it is stored.
+Whoever watches in the same process, or changes the object next, takes the document itself instead of reading it from
+the bytes again. Nobody may change it: the server is done with an object once it is stored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 Object = dict[str, Any]
 
-_MOST: Final = 512
+_MOST: Final = 64
 
 
 class Recent:

@@ -16,7 +16,7 @@ from dray.server.resources import Resource
 from dray.store.interface import Conflict, Missing, Record
 
 Object = dict[str, Any]
-# From the object as it is, in hub form, to the document a client would send for it.
+# From the object as it is, in hub form and not to be changed, to the document a client would send for it.
 Make = Callable[[Object], Object]
 # Sets metadata.managedFields: (the object as it was, the object as it will be).
 Track = Callable[[Object, Object], None]
@@ -40,7 +40,7 @@ async def update(
     """The document as it is stored. `make` may be called again when somebody else was faster."""
     for _ in range(_TRIES):
         record = _present(context, resource, place)
-        old = resource.read(record.value)
+        old = context.stored(resource, record)
         document = make(old)
         pinned = _check_preconditions(resource, place, document, old)
         now = context.now()
@@ -48,6 +48,8 @@ async def update(
         attempt = partial(_attempt, resource, old, place, rules, now, subresource)
         verdict = leniency.admit(resource, document, options, warnings, attempt)
         obj = leniency.accepted(verdict, resource, {"metadata": {"name": place.name}}).object
+        # What follows writes into its metadata, and they may still be those of the old one.
+        obj["metadata"] = dict(obj["metadata"])
         (track or ownership.Tracker(resource, options, now, subresource))(old, obj)
         admission.on_update(admission.Attributes(context, resource, user, obj, old, subresource, verb, options.dry_run))
         obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
@@ -72,7 +74,7 @@ async def modify(
     """Changes an object from within the server: what it does needs no validation, and belongs to nobody."""
     for _ in range(_TRIES):
         record = _present(context, resource, place)
-        old, obj = resource.read(record.value), resource.read(record.value)
+        old, obj = context.stored(resource, record), resource.read(record.value)
         change(obj)
         try:
             return await write(context, resource, record, old, obj, dry_run=dry_run)
