@@ -200,7 +200,10 @@ class ApiClient:
             request = Request(method, path, query or {}, _ACCEPT)
         else:
             headers = _SEND if content_type == _JSON else {"accept": _JSON, "content-type": content_type}
-            request = Request(method, path, query or {}, headers, _encode(body))
+            if shared and self._known is not None:
+                request = Request(method, path, query or {}, headers, document=body)
+            else:
+                request = Request(method, path, query or {}, headers, _encode(body))
         answer = await self._retries.send(self._transport.send, request)
         if shared and self._known is not None and (document := self._known(answer.body)) is not None:
             return document

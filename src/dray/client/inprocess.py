@@ -16,6 +16,8 @@ from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import unquote, urlencode
 
+import msgspec
+
 from dray.client.errors import ConnectionFailed
 from dray.client.transport import Answer, Known, Request, joined
 
@@ -26,10 +28,11 @@ Application = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None
 Pairs = tuple[tuple[str, str], ...]
 
 Exchange = Callable[
-    [str, str, str, Mapping[str, str], bytes, Mapping[str, Any]],
+    [str, str, str, Mapping[str, str], bytes, Any, Mapping[str, Any]],
     Awaitable[tuple[int, dict[str, str], bytes] | None],
 ]
-"""Method, path, query, headers, body and extensions in; status, headers and body out, or None: ask by ASGI."""
+"""Method, path, query, headers, body, or what it says, and extensions in; status, headers and body out, or None: ask by
+ASGI."""
 
 _PIECES: Final = 16
 _logger = logging.getLogger(__name__)
@@ -55,11 +58,17 @@ class InProcessTransport:
         if self._exchange is not None:
             query = _query_string(tuple(request.query.items())) if request.query else ""
             answered = await self._exchange(
-                request.method, unquote(request.path), query, request.headers, request.body, self._extensions
+                request.method,
+                unquote(request.path),
+                query,
+                request.headers,
+                request.body,
+                request.document,
+                self._extensions,
             )
             if answered is not None:
                 return Answer(*answered)
-        exchange = _Exchange(request.body)
+        exchange = _Exchange(request.body if request.document is None else msgspec.json.encode(request.document))
         try:
             await self._application(self._scope(request), exchange.receive, exchange.send)
         except Exception:

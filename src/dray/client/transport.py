@@ -19,6 +19,9 @@ class Request(msgspec.Struct, frozen=True):
     query: Mapping[str, str] = msgspec.field(default_factory=dict)
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
+    document: Any = None
+    """What the body says, where the caller neither changes it nor what comes of it; only for a server in the process,
+    and then instead of the body."""
     silence: float = 0
     """For a stream: how long it may bring nothing before it counts as broken; 0 for as long as it likes."""
 

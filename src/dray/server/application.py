@@ -112,11 +112,13 @@ class Application:
         query: str,
         headers: Mapping[str, str],
         body: bytes,
+        document: Any,
         extensions: Mapping[str, Any],
     ) -> tuple[int, dict[str, str], bytes] | None:
         """The answer to a caller in the process, without the forms of ASGI; None where only those will do.
 
-        `path` is unquoted. What is checked, counted and noted is the same.
+        `path` is unquoted; `document`, if there is one, stands for the body. What is checked, counted and noted is the
+        same.
         """
         user = extensions.get(LOCAL_USER)
         if not isinstance(user, User) or len(body) > self.limits.body_bytes:
@@ -124,7 +126,7 @@ class Application:
         if headers.get("accept") != JSON or "watch=" in query:
             return None
         received = auditing.now() if self._auditor is not None else ""
-        request = Request(method, path, query, headers, body, user)
+        request = Request(method, path, query, headers, body, user, document=document)
         answer = await self.server.handle(request)
         assert isinstance(answer, Response), "only watches are streams"
         if self._auditor is not None:

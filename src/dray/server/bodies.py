@@ -42,6 +42,8 @@ _Loader.bool_values = {**yaml.SafeLoader.bool_values, "y": True, "n": False}
 
 def read(request: Request, *, strict: bool = False) -> Object:
     """The document of a request; what a lenient reader overlooks becomes a warning."""
+    if isinstance(request.document, dict):
+        return request.document
     content_type = request.headers.get("content-type", "")
     media = negotiation.media_type(content_type) if content_type else negotiation.JSON
     if media == negotiation.JSON:
@@ -65,6 +67,11 @@ def read_json(body: bytes, warnings: list[str], *, strict: bool = False) -> Obje
     warnings.extend(f'duplicate field "{error.field}"' for error in twice)
     lenient: Object = msgspec.json.decode(body)
     return lenient
+
+
+def read_applied(request: Request) -> Object:
+    """The configuration that an apply patch is."""
+    return request.document if isinstance(request.document, dict) else read_yaml(request.body)
 
 
 def read_yaml(body: bytes) -> Object:

@@ -14,6 +14,7 @@ from dray.server.patches.errors import STRATEGIC_MERGE, does_not_apply, invalid_
 from dray.server.patches.json_patch import json_patch
 from dray.server.patches.merge_patch import merge_patch
 from dray.server.patches.strategic import strategic_merge
+from dray.server.requests import Request
 from dray.server.resources import Resource
 
 Object = dict[str, Any]
@@ -54,16 +55,16 @@ async def patch(call: Call) -> tuple[bytes, bool]:
 def change_of(call: Call) -> Change:
     """What the patch of a call does to a document."""
     media = negotiation.media_type(call.request.headers.get("content-type", ""))
-    change = _change(call.resource, media, call.request.body)
+    change = _change(call.resource, media, call.request)
     return lambda document: _patched(change, document)
 
 
-def _change(resource: Resource, media: str, body: bytes) -> Callable[[Object], Any]:
+def _change(resource: Resource, media: str, request: Request) -> Callable[[Object], Any]:
     supported = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_MERGE] if resource.strategic else []), APPLY_PATCH]
     if media not in supported:
         raise status.unsupported_media_type(supported)
     try:
-        given = msgspec.json.decode(body)
+        given = request.said()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise status.bad_request(f"error decoding patch: {error}") from error
     if media == JSON_PATCH:
