@@ -174,28 +174,17 @@ def test_of_equals_those_that_started_last():
     assert victims(core.actions()) == ["last"]
 
 
-def test_rather_those_no_budget_protects():
+@pytest.mark.parametrize(("room", "victim"), [(0, "free"), (1, "guarded")])
+def test_rather_those_no_budget_protects_which_one_with_room_does_not(room, victim):
     core = Core(
         objects.node("a"),
         objects.node("b"),
         placed("guarded", "a", cpu="8", labels={"app": "x"}),
         placed("free", "b", cpu="8", value=5),
-        budget("b", "x", 0),
+        budget("b", "x", room),
         pod("high", cpu="8", value=10),
     )
-    assert victims(core.actions()) == ["free"]
-
-
-def test_a_budget_with_room_protects_nobody():
-    core = Core(
-        objects.node("a"),
-        objects.node("b"),
-        placed("guarded", "a", cpu="8", labels={"app": "x"}),
-        placed("free", "b", cpu="8", value=5),
-        budget("b", "x", 1),
-        pod("high", cpu="8", value=10),
-    )
-    assert victims(core.actions()) == ["guarded"]
+    assert victims(core.actions()) == [victim]
 
 
 def test_where_there_is_no_other_way_a_budget_does_not_help():

@@ -318,7 +318,8 @@ def test_a_pod_whose_claim_is_bound_to_a_node_is_tried_when_that_node_comes_back
     assert bound(core.later(11)) == {"p": "n"}
 
 
-def test_a_pod_is_spread_again_when_an_empty_zone_is_no_more():
+def unevenly_spread():
+    """A pod that fits only into the zone that has one of its kind already."""
     spread = {
         "maxSkew": 1,
         "topologyKey": "zone",
@@ -332,24 +333,17 @@ def test_a_pod_is_spread_again_when_an_empty_zone_is_no_more():
         pod("p", cpu="2", labels={"app": "a"}, topologySpreadConstraints=[spread]),
     )
     assert bound(core.actions()) == {}
+    return core
+
+
+def test_a_pod_is_spread_again_when_an_empty_zone_is_no_more():
+    core = unevenly_spread()
     core.remove("Node", "m")
     assert bound(core.later(11)) == {"p": "n"}
 
 
 def test_a_pod_that_is_leaving_no_longer_counts_for_spreading():
-    spread = {
-        "maxSkew": 1,
-        "topologyKey": "zone",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": "a"}},
-    }
-    core = Core(
-        objects.node("n", labels={"zone": "z0"}),
-        objects.node("m", labels={"zone": "z1"}, cpu="1"),
-        placed("there", "n", labels={"app": "a"}),
-        pod("p", cpu="2", labels={"app": "a"}, topologySpreadConstraints=[spread]),
-    )
-    assert bound(core.actions()) == {}
+    core = unevenly_spread()
     core.change("Pod", "there", metadata={"deletionTimestamp": "2030-01-01T00:00:00Z"})
     assert bound(core.later(11)) == {"p": "n"}
 

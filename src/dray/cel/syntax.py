@@ -182,10 +182,9 @@ def walk(node: Node) -> list[Node]:
     while stack:
         current = stack.pop()
         found.append(current)
-        kind = type(current)
-        if kind is Select:
-            stack.append(current.operand)  # type: ignore[attr-defined]
-        elif kind is not Literal and kind is not Ident:
+        if isinstance(current, Select):
+            stack.append(current.operand)
+        elif not isinstance(current, (Literal, Ident)):
             stack.extend(current.children())
     return found
 

@@ -91,12 +91,10 @@ class Term:
     def _fill(self, literals: list[str]) -> Callable[..., Value] | None:
         if self._open is None:
             return None
-        values = [
-            literal[1:-1] if literal[0] in "\"'" else literal[2:] if literal[0] == "]" else int(literal)
-            for literal in literals
-        ]
+        texts = list(literals)
         for position in self._negative:
-            values[position] = -values[position]  # type: ignore[operator]
+            texts[position] = "-" + texts[position]
+        values = [text[1:-1] if text[0] in "\"'" else text[2:] if text[0] == "]" else int(text) for text in texts]
         return self._open.fill(values)
 
     def _cost(self, lengths: tuple[int, ...]) -> int:

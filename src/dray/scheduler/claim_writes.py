@@ -9,6 +9,7 @@ to somebody else meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -27,6 +28,15 @@ _TRIES: Final = 6
 
 class Lost(ClientError):
     """Somebody else changed the claim so that the decision no longer holds."""
+
+
+@dataclass(slots=True)
+class _Tries:
+    """How often a write went wrong so far, and whether it is known that the last one was not done."""
+
+    conflicts: int = 0
+    failures: int = 0
+    uncertain: bool = False
 
 
 class ClaimWriter:
@@ -68,20 +78,11 @@ class ClaimWriter:
         Raises Lost or another ClientError only where it is certain that it is not written. With `exactly` it is written
         on top of this version of the claim or not at all.
         """
-        conflicts = failures = 0
+        tries = _Tries()
         while True:
-            try:
-                written = self._written(consumer, claim, allocation)
-                return await self._client.update_status(CLAIMS, written, options=SHARED)
-            except ApiError as error:
-                if error.is_not_found:
-                    raise _deleted(claim) from None
-                conflicts += error.is_conflict
-                if conflicts >= _TRIES or not (error.is_conflict or error.is_server_fault):
-                    raise
-                uncertain = not error.is_conflict
-            except (ConnectionFailed, Garbled):
-                uncertain = True
+            done = await self._try(self._written(consumer, claim, allocation), tries)
+            if done is not None:
+                return done
             fresh = await self._read(claim)
             if _is_written(fresh, consumer, allocation):
                 return fresh
@@ -89,9 +90,25 @@ class ClaimWriter:
             if exactly and fresh["metadata"]["resourceVersion"] != claim["metadata"]["resourceVersion"]:
                 raise Lost(f"claim {_title(claim)} got changed in the meantime")
             claim = fresh
-            if uncertain:
-                failures += 1
-                await self._retries.pause(failures)
+            if tries.uncertain:
+                await self._retries.pause(tries.failures)
+
+    async def _try(self, claim: Object, tries: _Tries) -> Object | None:
+        """The claim with the status written; None where it may be tried again, after a look at how it is now."""
+        tries.uncertain = False
+        try:
+            return await self._client.update_status(CLAIMS, claim, options=SHARED)
+        except ApiError as error:
+            if error.is_not_found:
+                raise _deleted(claim) from None
+            tries.conflicts += error.is_conflict
+            if tries.conflicts >= _TRIES or not (error.is_conflict or error.is_server_fault):
+                raise
+            tries.uncertain = not error.is_conflict
+        except (ConnectionFailed, Garbled):
+            tries.uncertain = True
+        tries.failures += tries.uncertain
+        return None
 
     def _written(self, consumer: Object, claim: Object, allocation: Object | None) -> Object:
         status = dict(claim.get("status") or {})
@@ -144,20 +161,13 @@ class ClaimWriter:
         With `keeping` it stays allocated all the same, since the next attempt of the pod will see to it. Whether it was
         written is found out: the next attempt must not count on a claim that the pod no longer has.
         """
-        conflicts = failures = 0
+        tries = _Tries()
         while (status := _left(pod, claim, keeping)) is not None:
-            try:
-                return await self._client.update_status(CLAIMS, {**claim, "status": status})
-            except ApiError as error:
-                conflicts += error.is_conflict
-                if conflicts >= _TRIES or not (error.is_conflict or error.is_server_fault):
-                    raise
-                uncertain = not error.is_conflict
-            except (ConnectionFailed, Garbled):
-                uncertain = True
-            if uncertain:
-                failures += 1
-                await self._retries.pause(failures)
+            done = await self._try({**claim, "status": status}, tries)
+            if done is not None:
+                return done
+            if tries.uncertain:
+                await self._retries.pause(tries.failures)
             claim = await self._read(claim)
         return claim
 

@@ -17,66 +17,51 @@ _QUEUES = {Place.ACTIVE: "active", Place.DELAYED: "backoff", Place.GATED: "gated
 class Metrics:
     def __init__(self, registry: CollectorRegistry, profile: str) -> None:
         self._profile = profile
-        self._attempts = Counter(
-            "scheduler_schedule_attempts_total",
-            "Attempts to schedule pods, by result.",
-            ["result", "profile"],
-            registry=registry,
+        counter = partial(Counter, registry=registry)
+        histogram = partial(Histogram, registry=registry)
+        by_result, by_condition = ("result", "profile"), ("profile", "driver", "status")
+        by_owner = ("status", "admin_access", "owner_api_group", "owner_api_kind")
+        self._attempts = counter(
+            "scheduler_schedule_attempts_total", "Attempts to schedule pods, by result.", by_result
         )
-        self._attempt_seconds = Histogram(
+        self._attempt_seconds = histogram(
             "scheduler_scheduling_attempt_duration_seconds",
             "How long an attempt took, binding included.",
-            ["result", "profile"],
+            by_result,
             buckets=_SECONDS,
-            registry=registry,
         )
         self._results: dict[str, tuple[Counter, Histogram]] = {}
-        self._sli: dict[int, Histogram] = {}
-        self.algorithm_seconds = Histogram(
-            "scheduler_scheduling_algorithm_duration_seconds",
-            "How long a decision took.",
-            buckets=_SECONDS,
-            registry=registry,
+        self.algorithm_seconds = histogram(
+            "scheduler_scheduling_algorithm_duration_seconds", "How long a decision took.", buckets=_SECONDS
         )
-        self._sli_seconds = Histogram(
+        self._sli_seconds = histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "From when a pod could first be tried until it was bound.",
-            ["attempts"],
+            ("attempts",),
             buckets=_LONG,
-            registry=registry,
         )
-        self._pod_attempts = Histogram(
-            "scheduler_pod_scheduling_attempts",
-            "Attempts it took to bind a pod.",
-            buckets=(1, 2, 4, 8, 16),
-            registry=registry,
+        self._sli: dict[int, Histogram] = {}
+        self._pod_attempts = histogram(
+            "scheduler_pod_scheduling_attempts", "Attempts it took to bind a pod.", buckets=(1, 2, 4, 8, 16)
         )
-        self._pending = Gauge("scheduler_pending_pods", "Pods that wait, by queue.", ["queue"], registry=registry)
-        self.victims = Histogram(
-            "scheduler_preemption_victims",
-            "Victims of one preemption.",
-            buckets=(1, 2, 4, 8, 16, 32, 64),
-            registry=registry,
+        self._pending = Gauge("scheduler_pending_pods", "Pods that wait, by queue.", ("queue",), registry=registry)
+        self.victims = histogram(
+            "scheduler_preemption_victims", "Victims of one preemption.", buckets=(1, 2, 4, 8, 16, 32, 64)
         )
-        self.preemptions = Counter("scheduler_preemption_attempts_total", "Attempts to preempt.", registry=registry)
-        self._conditions = Counter(
+        self.preemptions = counter("scheduler_preemption_attempts_total", "Attempts to preempt.")
+        self._conditions = counter(
             "scheduler_dra_bindingconditions_allocations_total",
             "Devices whose binding conditions were waited for, by outcome.",
-            ["profile", "driver", "status"],
-            registry=registry,
+            by_condition,
         )
-        self._conditions_seconds = Histogram(
+        self._conditions_seconds = histogram(
             "scheduler_dra_bindingconditions_wait_duration_seconds",
             "How long binding conditions were waited for.",
-            ["profile", "driver", "status"],
+            by_condition,
             buckets=_BINDING,
-            registry=registry,
         )
-        self.claims_created = Counter(
-            "dynamic_resource_allocation_resourceclaim_creates_total",
-            "Claims that were created.",
-            ["status", "admin_access", "owner_api_group", "owner_api_kind"],
-            registry=registry,
+        self.claims_created = counter(
+            "dynamic_resource_allocation_resourceclaim_creates_total", "Claims that were created.", by_owner
         )
 
     def attempted(self, result: str, seconds: float) -> None:
