@@ -11,17 +11,21 @@ from typing import Any, Final
 
 Object = dict[str, Any]
 
-_MOST: Final = 64
+# Bytes of all of them together: some thousand pods and claims, which lie between a write and the next while many come.
+_MOST: Final = 4 << 20
 
 
 class Recent:
     def __init__(self) -> None:
         self._documents: OrderedDict[bytes, Object] = OrderedDict()
+        self._size = 0
 
     def put(self, value: bytes, document: Object) -> None:
+        if value not in self._documents:
+            self._size += len(value)
         self._documents[value] = document
-        if len(self._documents) > _MOST:
-            self._documents.popitem(last=False)
+        while self._size > _MOST:
+            self._size -= len(self._documents.popitem(last=False)[0])
 
     def get(self, value: bytes) -> Object | None:
         return self._documents.get(value)
