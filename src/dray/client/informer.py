@@ -62,7 +62,7 @@ class Informer:
         """It is told of what is there already, and then of every change."""
         self._handlers.append(handler)
         for value in self.cache:
-            change = Change("ADDED", value, None)
+            change = Change("ADDED", key_of(value), value, None)
             try:
                 handler(change)
             except Exception:

@@ -15,10 +15,10 @@ from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
 from dray.cel.admission import Expressions
 from dray.server import documents
 from dray.server.authorization import Authorizer
-from dray.server.quota_usage import QuotaUsage
+from dray.server.quota_usage import CLAIMS, QuotaUsage
 from dray.server.recent import Recent
 from dray.server.resources import Resource, key_prefix
-from dray.server.security.composition import Security
+from dray.server.security.composition import OBSERVED, Security
 from dray.server.security.stored_view import StoredView
 from dray.server.served import Served
 from dray.store.interface import Record, Store
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from dray.server.subresources.node_proxy import NodeConnection
 
 Object = dict[str, Any]
+
+Observer = Callable[[Resource, str, Object | None], None]
+"""Called with the resource, the key and the object."""
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NAMESPACES = key_prefix("", "namespaces")
@@ -66,9 +69,9 @@ class Context:
     recent: Recent = field(default_factory=Recent)
     # The agents of nodes, by the node's name, for what only a node can answer.
     nodes: dict[str, NodeConnection] = field(default_factory=dict)
-    # Called with every object that was created, updated or deleted (None): (resource, key, object).
-    observers: list[Callable[[Resource, str, Object | None], None]] = field(default_factory=list)
 
+    # By the prefix of the keys they want to know of.
+    _observers: dict[str, list[Observer]] = field(default_factory=dict)
     # The second it is, from when to when, and as text.
     _second: tuple[datetime, datetime, str] = (_LONG_AGO, _LONG_AGO, "")
     # By whether the namespace permits admin access.
@@ -80,7 +83,13 @@ class Context:
             self.security = Security.ephemeral(StoredView(self.store), plain=True)
         self.security.load(self.store)
         self.usage = QuotaUsage(self.store)
-        self.observers += [self.security.observe, self.usage.observe]
+        for prefix in OBSERVED:
+            self.observe(prefix, self.security.observe)
+        self.observe(CLAIMS, self.usage.observe)
+
+    def observe(self, prefix: str, observer: Observer) -> None:
+        """From now on it is called with every object of a kind that was created, updated or deleted (None)."""
+        self._observers.setdefault(prefix, []).append(observer)
 
     @property
     def authorizer(self) -> Authorizer:
@@ -124,5 +133,5 @@ class Context:
         """To be called after every write; `value` is the object as it is stored, which nobody changes from now on."""
         if obj is not None and obj.get("apiVersion") == resource.api_version:
             self.recent.put(resource.present(value), documents.ordered(obj, resource.kind, resource.api_version))
-        for observer in self.observers:
+        for observer in self._observers.get(resource.key_prefix, ()):
             observer(resource, key, obj)

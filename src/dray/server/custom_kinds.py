@@ -21,7 +21,7 @@ class CustomKinds:
         self._context = context
         self._purges: set[asyncio.Task[None]] = set()
         self.cleanup = CustomCleanup(context)
-        context.observers.append(self._observe)
+        context.observe(DEFINITIONS, self._observe)
         for record in context.store.list(DEFINITIONS).records:
             self._serve(documents.decode(record.value))
 
@@ -35,8 +35,6 @@ class CustomKinds:
         await asyncio.gather(*self._purges, return_exceptions=True)
 
     def _observe(self, resource: Resource, key: str, obj: Object | None) -> None:
-        if not key.startswith(DEFINITIONS):
-            return
         if obj is not None:
             self._serve(obj)
             self.cleanup.note(obj)

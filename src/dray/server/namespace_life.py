@@ -32,7 +32,7 @@ class NamespaceLife:
         self._context = context
         self._pause = pause
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        context.observers.append(self._observe)
+        context.observe(_NAMESPACES, self._observe)
 
     def resume(self) -> None:
         """Takes up what a server before this one did not finish."""
@@ -48,7 +48,7 @@ class NamespaceLife:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _observe(self, resource: Resource, key: str, obj: Object | None) -> None:
-        if key.startswith(_NAMESPACES) and obj is not None and obj["metadata"].get("deletionTimestamp"):
+        if obj is not None and obj["metadata"].get("deletionTimestamp"):
             self._start(obj["metadata"]["name"])
 
     def _start(self, name: str) -> None:

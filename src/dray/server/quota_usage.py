@@ -16,7 +16,7 @@ from dray.store.interface import Store
 
 Object = dict[str, Any]
 
-_CLAIMS = key_prefix(RESOURCE_GROUP, "resourceclaims")
+CLAIMS = key_prefix(RESOURCE_GROUP, "resourceclaims")
 _CLASSES = key_prefix(RESOURCE_GROUP, "deviceclasses")
 # The most devices a claim can get: what a request for all of them counts.
 _ALL_DEVICES = 32
@@ -53,19 +53,19 @@ class QuotaUsage:
         self._claims: dict[str, Counter[str]] = {}
         self._totals: dict[str, Counter[str]] = {}
         # Claims that were written since somebody last asked: most namespaces have no quota.
-        self._written = {record.key for record in store.list(_CLAIMS).records}
+        self._written = {record.key for record in store.list(CLAIMS).records}
 
     def observe(self, resource: Resource, key: str, obj: Object | None) -> None:
         if obj is not None or self._store.get(key) is not None:
             self.expect(key)
-        elif key.startswith(_CLAIMS):
+        else:
             self._written.discard(key)
             if key in self._claims:
                 self._put(key, None)
 
     def expect(self, key: str) -> None:
         """A write is under way: whoever asks from now on must see it, not only once it is durable."""
-        if key.startswith(_CLAIMS):
+        if key.startswith(CLAIMS):
             self._written.add(key)
             if len(self._written) > _MOST_WAITING:
                 self._catch_up()
@@ -77,7 +77,7 @@ class QuotaUsage:
         self._written.clear()
 
     def _put(self, key: str, claim: Object | None) -> None:
-        namespace = key.removeprefix(_CLAIMS).partition("/")[0]
+        namespace = key.removeprefix(CLAIMS).partition("/")[0]
         total = self._totals.setdefault(namespace, Counter())
         before = self._claims.pop(key, None)
         if before is not None:
@@ -94,7 +94,7 @@ class QuotaUsage:
         found = Counter({f"count/{_qualified(resource)}": 1})
         if not resource.group and resource.plural in _PLAIN_COUNTS:
             found[resource.plural] = 1
-        if resource.key_prefix == _CLAIMS:
+        if resource.key_prefix == CLAIMS:
             for name, amount in devices(obj).items():
                 found.update(dict.fromkeys(self._names(name), amount))
         return found

@@ -28,7 +28,7 @@ class RoleAggregation:
         self._started = False
         self._changed = False
         self._task: asyncio.Task[None] | None = None
-        context.observers.append(self._observe)
+        context.observe(_CLUSTER_ROLES, self._observe)
 
     async def start(self) -> None:
         """Brings every role up to date, and keeps it so from then on."""
@@ -41,10 +41,9 @@ class RoleAggregation:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def _observe(self, resource: Resource, key: str, obj: Object | None) -> None:
-        if key.startswith(_CLUSTER_ROLES):
-            self._changed = True
-            if self._started and (self._task is None or self._task.done()):
-                self._task = asyncio.get_running_loop().create_task(self._keep(), name="role aggregation")
+        self._changed = True
+        if self._started and (self._task is None or self._task.done()):
+            self._task = asyncio.get_running_loop().create_task(self._keep(), name="role aggregation")
 
     async def _keep(self) -> None:
         while self._changed:

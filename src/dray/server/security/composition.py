@@ -17,7 +17,7 @@ from typing import Any
 
 from dray.server import documents, status
 from dray.server.authorization import ADMIN, Access, Authorizer, User
-from dray.server.resources import Resource
+from dray.server.resources import Resource, key_prefix
 from dray.server.security import access_reviews, token_requests
 from dray.server.security.authentication import Authenticator, Tokens, load_token, new_token
 from dray.server.security.authority import Authority, Clock, utc_now
@@ -46,6 +46,8 @@ REVIEWS = (
     "SelfSubjectReview",
     "TokenReview",
 )
+# Where the writes go that `Security.observe` wants to know of.
+OBSERVED = (key_prefix("", "pods"), *(key_prefix(GROUP, f"{kind.lower()}s") for kind in KINDS))
 _KIND_OF = {kind.lower() + "s": kind for kind in KINDS}
 
 
@@ -79,16 +81,15 @@ class Security:
     def load(self, store: Store) -> None:
         """Takes over the roles and bindings that are stored, before the first request."""
         for kind in KINDS:
-            records = store.list(f"/{GROUP}/{kind.lower()}s/").records
+            records = store.list(key_prefix(GROUP, f"{kind.lower()}s")).records
             self.policy.replace(kind, [documents.decode(record.value) for record in records])
 
     def observe(self, resource: Resource, key: str, obj: Object | None) -> None:
-        """One of the observers of the server's context: every write, before it is acknowledged."""
-        if isinstance(self.view, StoredView):
-            self.view.observe(resource, key, obj)
-        if resource.group != GROUP or resource.kind not in KINDS:
-            return
-        if obj is not None:
+        """One of the observers of the server's context: every such write, before it is acknowledged."""
+        if resource.group != GROUP:
+            if isinstance(self.view, StoredView):
+                self.view.observe(resource, key, obj)
+        elif obj is not None:
             self.policy.put(resource.kind, obj)
         else:
             *_, namespace, name = key.split("/")
