@@ -129,9 +129,18 @@ class Context:
         known = self.recent.get(record.value) if (resource.group, resource.kind) in _MADE_IN_BULK else None
         return resource.read(record.value) if known is None else known
 
-    def changed(self, resource: Resource, key: str, obj: Object | None, value: bytes = b"") -> None:
-        """To be called after every write; `value` is the object as it is stored, which nobody changes from now on."""
-        if obj is not None and obj.get("apiVersion") == resource.api_version:
-            self.recent.put(resource.present(value), documents.ordered(obj, resource.kind, resource.api_version))
+    def written(self, resource: Resource, key: str, obj: Object, document: Object, value: bytes) -> None:
+        """To be called after every write, with the object as it is stored; nobody changes it from now on."""
+        if obj.get("apiVersion") == resource.api_version:
+            if document["apiVersion"] != resource.api_version:
+                document = documents.ordered(obj, resource.kind, resource.api_version)
+            self.recent.put(resource.present(value), document)
+        self._tell(resource, key, obj)
+
+    def deleted(self, resource: Resource, key: str) -> None:
+        """To be called after every deletion."""
+        self._tell(resource, key, None)
+
+    def _tell(self, resource: Resource, key: str, obj: Object | None) -> None:
         for observer in self._observers.get(resource.key_prefix, ()):
             observer(resource, key, obj)

@@ -60,17 +60,18 @@ async def _store(context: Context, resource: Resource, obj: Object, *, dry_run: 
         if generate:
             metadata["name"] = generate[:_LONGEST_BASE] + context.new_suffix()
         key = resource.key(metadata.get("namespace", ""), metadata["name"])
+        encoder = resource.encoder(obj)
         if dry_run:
             if context.store.get(key) is not None:
                 raise status.already_exists(resource.group, resource.plural, metadata["name"])
-            return resource.encoder(obj)(0)
+            return encoder(0)
         context.usage.expect(key)
         try:
-            record = await context.store.create(key, resource.encoder(obj))
+            record = await context.store.create(key, encoder)
         except Exists:
             if not generate or attempt == _TRIES - 1:
                 raise status.already_exists(resource.group, resource.plural, metadata["name"]) from None
             continue
-        context.changed(resource, key, obj, record.value)
+        context.written(resource, key, obj, encoder.document, record.value)
         return record.value
     raise AssertionError("unreachable")

@@ -19,7 +19,6 @@ from dray.server.custom.definitions import CustomVersion
 from dray.server.custom.tracking import TrackedCustomKind
 from dray.server.field_selectors import Field
 from dray.server.resources import key_prefix
-from dray.store.interface import Encode
 
 Object = dict[str, Any]
 
@@ -78,8 +77,8 @@ class CustomResource:
         obj["apiVersion"] = self.api_version
         return obj
 
-    def encoder(self, obj: Object) -> Encode:
-        return documents.encoder(obj, self.kind, self._storage_api_version)
+    def encoder(self, obj: Object) -> documents.Encoder:
+        return documents.Encoder(obj, self.kind, self._storage_api_version)
 
     def answer(self, obj: Object) -> Object:
         return documents.ordered(obj, self.kind, self.api_version)

@@ -115,7 +115,7 @@ async def _delete(
         return record.value, True
     # Watchers see the object as it was, with the revision of its end.
     gone = await context.store.delete(record.key, expect=record.revision, encode=resource.encoder(before))
-    context.changed(resource, record.key, None)
+    context.deleted(resource, record.key)
     return record.value if not gone.value else gone.value, True
 
 

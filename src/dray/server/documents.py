@@ -10,8 +10,6 @@ from typing import Any
 
 import msgspec
 
-from dray.store.interface import Encode
-
 Object = dict[str, Any]
 
 encode = msgspec.json.Encoder().encode
@@ -28,17 +26,18 @@ def ordered(obj: Object, kind: str, api_version: str) -> Object:
     return {"kind": kind, "apiVersion": api_version, "metadata": obj["metadata"], **rest}
 
 
-def encoder(obj: Object, kind: str, api_version: str) -> Encode:
+class Encoder:
     """Makes the bytes of an object once its revision is known."""
-    document = ordered(obj, kind, api_version)
-    metadata: Object = document["metadata"]
 
-    def encode_at(revision: int) -> bytes:
+    __slots__ = ("document",)
+
+    def __init__(self, obj: Object, kind: str, api_version: str) -> None:
+        self.document = ordered(obj, kind, api_version)
+
+    def __call__(self, revision: int) -> bytes:
         if revision:
-            metadata["resourceVersion"] = str(revision)
-        return encode(document)
-
-    return encode_at
+            self.document["metadata"]["resourceVersion"] = str(revision)
+        return encode(self.document)
 
 
 class Metadata(msgspec.Struct):

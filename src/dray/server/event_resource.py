@@ -73,7 +73,7 @@ class EventResource(BuiltIn):
     def read(self, value: bytes) -> Object:
         return self._core.read(value)
 
-    def encoder(self, obj: Object) -> Any:
+    def encoder(self, obj: Object) -> documents.Encoder:
         return self._core.encoder(obj)
 
     def answer(self, obj: Object) -> Object:

@@ -20,7 +20,6 @@ from dray.server import documents, field_selectors
 from dray.server.apply import tracked
 from dray.server.apply.tracked import TrackedKind
 from dray.server.field_selectors import Field
-from dray.store.interface import Encode
 
 Object = dict[str, Any]
 
@@ -76,7 +75,7 @@ class Resource(Protocol):
         """A stored document in hub form."""
         ...
 
-    def encoder(self, obj: Object) -> Encode:
+    def encoder(self, obj: Object) -> documents.Encoder:
         """How an object in hub form is stored; revision 0 leaves its resourceVersion as it is."""
         ...
 
@@ -230,8 +229,8 @@ class BuiltIn:
         obj["apiVersion"] = self.home.api_version
         return obj
 
-    def encoder(self, obj: Object) -> Encode:
-        return documents.encoder(obj, self.kind, self._storage_api_version)
+    def encoder(self, obj: Object) -> documents.Encoder:
+        return documents.Encoder(obj, self.kind, self._storage_api_version)
 
     def answer(self, obj: Object) -> Object:
         shown = obj if self._at_home else intake.answer(obj, self.target)

@@ -118,12 +118,12 @@ async def write(
     try:
         if is_finished(obj):
             gone = await context.store.delete(record.key, expect=record.revision, encode=encoder)
-            context.changed(resource, record.key, None)
+            context.deleted(resource, record.key)
             return gone.value
         stored = await context.store.update(record.key, encoder, expect=record.revision)
     except Missing:
         raise status.not_found(resource.group, resource.plural, obj["metadata"]["name"]) from None
-    context.changed(resource, record.key, obj, stored.value)
+    context.written(resource, record.key, obj, encoder.document, stored.value)
     return stored.value
 
 

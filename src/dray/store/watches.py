@@ -18,6 +18,8 @@ from dray.store.log import Log
 BUFFER: Final = 1000
 # Events handed over at once: what others do in between should not have to wait for more.
 _MOST_TAKEN: Final = 100
+# Kinds and namespaces of which it is remembered who watches them.
+_MOST_PARENTS: Final = 4096
 
 
 class BufferedWatch:
@@ -111,13 +113,18 @@ class Watches:
         self._by_prefix: dict[str, dict[BufferedWatch, None]] = {}
         self._odd: dict[str, None] = {}
         """The prefixes that do not end with a slash."""
+        self._above: dict[str, list[dict[BufferedWatch, None]]] = {}
+        """By the part of a key up to its last slash: those who watch a prefix of it that ends with a slash."""
 
     def __len__(self) -> int:
         return sum(map(len, self._by_prefix.values()))
 
     def open(self, log: Log, prefix: str, after: int, limit: int) -> BufferedWatch:
         watch = BufferedWatch(self, log, prefix, after, limit)
-        self._by_prefix.setdefault(prefix, {})[watch] = None
+        if prefix not in self._by_prefix:
+            self._by_prefix[prefix] = {}
+            self._above.clear()
+        self._by_prefix[prefix][watch] = None
         if not prefix.endswith("/"):
             self._odd[prefix] = None
         return watch
@@ -127,23 +134,27 @@ class Watches:
         del group[watch]
         if not group:
             del self._by_prefix[watch.prefix]
+            self._above.clear()
             self._odd.pop(watch.prefix, None)
 
     def publish(self, events: Iterable[Event]) -> None:
         for event in events:
-            for prefix in self._prefixes(event.record.key):
-                for watch in list(self._by_prefix.get(prefix, ())):
+            for group in self._watching(event.record.key):
+                for watch in list(group):
                     watch.push(event)
 
-    def _prefixes(self, key: str) -> list[str]:
-        """Those of the key that somebody may watch: what ends with a slash is looked up, all else compared."""
-        found = [prefix for prefix in self._odd if key.startswith(prefix)]
-        end = key.find("/")
-        while end >= 0:
-            end += 1
-            found.append(key[:end])
-            end = key.find("/", end)
-        return found
+    def _watching(self, key: str) -> list[dict[BufferedWatch, None]]:
+        parent = key[: key.rfind("/") + 1]
+        above = self._above.get(parent)
+        if above is None:
+            if len(self._above) >= _MOST_PARENTS:
+                self._above.clear()
+            ends = [end + 1 for end, letter in enumerate(parent) if letter == "/"]
+            above = [self._by_prefix[parent[:end]] for end in ends if parent[:end] in self._by_prefix]
+            self._above[parent] = above
+        if not self._odd:
+            return above
+        return [*(self._by_prefix[prefix] for prefix in self._odd if key.startswith(prefix)), *above]
 
     def fail_above(self, revision: int) -> None:
         """Ends the watches that began at a revision which came to nothing."""
