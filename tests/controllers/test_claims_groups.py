@@ -154,3 +154,24 @@ async def test_servers_without_groups_are_not_asked_for_them():
         await cluster.apply(template("t"), pod("p", group="g", gpu="t"))
         names = await cluster.eventually(lambda: noted(cluster, "p"))
         assert names["gpu"].startswith("p-gpu-")
+
+
+@in_loop
+async def test_a_refusal_that_passes_does_not_switch_groups_off():
+    async with LocalCluster() as cluster:
+        request, refused = cluster.client.request, []
+
+        async def refuse_at_first(method, path, **kwargs):
+            if path == "/apis/scheduling.k8s.io/v1beta1" and len(refused) < 2:
+                refused.append(path)
+                raise ApiError(403, "Forbidden", "the roles are not there yet")
+            return await request(method, path, **kwargs)
+
+        cluster.client.request = refuse_at_first
+        await start(cluster)
+        await cluster.apply(template("t"), group("g", gpu="t"), pod("p", group="g", gpu="t"), pod("other", gpu="t"))
+        await cluster.eventually(lambda: noted(cluster, "other"))
+        assert await noted(cluster, "p") == {}
+        names = await cluster.eventually(lambda: noted(cluster, "p"))
+        assert names == await noted(cluster, "g", "PodGroup")
+        assert len(await claims(cluster)) == 2

@@ -92,10 +92,11 @@ def _refresh_time_added(taint: Object, old: Object, now: str) -> None:
 
 def _drop_stale_devices(status: Object, old: Object) -> None:
     """The status of a device goes with its allocation."""
+    if not status.get("devices"):
+        return
     gone = _allocated(old) - _allocated(status)
-    devices = status.get("devices")
-    if devices and gone:
-        status["devices"] = [device for device in devices if _key(device) not in gone]
+    if gone:
+        status["devices"] = [device for device in status["devices"] if _key(device) not in gone]
         if not status["devices"]:
             del status["devices"]
 

@@ -69,11 +69,12 @@ def validate_status(claim: Object, old: Object, rules: Rules) -> Errors:
             yield from _allocation(allocation, "status.allocation", requests.request_names(claim["spec"]["devices"]))
         elif allocation != old_allocation:
             yield errors.invalid("status.allocation", None, "field cannot be modified once set", declarative=True)
-    yield from _device_statuses(status.get("devices") or [], allocation)
+    if status.get("devices"):
+        yield from _device_statuses(status["devices"], allocation)
 
 
 def _admin_results(allocation: Object | None, old: Object | None, rules: Rules) -> Errors:
-    if rules.admin_namespace or allocation is None or any(_has_admin(old)):
+    if rules.admin_namespace or allocation is None or (old is not None and any(_has_admin(old))):
         return
     for index, granted in enumerate(_has_admin(allocation)):
         if granted:
@@ -84,8 +85,8 @@ def _admin_results(allocation: Object | None, old: Object | None, rules: Rules) 
             return
 
 
-def _has_admin(allocation: Object | None) -> list[bool]:
-    results = (allocation or {}).get("devices", {}).get("results") or []
+def _has_admin(allocation: Object) -> list[bool]:
+    results = allocation.get("devices", {}).get("results") or []
     return [bool(result.get("adminAccess")) for result in results]
 
 

@@ -14,7 +14,7 @@ from dray.controllers.claims.objects import POD, Consumer, OwnerKind, group_name
 
 
 class UnknownGroup(Exception):
-    """The pod belongs to a group that the cache does not have yet."""
+    """The pod belongs to a group that is not known here yet."""
 
 
 class Consumers:
@@ -22,6 +22,8 @@ class Consumers:
         self.pods = pods
         self.groups: Cache | None = None
         """None where the server has no groups."""
+        self.awaits_groups = False
+        """Whether it is still open if the server has them."""
         self.workload_claims = workload_claims
         """Whether groups may have claims."""
         self._client = client
@@ -66,7 +68,11 @@ class Consumers:
     def group_of(self, pod: Object) -> Object | None:
         """Raises UnknownGroup."""
         name = group_name(pod)
-        if not name or self.groups is None:
+        if not name:
+            return None
+        if self.groups is None:
+            if self.awaits_groups:
+                raise UnknownGroup(name)
             return None
         group = self.groups.get(name, namespace=pod["metadata"]["namespace"])
         if group is None:

@@ -13,7 +13,7 @@ from typing import Final
 from dray.client.backoff import Backoff
 from dray.client.cache import Change, Key, key_of
 from dray.client.discovery import served_version
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ClientError
 from dray.client.interface import Object
 from dray.client.retries import Retries
 from dray.controllers.claims.consumers import Consumers
@@ -55,6 +55,8 @@ _BY_TEMPLATE: Final = "resourceclaim: template waited for"
 _BY_GROUP: Final = "resourceclaim: group"
 _BY_CLAIM: Final = "resourceclaim: claim used on a node"
 _RETRIES: Final = Retries(backoff=Backoff(first=0.5, longest=30.0))
+# A server that is replaced by a newer one may come to have groups.
+_LOOK_AGAIN: Final = 600.0
 _logger = logging.getLogger(__name__)
 
 
@@ -69,6 +71,7 @@ class ClaimController:
         self._pods, self._claims = pods.cache, claims.cache
         self._has_groups = gates["GenericWorkload"] or gates["DRAWorkloadResourceClaims"]
         self._consumers = Consumers(client, pods.cache, workload_claims=gates["DRAWorkloadResourceClaims"])
+        self._consumers.awaits_groups = self._has_groups
         self._metrics = Metrics(claims.cache)
         self._generation = Generation(
             client, environment.events, claims, templates.cache, self._consumers, written, self._metrics
@@ -79,32 +82,46 @@ class ClaimController:
         self._releasers: Workers[Key] = Workers("resourceclaim release", self._release.reconcile, count=_RELEASERS)
 
     async def run(self) -> None:
-        if self._has_groups and await self._serves_groups():
-            groups = self._environment.informers.of(GROUPS, {_BY_TEMPLATE: _templates_of})
-            self._consumers.groups = groups.cache
-            groups.add_handler(self._on_group)
         # Not before there is somebody to do the work: a standby would collect it without end.
         for resource, handler in ((PODS, self._on_pod), (CLAIMS, self._on_claim), (TEMPLATES, self._on_template)):
             self._environment.informers.of(resource).add_handler(handler)
         with self._metrics.in_registry(self._environment.metrics):
             async with asyncio.TaskGroup() as tasks:
+                if self._has_groups:
+                    tasks.create_task(self._find_groups())
                 tasks.create_task(self._makers.run())
                 tasks.create_task(self._releasers.run())
 
-    async def _serves_groups(self) -> bool:
-        """Older servers have no groups, or not in this version, and an informer would ask them forever."""
+    async def _find_groups(self) -> None:
+        """Older servers have no groups, or not in this version, and an informer would ask them forever.
+
+        Until there is an answer, pods that belong to a group wait; a refusal is none, and may pass.
+        """
         failures = 0
         while True:
             try:
                 found = await served_version(self._environment.client, GROUPS.group, GROUPS.plural, [GROUPS.version])
             except ClientError as error:
-                if isinstance(error, ApiError) and error.is_forbidden:
-                    return False
-                _logger.warning("cannot ask whether there are pod groups: %s", error)
                 failures += 1
+                level = logging.WARNING if failures == 1 else logging.DEBUG
+                _logger.log(level, "cannot ask whether there are pod groups: %s", error)
                 await _RETRIES.pause(failures)
-            else:
-                return found is not None
+                continue
+            failures = 0
+            if found is not None:
+                break
+            self._do_without_groups()
+            await _RETRIES.sleep(_LOOK_AGAIN)
+        groups = self._environment.informers.of(GROUPS, {_BY_TEMPLATE: _templates_of})
+        self._consumers.groups = groups.cache
+        groups.add_handler(self._on_group)
+
+    def _do_without_groups(self) -> None:
+        if self._consumers.awaits_groups:
+            self._consumers.awaits_groups = False
+            for pod in self._pods:
+                if group_name(pod):
+                    self._look_at_pod(pod)
 
     async def _reconcile_owner(self, key: OwnerKey) -> float | None:
         kind, namespace, name = key

@@ -170,8 +170,12 @@ class JobController:
 
     async def _advance(self, job: Object) -> float | None:
         uid, now = job["metadata"]["uid"], self._time.now()
-        job, news = _started(job, timestamp(now))
-        view = JobView.of(job, await self._true_pods(job))
+        pods = await self._true_pods(job)
+        news: list[tuple[str, str]] = []
+        if not (job["spec"].get("suspend") and verdict.has_enough(JobView.of(job, pods))):
+            # Not for what is done: that is over, and not suspended.
+            job, news = _started(job, timestamp(now))
+        view = JobView.of(job, pods)
         record = self._record(view)
         found, wait = verdict.judge(view, now), verdict.deadline(view, now)
         if found is None and not view.is_leaving:
@@ -240,6 +244,8 @@ def _started(job: Object, now: str) -> tuple[Object, list[tuple[str, str]]]:
     if job["spec"].get("suspend"):
         if conditions.put(status, conditions.SUSPENDED, True, "JobSuspended", "Job suspended", now):
             news.append(("Suspended", "Job suspended"))
+        # Its template may be changed as if it had never started.
+        status.pop("startTime", None)
     elif conditions.put(status, conditions.SUSPENDED, False, "JobResumed", "Job resumed", now):
         news.append(("Resumed", "Job resumed"))
         # The time it may be active starts anew.

@@ -86,8 +86,12 @@ def _policy_met(view: JobView) -> Verdict | None:
 
 def completed(view: JobView) -> Verdict | None:
     """Everything that was asked for has succeeded, and nothing runs any more."""
-    wanted = view.spec.completions
-    enough = view.succeeded > 0 if wanted is None else view.succeeded >= wanted
-    if enough and not view.active:
+    if has_enough(view) and not view.active:
         return Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
     return None
+
+
+def has_enough(view: JobView) -> bool:
+    """Whether everything that was asked for has succeeded."""
+    wanted = view.spec.completions
+    return view.succeeded > 0 if wanted is None else view.succeeded >= wanted

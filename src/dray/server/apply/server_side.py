@@ -131,14 +131,12 @@ def track_newcomer(
 
     That is how most objects get their status. None in every other case, also where that is not cheaply told.
     """
-    known = managers.read(_managed(old))
+    entries = _managed(old)
+    known = managers.read(entries)
     who = managers.manager(manager, UPDATE, kind.api_version, subresource)
     if not known or who in known or len(known) >= managers.MAX_UPDATERS:
         return None
-    if (
-        _managed(new) not in ([], _managed(old))
-        or not old.get("apiVersion") == new.get("apiVersion") == kind.api_version
-    ):
+    if _managed(new) not in ([], entries) or not old.get("apiVersion") == new.get("apiVersion") == kind.api_version:
         return None
     try:
         fields = _added(kind, old, new, subresource)

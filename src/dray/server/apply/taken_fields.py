@@ -39,7 +39,7 @@ def differing(kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) 
             below = ignored.children.get(step, NOTHING)
             member = kind.fields.get(name) or kind.others or ATOMIC
             if name not in before:
-                found[step] = _whole(member, value, below)
+                found[step] = _whole(member, value, below) if isinstance(value, (dict, list)) else {}
             elif not (member.is_granular(value) or member.is_granular(before[name])):
                 found[step] = {}
             elif inner := differing(member, before[name], value, below):
@@ -74,12 +74,15 @@ def _whole(kind: FieldType, value: Any, ignored: FieldSet) -> Object:
     if isinstance(value, list):
         below = _items(kind, value)
     else:
-        fields, others, members = kind.fields, kind.others or ATOMIC, ignored.members
+        fields, others, children = kind.fields, kind.others or ATOMIC, ignored.children
         below = _sorted(
             {
-                step: _whole(fields.get(name) or others, inner, ignored.children.get(step, NOTHING))
+                # Plain values, which most are, have nothing below.
+                step: _whole(fields.get(name) or others, inner, children.get(step, NOTHING) if children else NOTHING)
+                if isinstance(inner, (dict, list))
+                else {}
                 for name, inner in value.items()
-                if (step := "f:" + name) not in members
+                if (step := "f:" + name) not in ignored.members
             }
         )
     return {".": {}, **below} if below else below

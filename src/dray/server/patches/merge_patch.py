@@ -35,7 +35,11 @@ def _merge(document: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 def without_nulls(value: Any) -> Any:
     """A copy in which no object has a null member."""
     if isinstance(value, dict):
-        return {name: without_nulls(item) for name, item in value.items() if item is not None}
+        return {
+            name: without_nulls(item) if isinstance(item, (dict, list)) else item
+            for name, item in value.items()
+            if item is not None
+        }
     if isinstance(value, list):
         return [without_nulls(item) for item in value]
     return value

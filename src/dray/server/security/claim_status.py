@@ -60,11 +60,14 @@ def _check_binding(before: Object, after: Object, user: User, verb: str, authori
 def _check_devices(
     before: Object, after: Object, user: User, verb: str, namespace: str, authorizer: Authorizer
 ) -> list[FieldError]:
+    changed = _changed_drivers(before.get("devices") or (), after.get("devices") or ())
+    if not changed:
+        return []
     node = _allocated_node(after["allocation"])
     associated = node is not None and bound_node(user) == node
     verbs = ([f"associated-node:{verb}"] if associated else []) + [f"arbitrary-node:{verb}"]
     found = []
-    for driver in sorted(_changed_drivers(before.get("devices") or (), after.get("devices") or ())):
+    for driver in sorted(changed):
         denials = [_denial(authorizer, user, asked, "driver", namespace, driver) for asked in verbs]
         if None not in denials:
             text = f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]"'
