@@ -91,20 +91,20 @@ class ClaimBook:
 
     def put(self, claim: Object) -> bool:
         """Whether it is news."""
-        key = claim_key(claim)
-        if _uid(claim) in self._gone:
+        key, uid = claim_key(claim), _uid(claim)
+        if uid in self._gone:
             return False
         known = self._claims.get(key)
-        if known is not None and _uid(known) == _uid(claim) and not _newer(claim, known):
-            return False
-        if known is not None and _uid(known) != _uid(claim):
-            self._drop(key, known)
-            known = None
         if known is not None:
-            self._unlist(key, known)
+            if _uid(known) != uid:
+                self._drop(key, known)
+            elif _newer(claim, known):
+                self._unlist(key, known)
+            else:
+                return False
         self._claims[key] = claim
-        for uid in _consumers(claim):
-            self._used_by.setdefault(uid, {})[key] = claim
+        for user in _consumers(claim):
+            self._used_by.setdefault(user, {})[key] = claim
         if _is_special(claim):
             self._special.setdefault(_controller_uid(claim), {})[key] = claim
         self._follow(key, claim)
@@ -223,14 +223,17 @@ def _claim_name(pod: Object, entry: Object) -> str | None:
     """None where the entry needs no claim after all."""
     if entry.get("resourceClaimName"):
         return str(entry["resourceClaimName"])
-    metadata = pod["metadata"]
-    title = f'pod "{metadata.get("namespace")}/{metadata["name"]}"'
     if not entry.get("resourceClaimTemplateName"):
-        raise Unresolved(f'{title}, spec.resourceClaim "{entry.get("name")}": none of the supported fields are set')
+        part = f'spec.resourceClaim "{entry.get("name")}"'
+        raise Unresolved(f"{_title(pod)}, {part}: none of the supported fields are set")
     for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
         if status.get("name") == entry.get("name"):
             return status.get("resourceClaimName") or None
-    raise Unresolved(f"{title}: ResourceClaim not created yet")
+    raise Unresolved(f"{_title(pod)}: ResourceClaim not created yet")
+
+
+def _title(pod: Object) -> str:
+    return f'pod "{pod["metadata"].get("namespace")}/{pod["metadata"]["name"]}"'
 
 
 def _belongs(claim: Object, pod: Object) -> bool:

@@ -29,6 +29,8 @@ class Needs:
 
     requests: Amounts
     """Without what is zero; extended resources too."""
+    extended: bool
+    """Whether it asks for resources with a domain: those that a class may serve are among them."""
     scoring: Amounts
     """cpu and memory with the amounts that scoring assumes where a container asks for none."""
     ports: frozenset[Port]

@@ -81,8 +81,10 @@ def compiled(document: Object) -> Needs:
     terms_near, terms_apart = own.terms(near), own.terms(apart)
     preferred_pods = (*own.weighted(near, 1), *own.weighted(apart, -1))
     spread = own.constraints(spec)
+    amounts = requests.requests(spec)
     return Needs(
-        requests=requests.requests(spec),
+        requests=amounts,
+        extended=any("/" in name for name in amounts),
         scoring=requests.scoring(spec),
         ports=frozenset(_ports(spec)),
         tolerations=tuple(objects(spec.get("tolerations"))),

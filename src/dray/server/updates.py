@@ -71,10 +71,14 @@ def _attempt(
 async def modify(
     context: Context, resource: Resource, place: Place, change: Callable[[Object], None], *, dry_run: bool = False
 ) -> bytes:
-    """Changes an object from within the server: what it does needs no validation, and belongs to nobody."""
+    """Changes an object from within the server: what it does needs no validation, and belongs to nobody.
+
+    `change` may set members of the object and of its parts (`spec.nodeName`), and must leave alone what lies deeper.
+    """
     for _ in range(_TRIES):
         record = _present(context, resource, place)
-        old, obj = context.stored(resource, record), resource.read(record.value)
+        old = context.stored(resource, record)
+        obj = {name: dict(part) if isinstance(part, dict) else part for name, part in old.items()}
         change(obj)
         try:
             return await write(context, resource, record, old, obj, dry_run=dry_run)

@@ -39,7 +39,8 @@ async def _write(call: Call, make: Callable[[Object], Any], options: WriteOption
 
     def change(pod: Object) -> None:
         wanted = _decoded(call, make(call.resource.answer(pod)))
-        before = deepcopy(pod["spec"])
+        before = pod["spec"]
+        pod["spec"] = deepcopy(before)
         problems = take(pod["spec"], wanted["spec"])
         if problems:
             raise status.invalid("Pod", "", call.path.name, problems)
