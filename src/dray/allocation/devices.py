@@ -165,10 +165,11 @@ def is_scalar(attribute: Object | None) -> bool:
 
 def frozen(attribute: Object) -> tuple[tuple[str, Any], ...]:
     """A published attribute as a key that can be hashed and ordered."""
-    pairs = []
-    for kind, value in attribute.items():
-        pairs.append((kind, "\0".join(map(repr, value)) if isinstance(value, list) else repr(value)))
-    return tuple(sorted(pairs))
+    pairs = [
+        (kind, "\0".join(map(repr, value)) if isinstance(value, list) else repr(value))
+        for kind, value in attribute.items()
+    ]
+    return tuple(sorted(pairs)) if len(pairs) > 1 else tuple(pairs)
 
 
 def _consumptions(entries: Iterable[Object]) -> tuple[Consumption, ...]:

@@ -21,9 +21,12 @@ CLAIMS: Final = GroupVersionResource("resource.k8s.io", "v1", "resourceclaims")
 TEMPLATES: Final = GroupVersionResource("resource.k8s.io", "v1", "resourceclaimtemplates")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class OwnerKind:
-    """Whom claims are made for. Pods and groups have the same `spec.resourceClaims` and `resourceClaimStatuses`."""
+    """Whom claims are made for. Pods and groups have the same `spec.resourceClaims` and `resourceClaimStatuses`.
+
+    There are two, compared by identity: they are part of the keys of a queue.
+    """
 
     kind: str
     api_version: str
