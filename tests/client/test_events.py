@@ -17,7 +17,7 @@ class Written:
     def __init__(self):
         self.messages = []
 
-    async def create(self, kind, body):
+    async def create(self, kind, body, *, options):
         self.messages.append(body["message"])
 
 

@@ -17,14 +17,14 @@ from typing import Any, Final
 from dray.api.catalogue import KindVersion, find
 from dray.client.clock import SystemTime, TimeOfDay, timestamp
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client, Object
+from dray.client.interface import SHARED, Client, Object
 
 _QUEUE: Final = 10_000
 _KNOWN: Final = 4096
 _LONGEST: Final = 1024
 _TOO_MANY: Final = _QUEUE // 2
 # As many are written before it is asked whether there is something better to do; a second later, as many again.
-_BATCH: Final = 32
+_BATCH: Final = 8
 _PAUSE: Final = 0.02
 _PATIENCE: Final = 5.0
 # The share of the time that is spent computing.
@@ -146,7 +146,7 @@ class EventRecorder:
             name, count = known[0], known[1] + 1
             seen_again: dict[str, Any] = {"count": count, "lastTimestamp": event["lastTimestamp"]}
             try:
-                await self._client.patch(self._kind, name, seen_again, namespace=namespace)
+                await self._client.patch(self._kind, name, seen_again, namespace=namespace, options=SHARED)
             except ApiError as error:
                 if not error.is_not_found:
                     raise
@@ -154,7 +154,7 @@ class EventRecorder:
                 self._remember(key, name, count)
                 return
         try:
-            await self._client.create(self._kind, event)
+            await self._client.create(self._kind, event, options=SHARED)
         except ApiError as error:
             # The namespace is ending, and its events with it.
             if not (error.is_forbidden or error.is_not_found):
