@@ -12,6 +12,7 @@ from dray.server.api_server import ApiServer
 from dray.server.application import LOCAL_USER, Application
 from dray.server.authorization import ADMIN
 from dray.server.context import Context
+from dray.server.recent import Recent
 from dray.store.memory import MemoryStore
 from tests.server.test_twins import POD
 
@@ -91,3 +92,17 @@ def test_watchers_in_the_process_see_what_others_see():
         assert here == there
     assert len(shared) > 5
     assert all(msgspec.json.decode(value) == document for value, document in shared)
+
+
+def test_what_is_kept_has_a_bound_in_bytes():
+    recent, large = Recent(), 1 << 20
+    values = [bytes([number]) * large for number in range(10)]
+    for value in values:
+        recent.put(value, {"length": len(value)})
+        recent.put(value, {"length": len(value)})
+    kept = [value for value in values if recent.get(value) is not None]
+    assert kept == values[-4:]
+    recent.put(b"x" * (8 * large), {})
+    recent.put(b"small", {"a": "b"})
+    assert recent.get(b"small") == {"a": "b"}
+    assert not any(recent.get(value) for value in values)
