@@ -3,6 +3,8 @@
 from dray.client.interface import WriteOptions
 from dray.controllers.bare_nodes import CAPACITY, is_bare, status, vouch
 from dray.testing.cluster import LocalCluster, kind_of
+from tests.controllers.jobs import Clock, job, nudge, running
+from tests.controllers.jobs import status as job_status
 from tests.store.loop import in_loop
 
 OPTIONS = WriteOptions("test", force=True)
@@ -70,3 +72,18 @@ async def test_one_that_was_to_end_before_the_start_ends_too():
                 return await later.get("Pod", "p") is None
 
             await later.eventually(gone)
+
+
+@in_loop
+async def test_a_job_that_waits_for_the_end_of_a_pod_learns_of_it():
+    wished = job(podReplacementPolicy="Failed", backoffLimit=1)
+    wished["spec"]["template"]["spec"]["nodeName"] = "a"
+    async with LocalCluster(controllers=["bare-node", "job"], objects=[node()], time=Clock()) as cluster:
+        await cluster.create(wished)
+        [first] = await running(cluster, 1)
+        await cluster.delete("Pod", first["metadata"]["name"], grace=None)
+        await job_status(cluster, failed=1, terminating=0)
+        cluster.time.advance(11)
+        await nudge(cluster)
+        await running(cluster, 1)
+        assert await cluster.get("Pod", first["metadata"]["name"]) is None

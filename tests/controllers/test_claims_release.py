@@ -121,6 +121,22 @@ async def test_a_claim_made_by_hand_is_freed_and_kept():
 
 
 @in_loop
+async def test_a_claim_that_its_pod_no_longer_names_is_freed_with_the_pod():
+    async with LocalCluster(controllers=["resourceclaim"]) as cluster:
+        await cluster.create(template("t"))
+        name = await ready(cluster, "p")
+        await cluster.patch("ResourceClaim", name, {"metadata": {"ownerReferences": None}})
+
+        async def is_renamed():
+            return (await noted(cluster, "p"))["gpu"] != name
+
+        await cluster.eventually(is_renamed)
+        assert await users(cluster, name) == ["p"]
+        await cluster.delete("Pod", "p")
+        await cluster.eventually(lambda: is_free(cluster, name))
+
+
+@in_loop
 async def test_an_allocation_that_was_never_reserved_stays():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(claim("c"))

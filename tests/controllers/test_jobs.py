@@ -21,6 +21,10 @@ from tests.store.loop import in_loop
 TRACKING = "batch.kubernetes.io/job-tracking"
 
 
+def quota(**hard):
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+
+
 @in_loop
 async def test_a_job_makes_one_pod_and_is_complete_when_it_succeeds():
     async with cluster() as local:
@@ -192,6 +196,7 @@ async def test_suspending_takes_the_pods_away_uncounted_and_resuming_brings_them
         await local.patch("Job", "work", {"spec": {"suspend": True}})
         found = await status(local, active=None, failed=None, terminating=0)
         assert condition(found, "Suspended") == "JobSuspended"
+        assert "startTime" not in found["status"]
         assert await pods(local) == []
         clock.advance(600)
         await local.patch("Job", "work", {"spec": {"suspend": False}})
@@ -211,6 +216,15 @@ async def test_a_job_made_suspended_does_not_start():
         assert condition(found, "Suspended") == "JobSuspended"
         assert "startTime" not in found["status"]
         assert await pods(local) == []
+
+
+@in_loop
+async def test_a_job_that_is_done_is_not_suspended():
+    async with cluster() as local:
+        await local.create(job(completions=0, suspend=True))
+        done = await finished(local, "Complete")
+        assert condition(done, "Suspended") is None
+        assert done["status"]["startTime"]
 
 
 @in_loop
@@ -290,13 +304,7 @@ async def test_jobs_that_somebody_else_manages_are_left_alone():
 @in_loop
 async def test_refused_pods_are_told_and_tried_again():
     async with cluster() as local:
-        quota = {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "q"},
-            "spec": {"hard": {"pods": "0"}},
-        }
-        await local.create(quota)
+        await local.create(quota(pods="0"))
         await local.create(job())
 
         async def is_told():
@@ -305,6 +313,31 @@ async def test_refused_pods_are_told_and_tried_again():
         await local.eventually(is_told)
         await local.delete("ResourceQuota", "q")
         await running(local, 1)
+
+
+@in_loop
+async def test_pods_count_while_others_are_refused():
+    async with cluster() as local:
+        await local.create(quota(**{"count/pods": "2"}))
+        await local.create(job(parallelism=3, completions=3))
+        first, _ = await running(local, 2)
+        await status(local, active=2)
+        await end(local, first)
+        await status(local, active=1, succeeded=1)
+        assert (await local.get("Pod", first["metadata"]["name"]))["metadata"].get("finalizers") is None
+
+
+@in_loop
+async def test_the_time_of_a_job_runs_while_its_pods_are_refused():
+    clock = Clock()
+    async with cluster(clock) as local:
+        await local.create(quota(pods="0"))
+        await local.create(job(activeDeadlineSeconds=30))
+        found = await status(local, ready=0)
+        assert found["status"]["startTime"]
+        clock.advance(31)
+        await nudge(local)
+        assert condition(await finished(local, "Failed"), "Failed") == "DeadlineExceeded"
 
 
 @in_loop

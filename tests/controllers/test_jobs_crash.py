@@ -5,6 +5,7 @@ import contextlib
 
 import pytest
 
+from dray.api.gates import ALL_GATES
 from dray.client.errors import ApiError, ConnectionFailed
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
@@ -45,11 +46,11 @@ class Mortal:
 class Process:
     """A controller with caches and memory of its own. Its events are not written, so that writes can be counted."""
 
-    def __init__(self, local, client):
+    def __init__(self, local, client, gates=ALL_GATES):
         informers = Informers(client)
         recorder = EventRecorder(client, "test", time=local.time)
         self._informers = informers
-        self._controller = make("job", Environment(client, informers, recorder, local.time))
+        self._controller = make("job", Environment(client, informers, recorder, local.time, gates=gates))
         self._tasks = []
 
     async def __aenter__(self):

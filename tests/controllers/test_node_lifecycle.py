@@ -100,6 +100,12 @@ class Cluster(LocalCluster):
         return {each["type"]: each for each in (await self.get("Node", name))["status"]["conditions"]}
 
 
+async def told(cluster):
+    await cluster.environment.events.written()
+    found = await cluster.list("Event")
+    return [(each["type"], each["reason"], each["message"], each["involvedObject"]["name"]) for each in found]
+
+
 @in_loop
 async def test_a_ready_node_loses_the_taint_it_was_made_with():
     async with Cluster() as cluster:
@@ -273,6 +279,7 @@ async def test_pods_of_a_silent_node_are_not_ready():
 
         assert await ready("p") == "False"
         assert await ready("q") == "True"
+        assert ("Warning", "NodeNotReady", "Node is not ready", "p") in await told(cluster)
 
 
 @in_loop
@@ -283,6 +290,18 @@ async def test_pods_stay_if_the_node_is_back_in_time():
         await cluster.patch("Node", "a", {"status": {"conditions": [condition("Ready", "True")]}}, subresource="status")
         await cluster.pass_(200, "a")
         assert not (await cluster.get("Pod", "p"))["metadata"].get("deletionTimestamp")
+        assert await told(cluster) == [("Normal", "TaintManagerEviction", "Cancelling deletion of Pod default/p", "p")]
+
+
+@in_loop
+async def test_a_pod_that_goes_by_itself_needs_no_eviction():
+    async with Cluster() as cluster:
+        await cluster.apply(node("a", condition("Ready", "False")), pod("p", "a"))
+        await cluster.seen()
+        await cluster.delete("Pod", "p")
+        await cluster.seen()
+        assert await told(cluster) == [("Normal", "TaintManagerEviction", "Cancelling deletion of Pod default/p", "p")]
+        assert cluster.controller._evictions._scheduled == set()
 
 
 @in_loop

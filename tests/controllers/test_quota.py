@@ -2,6 +2,7 @@
 
 import pytest
 
+from dray.client.errors import ApiError
 from dray.controllers.quota import charges, names, scopes
 from dray.testing.cluster import LocalCluster
 from tests.controllers.jobs import Clock
@@ -184,6 +185,27 @@ async def test_a_changed_quota_is_counted_anew_and_unknown_names_are_left_out():
         await local.patch("ResourceQuota", "q", {"spec": {"hard": {"secrets": "2", "pods": None}}})
         status = await used(local, amounts={"secrets": "0"})
         assert status["hard"] == {"secrets": "2", "count/things.example.com": "1"}
+
+
+@in_loop
+async def test_what_an_older_server_does_not_serve_holds_up_nothing():
+    async with cluster() as local:
+        request, listed = local.client.request, local.client.list_all
+
+        async def older(method, path, **kwargs):
+            if path.startswith("/apis/scheduling.k8s.io"):
+                raise ApiError(404, "NotFound", "the server could not find the requested resource")
+            return await request(method, path, **kwargs)
+
+        async def lists(resource, **kwargs):
+            assert resource.plural != "podgroups"
+            return await listed(resource, **kwargs)
+
+        local.client.request, local.client.list_all = older, lists
+        hard = {"count/podgroups.scheduling.k8s.io": "1", "configmaps": "5"}
+        await local.create(quota(hard=hard))
+        found = await used(local, amounts={"configmaps": "0"})
+        assert found["hard"] == hard
 
 
 @in_loop

@@ -11,10 +11,9 @@ from typing import Any, Final
 
 from dray.api.catalogue import find
 from dray.client.cache import Change, Key, key_of
-from dray.client.errors import ApiError
-from dray.client.interface import Client, DeleteOptions, Object, Resource, WriteOptions
+from dray.client.interface import Client, Object, Resource, WriteOptions
 from dray.controllers.environment import Environment, Workers
-from dray.controllers.pod_ends import pods
+from dray.controllers.pod_ends import FINISHED, end_pod, pods
 
 CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 """Of a node whose manifest does not say."""
@@ -78,8 +77,7 @@ class BareNodes:
         nodes = find("v1", "Node")
         assert nodes is not None
         self._nodes = environment.informers.of(nodes)
-        self._kind = pods()
-        self._pods = environment.informers.of(self._kind)
+        self._pods = environment.informers.of(pods())
         self._pods.add_handler(self._pod_changed)
 
     async def run(self) -> None:
@@ -97,10 +95,7 @@ class BareNodes:
         node = self._nodes.cache.get(pod["spec"].get("nodeName") or "")
         if node is None or not is_bare(node):
             return None
-        options = DeleteOptions(uid=pod["metadata"]["uid"], grace_period=0)
-        try:
-            await self._client.delete(self._kind, key[1], namespace=key[0], options=options)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        # Who holds on to a pod by a finalizer, as a Job does, may wait to be told how it ended.
+        is_held = pod["metadata"].get("finalizers") and (pod.get("status") or {}).get("phase") not in FINISHED
+        await end_pod(self._client, pod, status={"phase": "Failed"} if is_held else None, grace=0)
         return None

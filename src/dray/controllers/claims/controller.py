@@ -38,6 +38,7 @@ from dray.controllers.claims.objects import (
     is_done,
     made_for,
     node_of,
+    reservations,
     uid_of,
     waiting_entries,
 )
@@ -53,6 +54,7 @@ _RELEASERS: Final = 16
 
 _BY_TEMPLATE: Final = "resourceclaim: template waited for"
 _BY_GROUP: Final = "resourceclaim: group"
+_BY_USER: Final = "resourceclaim: uid in reservedFor"
 _BY_CLAIM: Final = "resourceclaim: claim used on a node"
 _RETRIES: Final = Retries(backoff=Backoff(first=0.5, longest=30.0))
 # A server that is replaced by a newer one may come to have groups.
@@ -65,7 +67,7 @@ class ClaimController:
         client, informers = environment.client, environment.informers
         self._environment = environment
         pods = informers.of(PODS, {_BY_TEMPLATE: _templates_of, _BY_GROUP: _group_of, _BY_CLAIM: _claims_on_node})
-        claims = informers.of(CLAIMS, {BY_OWNER: _owner_of})
+        claims = informers.of(CLAIMS, {BY_OWNER: _owner_of, _BY_USER: _users_of})
         templates = informers.of(TEMPLATES)
         gates, written = environment.gates, Written()
         self._pods, self._claims = pods.cache, claims.cache
@@ -212,7 +214,8 @@ class ClaimController:
     def _release_all(self, owner: Object) -> None:
         namespace = owner["metadata"]["namespace"]
         names = {name for _, name in claims_used(owner)} | {extended_claim(owner)}
-        names.update(claim["metadata"]["name"] for claim in self._claims.by(BY_OWNER, uid_of(owner)))
+        for index in (BY_OWNER, _BY_USER):
+            names.update(claim["metadata"]["name"] for claim in self._claims.by(index, uid_of(owner)))
         for name in names:
             claim = self._claims.get(name, namespace=namespace)
             if claim is not None and self._release.is_needed(claim):
@@ -222,6 +225,10 @@ class ClaimController:
 def _owner_of(claim: Object) -> Iterable[str]:
     uid = controller_uid(claim)
     return (uid,) if uid else ()
+
+
+def _users_of(claim: Object) -> Iterable[str]:
+    return [each.get("uid", "") for each in reservations(claim)]
 
 
 def _templates_of(owner: Object) -> Iterable[str]:

@@ -43,17 +43,20 @@ class PodActions:
         self.uncertain: set[str] = set()
         """Jobs, by uid, of which a pod may have been made without the answer saying so."""
 
-    async def create(self, view: JobView, indexes: Sequence[int | None]) -> None:
-        """First one, then twice as many each time, so that what cannot work is not tried five hundred times."""
+    async def create(self, view: JobView, indexes: Sequence[int | None], group: str) -> None:
+        """First one, then twice as many each time, so that what cannot work is not tried five hundred times.
+
+        `group` is the name of their PodGroup, if they have one.
+        """
         done, size = 0, 1
         while done < len(indexes):
             batch = indexes[done : done + size]
-            await _all(self._create(view, index) for index in batch)
+            await _all(self._create(view, index, group) for index in batch)
             done, size = done + len(batch), min(size * 2, _AT_ONCE)
 
-    async def _create(self, view: JobView, index: int | None) -> None:
+    async def _create(self, view: JobView, index: int | None, group: str) -> None:
         try:
-            made = await self._create_named(view, index)
+            made = await self._create_named(view, index, group)
         except ClientError as error:
             if not isinstance(error, ApiError) or error.is_server_fault:
                 self.uncertain.add(view.job["metadata"]["uid"])
@@ -62,9 +65,9 @@ class PodActions:
         self._keep(view.job, made)
         self._events.normal(view.job, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
 
-    async def _create_named(self, view: JobView, index: int | None) -> Object:
+    async def _create_named(self, view: JobView, index: int | None, group: str) -> Object:
         for _ in range(_NAMES):
-            body = template.pod(view, index)
+            body = template.pod(view, index, group)
             try:
                 return await self._client.create(PODS, body, namespace=body["metadata"]["namespace"])
             except ApiError as error:

@@ -1,8 +1,8 @@
 """The loop of Jobs.
 
-A Job's pods are those it controls, by the uid in their owner reference; labels and selector are for people. One pass
-over a Job: judge whether it is over, make or delete pods, enter the pods that ended into the status, take off their
-finalizers, count them. Each step finds out by itself whether an earlier pass, here or elsewhere, has done it.
+One pass over a Job: find out which pods are its, judge whether it is over, make or delete pods, enter the pods that
+ended into the status, take off their finalizers, count them. Each step finds out by itself whether an earlier pass,
+here or elsewhere, has done it.
 
 Pods whose Job is gone or over are let go by a queue of their own.
 """
@@ -15,31 +15,27 @@ from typing import Any, Final
 
 from dray.client.cache import Change, Key
 from dray.client.clock import moment, timestamp
-from dray.client.errors import ApiError
+from dray.client.errors import ApiError, ClientError
 from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers
 from dray.controllers.jobs import accounting, conditions, verdict
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.actions import JOBS, PODS, PodActions, release
 from dray.controllers.jobs.backoff import Record
+from dray.controllers.jobs.groups import JobGroups
 from dray.controllers.jobs.ledger import Ledger
+from dray.controllers.jobs.membership import BY_JOB, Membership, index_by_job
 from dray.controllers.jobs.own_writes import OwnWrites, is_behind, version
-from dray.controllers.jobs.plan import plan
+from dray.controllers.jobs.plan import Plan, plan
 from dray.controllers.jobs.spec import JobSpec, is_known_mode, is_managed_here
 from dray.controllers.jobs.view import JobView
 
 Object = dict[str, Any]
 
-_BY_JOB: Final = "job"
 # How often to look whether the informer has come to what was written here.
 _CATCH_UP: Final = 5.0
 _GATHER_PER_POD: Final = 0.0002
 _LONGEST_GATHER: Final = 1.0
-
-
-def _job_uids(pod: Object) -> list[str]:
-    reference = pod_facts.owner(pod)
-    return [reference["uid"]] if reference is not None else []
 
 
 class JobController:
@@ -48,14 +44,16 @@ class JobController:
         self._events = environment.events
         self._time = environment.time
         self._jobs = environment.informers.of(JOBS)
-        self._pods = environment.informers.of(PODS, {_BY_JOB: _job_uids})
+        self._pods = environment.informers.of(PODS, {BY_JOB: index_by_job})
         self._written_pods = OwnWrites(self._pods)
+        self._membership = Membership(self._client, self._jobs, self._pods, self._written_pods)
         self._records: dict[str, Record] = {}
         """Failures in a row; what is lost in a crash is read off the pods that are still there."""
         self._gather: dict[str, float] = {}
         """How long a Job waits for more of its pods to change before it looks at all of them."""
+        self._groups = JobGroups(environment)
         self._actions = PodActions(environment, self._written_pods)
-        self._ledger = Ledger(environment, self._jobs, self._own_pods, self._actions)
+        self._ledger = Ledger(environment, self._jobs, self._membership.of, self._actions)
         self._workers: Workers[Key] = Workers("job", self._reconcile)
         self._orphans: Workers[Key] = Workers("pods of ended jobs", self._release_orphan, count=4)
         self._jobs.add_handler(self._on_job)
@@ -72,44 +70,65 @@ class JobController:
         uid = change.object["metadata"].get("uid") or ""
         if change.type == "DELETED":
             self._forget(uid)
-            for pod in self._pods.cache.by(_BY_JOB, uid):
+            for pod in self._pods.cache.by(BY_JOB, uid):
                 self._orphans.queue.add((pod["metadata"]["namespace"], pod["metadata"]["name"]))
         elif version(change.object) > self._ledger.version(uid):
             # Not for what was written here.
             self._workers.queue.add(change.key)
 
     def _on_pod(self, change: Change) -> None:
-        reference = pod_facts.owner(change.object)
+        before, pod = change.previous, change.object
+        reference = pod_facts.owner(pod)
+        former = pod_facts.owner(before) if before is not None else None
+        if former is not None and (reference is None or reference["uid"] != former["uid"]):
+            self._wake(change.key[0], former)
         if reference is None:
+            if change.type != "DELETED" and (before is None or _is_moved(before, pod)):
+                self._on_nobodys(change.key, pod)
             return
         if change.type == "DELETED":
-            self._written_pods.removed(reference["uid"], pod_facts.uid(change.object))
-        elif change.previous is not None and not _matters(change.previous, change.object):
+            self._written_pods.removed(reference["uid"], pod_facts.uid(pod))
+        elif before is not None and not _matters(before, pod):
             return
-        namespace, name = change.key
+        if not self._wake(change.key[0], reference) and change.type != "DELETED" and pod_facts.is_tracked(pod):
+            self._orphans.queue.add(change.key)
+
+    def _on_nobodys(self, key: Key, pod: Object) -> None:
+        takers = self._membership.selecting(pod)
+        for taker in takers:
+            self._workers.queue.add(taker)
+        if not takers and pod_facts.is_tracked(pod):
+            self._orphans.queue.add(key)
+
+    def _wake(self, namespace: str, reference: Object) -> bool:
+        """Lets the Job look at its pods; False if it is not there."""
         job = self._jobs.cache.get(reference["name"], namespace=namespace)
-        if job is not None and job["metadata"]["uid"] == reference["uid"]:
-            key = (namespace, reference["name"])
-            self._workers.queue.add_after(key, self._gather.get(reference["uid"], 0.0))
-        elif change.type != "DELETED" and pod_facts.is_tracked(change.object):
-            self._orphans.queue.add((namespace, name))
+        if job is None or job["metadata"]["uid"] != reference["uid"]:
+            return False
+        self._workers.queue.add_after((namespace, reference["name"]), self._gather.get(reference["uid"], 0.0))
+        return True
 
     def _forget(self, uid: str) -> None:
         self._written_pods.forget(uid)
         self._records.pop(uid, None)
         self._gather.pop(uid, None)
         self._actions.uncertain.discard(uid)
+        self._groups.forget(uid)
         self._ledger.forget(uid)
 
     # Pods without a Job
 
     async def _release_orphan(self, key: Key) -> None:
         pod = self._pods.cache.get(key[1], namespace=key[0])
-        reference = pod_facts.owner(pod) if pod is not None else None
-        if pod is None or reference is None or not pod_facts.is_tracked(pod):
+        if pod is None or not pod_facts.is_tracked(pod):
             return
-        if not await self._exists(reference, pod):
-            await release(self._client, pod)
+        reference = pod_facts.owner(pod)
+        if reference is not None:
+            if await self._exists(reference, pod):
+                return
+        elif pod_facts.is_controlled(pod) or self._membership.selecting(pod):
+            return
+        await release(self._client, pod)
 
     async def _exists(self, reference: Object, pod: Object) -> bool:
         name, namespace = reference["name"], pod["metadata"]["namespace"]
@@ -149,7 +168,7 @@ class JobController:
     async def _after_end(self, job: Object, end: Object) -> float | None:
         uid = job["metadata"]["uid"]
         self._records.pop(uid, None)
-        left = [pod for pod in self._own_pods(uid) if pod_facts.is_tracked(pod)]
+        left = [pod for pod in self._membership.controlled(uid) if pod_facts.is_tracked(pod)]
         await self._actions.release(job, left)
         self._written_pods.forget(uid)
         ttl = JobSpec.of(job).ttl
@@ -178,12 +197,12 @@ class JobController:
         view = JobView.of(job, pods)
         record = self._record(view)
         found, wait = verdict.judge(view, now), verdict.deadline(view, now)
+        failure = None
         if found is None and not view.is_leaving:
             next_ = plan(view, record, now)
-            await self._actions.delete(job, next_.delete, uncounted=True)
-            await self._actions.create(view, next_.create)
+            failure = await self._carry_out(view, next_)
             wait = min((each for each in (wait, next_.wait) if each is not None), default=None)
-            view = JobView.of(job, self._own_pods(uid))
+            view = JobView.of(job, self._membership.of(job))
             record = self._record(view)
         found = found or verdict.completed(view)
         job, is_partial = await self._ledger.enter(view, found)
@@ -197,7 +216,23 @@ class JobController:
         end = conditions.end(job)
         if end is not None:
             return await self._after_end(job, end)
-        return self._again(uid, wait, is_partial)
+        again = self._again(uid, wait, is_partial)
+        if failure is not None:
+            # Its time may be up before that is tried again.
+            if again is not None:
+                self._workers.queue.add_after((job["metadata"]["namespace"], job["metadata"]["name"]), again)
+            raise failure
+        return again
+
+    async def _carry_out(self, view: JobView, next_: Plan) -> ClientError | None:
+        """What went wrong. The pods that there are count all the same, and the Job's time runs."""
+        try:
+            await self._actions.delete(view.job, next_.delete, uncounted=True)
+            group = await self._groups.ensure(view) if not view.spec.suspended else ""
+            await self._actions.create(view, next_.create, group)
+        except ClientError as error:
+            return error
+        return None
 
     def _again(self, uid: str, wait: float | None, is_partial: bool) -> float | None:
         if is_partial:
@@ -206,9 +241,6 @@ class JobController:
             return _CATCH_UP if wait is None else min(_CATCH_UP, wait)
         return wait
 
-    def _own_pods(self, uid: str) -> list[Object]:
-        return self._written_pods.newest(uid, self._pods.cache.by(_BY_JOB, uid))
-
     async def _true_pods(self, job: Object) -> list[Object]:
         """The Job's pods; from the server where by the cache a pod might be counted or made twice.
 
@@ -216,14 +248,15 @@ class JobController:
         and where the answer to a creation was lost.
         """
         uid = job["metadata"]["uid"]
-        pods = self._own_pods(uid)
+        await self._membership.settle(job)
+        pods = self._membership.of(job)
         by_others = version(job) != self._ledger.version(uid) and is_behind(self._pods, job)
         status = job.get("status") or {}
         ended = (pod_facts.is_tracked(pod) and not pod_facts.is_active(pod) for pod in pods)
         is_open = not accounting.is_settled(status) or any(ended)
         if (by_others and is_open) or uid in self._actions.uncertain:
             await self._actions.refresh(job, pods)
-            pods = self._own_pods(uid)
+            pods = self._membership.of(job)
         self._gather[uid] = min(_LONGEST_GATHER, len(pods) * _GATHER_PER_POD)
         return pods
 
@@ -258,9 +291,15 @@ def _started(job: Object, now: str) -> tuple[Object, list[tuple[str, str]]]:
 def _matters(before: Object, now: Object) -> bool:
     """Whether a change of a pod may change what becomes of its Job."""
     old, new = before["metadata"], now["metadata"]
-    if any(old.get(name) != new.get(name) for name in ("deletionTimestamp", "finalizers", "ownerReferences")):
+    if _is_moved(before, now) or any(old.get(name) != new.get(name) for name in ("deletionTimestamp", "finalizers")):
         return True
     if pod_facts.phase(before) != pod_facts.phase(now) or pod_facts.is_ready(before) != pod_facts.is_ready(now):
         return True
     restarts_in_place = now["spec"].get("restartPolicy") == "OnFailure"
     return restarts_in_place and pod_facts.restarts(before) != pod_facts.restarts(now)
+
+
+def _is_moved(before: Object, now: Object) -> bool:
+    """Whether the pod may have become another Job's."""
+    old, new = before["metadata"], now["metadata"]
+    return any(old.get(name) != new.get(name) for name in ("labels", "ownerReferences"))

@@ -21,10 +21,10 @@ Object = dict[str, Any]
 
 
 class Ledger:
-    """`pods_of` gives the pods of a Job by its uid."""
+    """`pods_of` gives the pods of a Job."""
 
     def __init__(
-        self, environment: Environment, jobs: Informer, pods_of: Callable[[str], list[Object]], actions: PodActions
+        self, environment: Environment, jobs: Informer, pods_of: Callable[[Object], list[Object]], actions: PodActions
     ) -> None:
         self._client = environment.client
         self._events = environment.events
@@ -72,7 +72,7 @@ class Ledger:
 
     async def conclude(self, job: Object, found: Verdict | None) -> Object:
         """The Job with everything counted that was let go, and ended if it is over and its pods are gone."""
-        view = JobView.of(job, self._pods_of(job["metadata"]["uid"]))
+        view = JobView.of(job, self._pods_of(job))
         status = accounting.settle(view.status, {pod_facts.uid(pod) for pod in view.tracked})
         status = _with_numbers(status, view)
         is_over = accounting.is_settled(status) and not view.active and not view.terminating

@@ -30,11 +30,10 @@ class Plan:
 def plan(view: JobView, record: backoff.Record, now: datetime) -> Plan:
     if view.spec.suspended:
         return Plan(delete=view.active[:MOST_AT_ONCE])
-    wanted = _wanted(view)
-    surplus = _surplus(view, len(view.active) - wanted)
+    number = wanted(view) - len(view.active)
+    surplus = _surplus(view, -number)
     if surplus:
         return Plan(delete=surplus[:MOST_AT_ONCE])
-    number = wanted - len(view.active)
     if view.spec.replaces_ended_only:
         number -= len(view.terminating)
     if number <= 0:
@@ -50,7 +49,7 @@ def plan(view: JobView, record: backoff.Record, now: datetime) -> Plan:
     return Plan(create=[None] * number)
 
 
-def _wanted(view: JobView) -> int:
+def wanted(view: JobView) -> int:
     """How many pods should be active."""
     spec = view.spec
     if spec.completions is None:

@@ -26,6 +26,11 @@ def owner(pod: Object) -> Object | None:
     return None
 
 
+def is_controlled(pod: Object) -> bool:
+    """By a Job or by somebody else."""
+    return any(reference.get("controller") for reference in pod["metadata"].get("ownerReferences") or ())
+
+
 def uid(pod: Object) -> str:
     return str(pod["metadata"].get("uid") or "")
 

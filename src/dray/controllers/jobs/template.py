@@ -18,7 +18,7 @@ _LONGEST_NAME: Final = 63
 _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 
 
-def pod(view: JobView, index: int | None) -> Object:
+def pod(view: JobView, index: int | None, group: str = "") -> Object:
     job = view.job
     template = job["spec"]["template"]
     given = template.get("metadata") or {}
@@ -27,6 +27,8 @@ def pod(view: JobView, index: int | None) -> Object:
     if not job["spec"].get("manualSelector"):
         labels.update(_identity(job))
     spec = dict(template.get("spec") or {})
+    if group:
+        spec["schedulingGroup"] = {"podGroupName": group}
     if index is not None:
         labels[pod_facts.COMPLETION_INDEX] = annotations[pod_facts.COMPLETION_INDEX] = str(index)
         annotations.update(_failure_counts(view, index))
@@ -38,7 +40,7 @@ def pod(view: JobView, index: int | None) -> Object:
         "labels": labels,
         "annotations": annotations,
         "finalizers": [*(given.get("finalizers") or ()), pod_facts.TRACKING],
-        "ownerReferences": [_reference(job)],
+        "ownerReferences": [reference(job)],
     }
     return {
         "apiVersion": "v1",
@@ -60,7 +62,8 @@ def _prefix(name: str, index: int | None) -> str:
     return name[: _LONGEST_NAME - _SUFFIX - len(end)] + end
 
 
-def _reference(job: Object) -> Object:
+def reference(job: Object) -> Object:
+    """By which a pod says that the Job controls it."""
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",

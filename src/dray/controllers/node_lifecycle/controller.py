@@ -71,7 +71,8 @@ class NodeLifecycle:
             node, again = await self._listen(node)
             await self._taint(node)
             if health.statuses(node).get("Ready") == "Unknown" and self._heartbeats.has_pulse(node):
-                await mark_unready(self._client, self._pods.cache.by(BY_NODE, name), timestamp(self._time.now()))
+                now = timestamp(self._time.now())
+                await mark_unready(self._client, self._events, self._pods.cache.by(BY_NODE, name), now)
         except ApiError as error:
             if error.is_not_found:
                 return None

@@ -7,7 +7,7 @@ from typing import Final
 
 from prometheus_client import Counter, Histogram
 
-from dray.client.cache import Change, Key
+from dray.client.cache import Change, Key, key_of
 from dray.client.clock import moment
 from dray.client.interface import Object
 from dray.controllers.environment import Environment, Workers
@@ -28,6 +28,8 @@ class Evictions:
         self._workers: Workers[Key] = Workers("taint eviction", self.reconcile)
         # By node; nodes without such taints are not in it.
         self._expulsions: dict[str, tuple[Expulsion, ...]] = {}
+        # Pods whose time has not come yet.
+        self._scheduled: set[Key] = set()
         self._pods = environment.informers.of(pods(), {BY_NODE: node_of})
         self._deleted = Counter(
             "taint_eviction_controller_pod_deletions",
@@ -54,12 +56,13 @@ class Evictions:
         expulsions = self._follow(before, taints or ())
         if expulsions == before:
             return
-        if not expulsions:
+        if expulsions:
+            self._expulsions[name] = expulsions
+        else:
             del self._expulsions[name]
-            return
-        self._expulsions[name] = expulsions
-        for pod in self._pods.cache.by(BY_NODE, name):
-            self._workers.queue.add((pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        for key in map(key_of, self._pods.cache.by(BY_NODE, name)):
+            if expulsions or key in self._scheduled:
+                self._workers.queue.add(key)
 
     def _follow(self, before: tuple[Expulsion, ...], taints: list[Object] | tuple[()]) -> tuple[Expulsion, ...]:
         """A taint that does not say since when it is there counts from the moment it was seen."""
@@ -81,7 +84,10 @@ class Evictions:
             return self._time.now()
 
     def _pod_changed(self, change: Change) -> None:
-        if not self._expulsions or change.type == "DELETED":
+        if change.type == "DELETED":
+            self._cancel(change.key, change.object)
+            return
+        if not self._expulsions:
             return
         spec = change.object.get("spec") or {}
         if spec.get("nodeName") not in self._expulsions:
@@ -97,21 +103,32 @@ class Evictions:
         now = self._time.now()
         end = deadline(pod, self._expulsions.get(pod["spec"].get("nodeName") or "", ()), now)
         if end is None:
+            self._cancel(key, pod)
             return None
         left = (end - now).total_seconds()
         if left > 0:
+            self._scheduled.add(key)
             return left
+        self._scheduled.discard(key)
         await self._evict(pod, -left)
         return None
 
-    async def _evict(self, pod: Object, late: float) -> None:
+    def _cancel(self, key: Key, pod: Object) -> None:
+        """It may stay after all, or was faster."""
+        if key in self._scheduled:
+            self._scheduled.discard(key)
+            self._tell(pod, "Cancelling deletion of Pod")
+
+    def _tell(self, pod: Object, message: str) -> None:
         about = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]}
-        place = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        self._events.normal(about, "TaintManagerEviction", f"{message} {'/'.join(key_of(pod))}")
+
+    async def _evict(self, pod: Object, late: float) -> None:
         status: Object = {}
         if not is_disrupted(pod, _REASON):
             text = "Taint manager: deleting due to NoExecute taint"
             status["conditions"] = [disruption(_REASON, text, self._time.now())]
         if await end_pod(self._client, pod, status=status):
-            self._events.normal(about, "TaintManagerEviction", f"Marking for deletion Pod {place}")
+            self._tell(pod, "Marking for deletion Pod")
             self._deleted.inc()
             self._latency.observe(late)

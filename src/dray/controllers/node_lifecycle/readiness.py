@@ -6,11 +6,12 @@ from collections.abc import Iterable
 
 from dray.client.cache import key_of
 from dray.client.errors import ApiError
+from dray.client.events import EventRecorder
 from dray.client.interface import Client, Object, PatchType
 from dray.controllers.pod_ends import pods
 
 
-async def mark_unready(client: Client, found: Iterable[Object], now: str) -> None:
+async def mark_unready(client: Client, events: EventRecorder, found: Iterable[Object], now: str) -> None:
     for pod in found:
         ready = _ready(pod)
         if ready is None or ready.get("status") != "True":
@@ -26,6 +27,9 @@ async def mark_unready(client: Client, found: Iterable[Object], now: str) -> Non
         except ApiError as error:
             if not error.is_not_found:
                 raise
+        else:
+            about = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]}
+            events.warning(about, "NodeNotReady", "Node is not ready")
 
 
 def _ready(pod: Object) -> Object | None:

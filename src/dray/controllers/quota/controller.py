@@ -15,6 +15,7 @@ from typing import Any, Final
 from dray.api.catalogue import KindVersion, find
 from dray.api.quantity import Quantity, QuantityError
 from dray.client.cache import Change, Key
+from dray.client.discovery import served_version
 from dray.client.informer import Informer
 from dray.client.interface import Resource
 from dray.controllers.environment import Environment, Workers
@@ -183,7 +184,7 @@ class QuotaController:
     async def _source(self, qualified: str) -> Informer | None:
         """The informer of a resource, with what there is in it; None if the server does not serve it."""
         if qualified not in self._sources:
-            resource = names.known(qualified) or await self._served(qualified)
+            resource = await self._served(qualified)
             if resource is None:
                 return None
             informer = self._informers.of(resource)
@@ -195,15 +196,24 @@ class QuotaController:
         return self._sources[qualified]
 
     async def _served(self, qualified: str) -> Resource | None:
+        """An informer of what is not served would never come to an end with its first list."""
         now = asyncio.get_running_loop().time()
         if now < self._unserved.get(qualified, float("-inf")) + _ASK_AGAIN:
             return None
-        found = await discover(self._client)
-        for each in found.resources:
+        known = names.known(qualified)
+        resource: Resource | None
+        if known is not None:
+            resource = await served_version(self._client, known.group, known.plural)
+        else:
+            resource = await self._discovered(qualified)
+        if resource is None:
+            self._unserved[qualified] = now
+        return resource
+
+    async def _discovered(self, qualified: str) -> Resource | None:
+        for each in (await discover(self._client)).resources:
             if each.qualified == qualified and each.namespaced and {"list", "watch"} <= each.verbs:
-                self._unserved.pop(qualified, None)
                 return each
-        self._unserved[qualified] = now
         return None
 
     def _handler(self, qualified: str) -> Callable[[Change], None]:

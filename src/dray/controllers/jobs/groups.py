@@ -1,0 +1,148 @@
+"""The PodGroup of a Job that says how its pods are to be scheduled (`spec.scheduling`): all or none of them, near each
+other, with claims they share.
+
+A Job gets a Workload with one template, and a PodGroup of it, before its first pod, or not at all. Both are named after
+the Job and its uid, so that whoever comes after a crash finds them. A gang is never larger than the number of pods that
+there should be now: otherwise the last pods of a Job would wait for others that never come.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from dray.api.catalogue import KindVersion, find
+from dray.client.errors import ApiError, ClientError
+from dray.controllers.environment import Environment
+from dray.controllers.jobs.plan import wanted
+from dray.controllers.jobs.template import reference
+from dray.controllers.jobs.view import JobView
+
+Object = dict[str, Any]
+
+_VERSION: Final = "scheduling.k8s.io/v1beta1"
+_TEMPLATE: Final = "pods"
+_LONGEST_NAME: Final = 63
+
+
+def _kind(name: str) -> KindVersion:
+    found = find(_VERSION, name)
+    assert found is not None, name
+    return found
+
+
+WORKLOADS: Final = _kind("Workload")
+GROUPS: Final = _kind("PodGroup")
+
+
+class JobGroups:
+    def __init__(self, environment: Environment) -> None:
+        self._client = environment.client
+        self._events = environment.events
+        gates = environment.gates
+        self._enabled = gates["GenericWorkload"] and gates["WorkloadWithJob"]
+        self._sizes: dict[str, int] = {}
+        """Of the gangs that were written, by the uid of the Job; 0 where it is none."""
+
+    async def ensure(self, view: JobView) -> str:
+        """The name of the PodGroup of the Job's pods, which is there then; empty if they have none."""
+        job = view.job
+        if not (self._enabled and _has_group(job)):
+            return ""
+        name, uid, size = _name(job), job["metadata"]["uid"], _size(view)
+        if uid not in self._sizes and view.pods and not any(_is_in(name, pod) for pod in view.pods):
+            return ""
+        if self._sizes.get(uid) != size:
+            spec = _spec(job, size)
+            try:
+                workload = await self._put(WORKLOADS, _workload(job, name, spec))
+                await self._put(GROUPS, _group(job, name, spec, workload))
+            except ClientError as error:
+                self._events.warning(job, "FailedCreate", f"Error creating the PodGroup: {error}")
+                raise
+            self._sizes[uid] = size
+        return name
+
+    def forget(self, uid: str) -> None:
+        self._sizes.pop(uid, None)
+
+    async def _put(self, kind: KindVersion, body: Object) -> Object:
+        """Makes it, or gives the gang that there is the size that it should have."""
+        metadata = body["metadata"]
+        try:
+            return await self._client.create(kind, body)
+        except ApiError as error:
+            if not error.is_already_exists:
+                raise
+        there = await self._client.get(kind, metadata["name"], namespace=metadata["namespace"])
+        if _owner(there) != _owner(body):
+            raise ClientError(f"{kind.kind} {metadata['name']} belongs to somebody else")
+        spec = _resized(there["spec"], body["spec"])
+        return there if spec == there["spec"] else await self._client.update(kind, {**there, "spec": spec})
+
+
+def _has_group(job: Object) -> bool:
+    """Not where the pods are in another group, nor where the Job is part of something larger."""
+    if job["spec"].get("scheduling") is None or _owner(job):
+        return False
+    return not (job["spec"]["template"].get("spec") or {}).get("schedulingGroup")
+
+
+def _is_in(name: str, pod: Object) -> bool:
+    return bool((pod["spec"].get("schedulingGroup") or {}).get("podGroupName") == name)
+
+
+def _name(job: Object) -> str:
+    suffix = hashlib.sha256(job["metadata"]["uid"].encode()).hexdigest()[:8]
+    return f"{job['metadata']['name'][: _LONGEST_NAME - len(suffix) - 1]}-{suffix}"
+
+
+def _size(view: JobView) -> int:
+    gang = (view.job["spec"]["scheduling"].get("schedulingPolicy") or {}).get("gang")
+    if gang is None:
+        return 0
+    return max(1, min(gang.get("minCount") or view.spec.parallelism, wanted(view)))
+
+
+def _spec(job: Object, size: int) -> Object:
+    """What a PodGroup and the template of one have in common. Its priority has to be that of the pods."""
+    given = job["spec"]["scheduling"]
+    priority = (job["spec"]["template"].get("spec") or {}).get("priorityClassName")
+    members = ("schedulingConstraints", "resourceClaims", "disruptionMode")
+    found = {member: given[member] for member in members if given.get(member)}
+    found["schedulingPolicy"] = {"gang": {"minCount": size}} if size else {"basic": {}}
+    return {**found, "priorityClassName": priority} if priority else found
+
+
+def _workload(job: Object, name: str, spec: Object) -> Object:
+    controller = {"apiGroup": "batch", "kind": "Job", "name": job["metadata"]["name"]}
+    return {
+        "apiVersion": _VERSION,
+        "kind": "Workload",
+        "metadata": {"name": name, "namespace": job["metadata"]["namespace"], "ownerReferences": [reference(job)]},
+        "spec": {"controllerRef": controller, "podGroupTemplates": [{"name": _TEMPLATE, **spec}]},
+    }
+
+
+def _group(job: Object, name: str, spec: Object, workload: Object) -> Object:
+    also = {"apiVersion": _VERSION, "kind": "Workload", "name": name, "uid": workload["metadata"]["uid"]}
+    namespace = job["metadata"]["namespace"]
+    return {
+        "apiVersion": _VERSION,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": namespace, "ownerReferences": [reference(job), also]},
+        "spec": {"workloadRef": {"workloadName": name, "templateName": _TEMPLATE}, **spec},
+    }
+
+
+def _owner(value: Object) -> str:
+    references = value["metadata"].get("ownerReferences") or ()
+    return next((str(each["uid"]) for each in references if each.get("controller")), "")
+
+
+def _resized(there: Object, wished: Object) -> Object:
+    """Nothing else may change."""
+    if "podGroupTemplates" in there:
+        pairs = zip(there["podGroupTemplates"], wished["podGroupTemplates"], strict=False)
+        return {**there, "podGroupTemplates": [_resized(*each) for each in pairs]}
+    return {**there, "schedulingPolicy": wished["schedulingPolicy"]}

@@ -1,0 +1,131 @@
+"""Which pods are a Job's: those it controls and its selector selects.
+
+A pod that is selected and that nobody controls is taken in. One that is no longer selected is let go, uncounted: so
+somebody can keep a pod to look into it, while the Job makes another.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from dray.api.label_selectors import Matcher, from_object
+from dray.client.cache import Key
+from dray.client.errors import ApiError
+from dray.client.informer import Informer
+from dray.client.interface import Client, PatchType
+from dray.controllers.jobs import conditions
+from dray.controllers.jobs import pods as pod_facts
+from dray.controllers.jobs.actions import JOBS, PODS
+from dray.controllers.jobs.own_writes import OwnWrites
+from dray.controllers.jobs.spec import is_managed_here
+from dray.controllers.jobs.template import reference
+
+Object = dict[str, Any]
+
+BY_JOB: Final = "job"
+"""The index of pods by the uid of their Job; those that nobody controls are under their namespace."""
+_NOBODYS: Final = "nobody's in "
+
+
+def index_by_job(pod: Object) -> list[str]:
+    metadata = pod["metadata"]
+    if not pod_facts.is_controlled(pod):
+        return [_NOBODYS + str(metadata.get("namespace"))] if metadata.get("labels") else []
+    owner = pod_facts.owner(pod)
+    return [owner["uid"]] if owner is not None else []
+
+
+class Membership:
+    def __init__(self, client: Client, jobs: Informer, pods: Informer, written: OwnWrites) -> None:
+        self._client = client
+        self._jobs = jobs.cache
+        self._pods = pods.cache
+        self._written = written
+
+    def of(self, job: Object) -> list[Object]:
+        """The Job's pods, as they were last written here or by somebody else."""
+        selects = _selector(job)
+        return [pod for pod in self.controlled(job["metadata"]["uid"]) if selects(_labels(pod))]
+
+    def controlled(self, uid: str) -> list[Object]:
+        """Those that say that the Job controls them, or did until they were let go."""
+        return self._written.newest(uid, self._pods.by(BY_JOB, uid))
+
+    def selecting(self, pod: Object) -> list[Key]:
+        """The Jobs that would take in a pod that nobody controls."""
+        labels, namespace = _labels(pod), pod["metadata"]["namespace"]
+        if not labels or pod_facts.is_controlled(pod) or pod_facts.is_leaving(pod):
+            return []
+        found = (job for job in self._jobs.in_namespace(namespace) if _takes_pods_in(job))
+        return [(namespace, job["metadata"]["name"]) for job in found if _selector(job)(labels)]
+
+    async def settle(self, job: Object) -> None:
+        """Takes pods in and lets pods go."""
+        if not _takes_pods_in(job):
+            return
+        uid, namespace, selects = job["metadata"]["uid"], job["metadata"]["namespace"], _selector(job)
+        controlled = self.controlled(uid)
+        for pod in controlled:
+            if not selects(_labels(pod)) and pod_facts.owner(pod) is not None:
+                await self._let_go(uid, pod)
+        known = {pod_facts.uid(pod) for pod in controlled}
+        found = [
+            pod
+            for pod in self._pods.by(BY_JOB, _NOBODYS + namespace)
+            if selects(_labels(pod)) and not pod_facts.is_leaving(pod) and pod_facts.uid(pod) not in known
+        ]
+        if found and await self._stands(job):
+            for pod in found:
+                await self._take_in(job, pod)
+
+    async def _stands(self, job: Object) -> bool:
+        """By the server's word: what is taken in by a Job that goes would go with it."""
+        metadata = job["metadata"]
+        try:
+            live = await self._client.get(JOBS, metadata["name"], namespace=metadata["namespace"])
+        except ApiError as error:
+            if error.is_not_found:
+                return False
+            raise
+        return live["metadata"]["uid"] == metadata["uid"] and not live["metadata"].get("deletionTimestamp")
+
+    async def _take_in(self, job: Object, pod: Object) -> None:
+        change = {"ownerReferences": [reference(job)], "finalizers": [pod_facts.TRACKING]}
+        await self._patch(job["metadata"]["uid"], pod, change)
+
+    async def _let_go(self, uid: str, pod: Object) -> None:
+        change = {
+            "ownerReferences": [{"$patch": "delete", "uid": uid}],
+            "$deleteFromPrimitiveList/finalizers": [pod_facts.TRACKING],
+        }
+        await self._patch(uid, pod, change)
+
+    async def _patch(self, uid: str, pod: Object, change: Object) -> None:
+        """Only the pod as it was seen: who came first has it."""
+        metadata = pod["metadata"]
+        pin = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        body, place = {"metadata": {**pin, **change}}, metadata["namespace"]
+        try:
+            after = await self._client.patch(
+                PODS, metadata["name"], body, namespace=place, patch_type=PatchType.STRATEGIC
+            )
+        except ApiError as error:
+            if error.is_not_found:
+                return
+            raise
+        self._written.put(uid, after)
+
+
+def _takes_pods_in(job: Object) -> bool:
+    if job["spec"].get("selector") is None or job["metadata"].get("deletionTimestamp"):
+        return False
+    return is_managed_here(job) and conditions.end(job) is None
+
+
+def _selector(job: Object) -> Matcher:
+    """Where there is none, those that it controls are the Job's."""
+    return from_object(job["spec"].get("selector") or {})
+
+
+def _labels(pod: Object) -> dict[str, str]:
+    return pod["metadata"].get("labels") or {}
