@@ -44,6 +44,8 @@ class Retries:
                     raise
                 asked = 0.0
             else:
+                if answer.status < 400:
+                    return answer
                 asked = retry_after(answer.headers.get("retry-after", ""))
                 if failures >= self.attempts or not _worthwhile(request, answer.status, asked):
                     return answer
