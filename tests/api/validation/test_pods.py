@@ -54,6 +54,50 @@ def test_what_may_change_in_a_pod(changes, expected):
     assert causes(update(changed(POD, changes), POD)) == expected
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ZONE = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+DISK = {"key": "disk", "operator": "Exists"}
+
+
+def near(*terms, **others):
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}, **others}}
+
+
+TERMS = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
+PREFERRED = [{"weight": 1, "preference": {"matchExpressions": [DISK]}}]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"spec.nodeSelector": {"gpu": "yes", "zone": "a"}}, set()),
+        ({"spec.nodeSelector": {"gpu": "no"}}, {"spec.nodeSelector Invalid"}),
+        ({"spec.nodeSelector": {}}, {"spec.nodeSelector Invalid"}),
+        ({"spec.affinity": near([ZONE, DISK])}, set()),
+        ({"spec.affinity": near([DISK, ZONE], preferredDuringSchedulingIgnoredDuringExecution=PREFERRED)}, set()),
+        ({"spec.affinity": near([DISK])}, {f"{TERMS}[0] Invalid"}),
+        ({"spec.affinity": near([ZONE], [DISK])}, {f"{TERMS} Invalid"}),
+        ({"spec.affinity": {}}, {f"{TERMS} Invalid"}),
+        ({"spec.affinity": {**near([ZONE]), "podAffinity": {}}}, {"spec Forbidden"}),
+        ({"spec.schedulingGates": [], "spec.nodeSelector": {"gpu": "yes", "zone": "a"}}, set()),
+        ({"spec.schedulingGates": [{"name": "a.b/c"}, {"name": "a.b/d"}]}, {"spec Forbidden"}),
+    ],
+)
+def test_a_pod_behind_a_gate_may_be_told_more_closely_where_to_run(changes, expected):
+    directions = {"spec.nodeSelector": {"gpu": "yes"}, "spec.affinity": near([ZONE])}
+    free = changed(POD, directions)
+    gated = changed(free, {"spec.schedulingGates": [{"name": "a.b/c"}]})
+    assert causes(update(changed(gated, changes), gated)) == expected
+    if not expected:
+        assert causes(update(changed(free, changes), free)) == {"spec Forbidden"}
+
+
+def test_a_pod_behind_a_gate_that_had_no_directions_may_get_any():
+    gated = changed(POD, {"spec.schedulingGates": [{"name": "a.b/c"}]})
+    assert causes(update(changed(gated, {"spec.affinity": near([ZONE], [DISK])}), gated)) == set()
+    assert causes(update(changed(gated, {"spec.nodeSelector": {"zone": "a"}}), gated)) == set()
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [

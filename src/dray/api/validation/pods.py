@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any
-
 from dray.api import errors, names
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
@@ -170,33 +167,3 @@ def _is_extended(name: str) -> bool:
 
 def _overcommittable(name: str) -> bool:
     return ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")
-
-
-def validate_update(pod: Object, old: Object, rules: Rules) -> Errors:
-    """Images, the deadline, added tolerations and removed scheduling gates; everything else is fixed."""
-    if _without_mutable(pod["spec"], old["spec"]) != _without_mutable(old["spec"], old["spec"]):
-        yield errors.forbidden(
-            "spec",
-            "pod updates may not change fields other than `spec.containers[*].image`, `spec.initContainers[*].image`, "
-            "`spec.activeDeadlineSeconds`, `spec.terminationGracePeriodSeconds`, `spec.tolerations` (only additions) "
-            "and `spec.schedulingGates` (only removals)",
-        )
-
-
-def _without_mutable(spec: Object, old: Object) -> Object:
-    fixed: Object = copy.deepcopy(spec)
-    for member in ("initContainers", "containers", "ephemeralContainers"):
-        for container in fixed.get(member) or ():
-            container.pop("image", None)
-    fixed.pop("activeDeadlineSeconds", None)
-    if old.get("terminationGracePeriodSeconds", 0) < 0:
-        fixed.pop("terminationGracePeriodSeconds", None)
-    if _contains(spec.get("tolerations"), old.get("tolerations")):
-        fixed.pop("tolerations", None)
-    if _contains(old.get("schedulingGates"), spec.get("schedulingGates")):
-        fixed.pop("schedulingGates", None)
-    return fixed
-
-
-def _contains(larger: list[Any] | None, smaller: list[Any] | None) -> bool:
-    return all(item in (larger or ()) for item in smaller or ())
