@@ -138,9 +138,14 @@ def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> No
         (template("t") + pod("p", "resourceClaimTemplateName: t"), "ResourceClaim not created yet"),
         (pod("p", "resourceClaimName: nothing"), 'could not find ResourceClaim "default/nothing"'),
         (claim("c").replace("deviceClassName: gpu", "deviceClassName: tpu") + pod("p", "resourceClaimName: c"), "tpu"),
+        (pod("p", schedulingGroup="{podGroupName: team}"), "it waits for its PodGroup default/team, which does not"),
+        (
+            pod("p", volumes="[{name: v, persistentVolumeClaim: {claimName: data}}]"),
+            'persistentvolumeclaim "data" not found',
+        ),
         (pod("p"), "there are no nodes"),
     ],
-    ids=["gated", "no claim yet", "no claim", "no class", "no nodes"],
+    ids=["gated", "no claim yet", "no claim", "no class", "no group", "no volume", "no nodes"],
 )
 def test_what_keeps_all_nodes_from_being_asked(server: Server, text: str, said: str) -> None:
     server.apply(text)

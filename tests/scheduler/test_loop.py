@@ -233,6 +233,19 @@ async def test_an_unused_claim_in_the_way_is_released(world):
     assert await world.node_of("second") == other
 
 
+@in_world
+async def test_what_is_said_late_of_a_pod_that_waits_is_not_said_of_one_that_is_bound(world):
+    world.ways["scheduler"].slowest = 2.0
+    for number in range(10):
+        await world.create(objects.pod(f"p{number}", nodeSelector={"chosen": "yes"}))
+    await asyncio.sleep(0.1)
+    await world.patch("Node", "n0", {"metadata": {"labels": {"chosen": "yes"}}})
+    await world.quiet(60)
+    found = await world.pods()
+    assert [each["spec"].get("nodeName") for each in found] == ["n0"] * 10
+    assert [condition(each)["status"] for each in found] == ["True"] * 10
+
+
 # Preemption
 
 
@@ -260,6 +273,21 @@ async def test_a_pod_of_low_priority_goes_gracefully_for_its_device(world):
     await world.quiet(60)
     assert await world.node_of("high") == victim["spec"]["nodeName"]
     assert len(await world.pods()) == 2
+
+
+@in_world
+async def test_where_a_place_is_kept_is_said_even_if_the_reason_to_wait_is_the_same(world):
+    world.ways["scheduler"].slowest = 1.0
+    await world.create(objects.priority_class("high", 100))
+    for number in range(2):
+        await world.create(objects.pod(f"low{number}", cpu="1000", grace=30))
+    await asyncio.sleep(0.01)
+    # Those two are still being bound, and cannot be asked to go yet.
+    await world.create(objects.pod("high", cpu="1000", priority="high"))
+    await world.quiet(30)
+    high = await world.get("Pod", "high")
+    assert condition(high)["message"] == "0/2 nodes are available: 2 Insufficient cpu."
+    assert high["status"]["nominatedNodeName"] in ("n0", "n1")
 
 
 @pytest.mark.parametrize("fate", ["before", 409, 500])

@@ -1,5 +1,7 @@
 """Where a pod goes, and with which devices."""
 
+import pytest
+
 from dray.scheduling.actions import Bind, Refuse
 from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, holding, pod, refused, user
@@ -59,6 +61,26 @@ def test_a_node_that_offers_less_than_it_seemed_to_is_compared_again():
         pod("p", claims=["c"], cpu="4"),
     )
     assert bound(core.actions()) == {"p": "even"}
+
+
+# A node that the status names
+
+
+def nominated(name, node, **more):
+    return {**pod(name, **more), "status": {"nominatedNodeName": node}}
+
+
+@pytest.mark.parametrize("node", ["a", "b", "c"])
+def test_the_node_that_the_status_names_is_taken_if_it_will_do(node):
+    core = Core(objects.node("a"), objects.node("b", cpu="64"), objects.node("c"), nominated("p", node, cpu="1"))
+    assert bound(core.actions()) == {"p": node}
+
+
+def test_a_node_that_will_not_do_is_passed_over_whatever_the_status_names():
+    core = Core(objects.node("a", cpu="1"), objects.node("b"), nominated("p", "a", cpu="2"), nominated("q", "gone"))
+    assert bound(core.actions())["p"] == "b"
+    core = Core(objects.node("b"), nominated("q", "gone"))
+    assert bound(core.actions()) == {"q": "b"}
 
 
 # Claims that have devices

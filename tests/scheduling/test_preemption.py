@@ -53,6 +53,23 @@ def test_for_devices():
     assert bound(core.settle()) == {"high": "n"}
 
 
+def test_not_for_devices_of_a_claim_that_the_pod_needs_itself():
+    """If its other users went, the pod would have to get the same number of devices for it again."""
+    core = Core(objects.node("n"), objects.gpus_of("n", 2), user("low"), objects.claim("d"))
+    core.put(holding("shared", "gpu-0", "gpu-1", users=["low"], node="n"))
+    core.put(pod("high", claims=["shared", "d"], value=10))
+    assert victims(core.settle()) == []
+
+
+def test_for_devices_beside_a_claim_that_the_pod_shares_with_the_victim():
+    core = Core(objects.node("n"), objects.gpus_of("n", 2), user("low"), objects.claim("d"))
+    core.put(holding("shared", "gpu-0", users=["low"], node="n"), holding("own", "gpu-1", users=["low"], node="n"))
+    core.put(pod("high", claims=["shared", "d"], value=10))
+    (action,) = core.actions()
+    assert victims([action]) == ["low"]
+    assert [each["device"] for each in action.preemption.allocation] == ["gpu-1"]
+
+
 def test_for_devices_that_serve_an_extended_resource():
     resource = {"deviceclass.resource.kubernetes.io/gpu": "1"}
     core = gpu_world(pod("high", value=10, requests=resource))

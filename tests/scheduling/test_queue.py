@@ -123,6 +123,32 @@ def test_a_group_that_was_tried_in_vain_waits_before_it_is_tried_again():
         assert queue.due() == group.not_before
 
 
+@pytest.mark.parametrize(("priority", "first"), [(4, "a"), (5, "low"), (6, "low")])
+def test_one_in_haste_goes_before_those_that_are_less_urgent_and_only_then(priority, first):
+    queue = Queue()
+    (a,) = active(queue, "a", priority=5)
+    assert queue.pop(0.0) is a
+    park(queue, a)
+    (group,) = queue.groups()
+    queue.hurry(group)
+    queue.wake(group, 0.0)
+    assert queue.pop(0.0) is None
+    active(queue, "low", priority=priority)
+    assert queue.pop(0.0).pod.key[1] == first
+    # One try a haste.
+    if first == "a":
+        park(queue, a)
+        assert queue.pop(0.0).pod.key[1] == "low"
+
+
+def test_haste_ends_with_who_was_in_haste():
+    queue, group, _ = grouped("a")
+    queue.hurry(group)
+    queue.remove("uid-a", 0.0)
+    (low,) = active(queue, "low", priority=-1)
+    assert queue.pop(0.0) is low
+
+
 def test_those_who_join_a_group_do_not_make_it_wait_longer():
     _, group, _ = grouped(*(f"p{n}" for n in range(30)))
     assert group.not_before == FIRST_DELAY

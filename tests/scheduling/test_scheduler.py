@@ -5,7 +5,7 @@ import pytest
 from dray.scheduling.actions import Bind
 from dray.scheduling.queue import Place
 from tests.scheduler import objects
-from tests.scheduling.core import Core, bound, holding, placed, pod, refused, user
+from tests.scheduling.core import Core, bound, holding, placed, pod, refused, user, victims
 
 
 def one_gpu_node(*more, gpus=1, **options):
@@ -112,8 +112,21 @@ def test_a_claim_with_256_users_takes_no_more():
     core = one_gpu_node(holding("c", "gpu-0", users=users), pod("p", claims=["c"]))
     (answer,) = core.actions()
     assert "256" in answer.message
+    assert answer.reason == "SchedulerError"
     core.put(holding("c", "gpu-0", users=users[1:]))
     assert bound(core.actions()) == {"p": "n"}
+
+
+def test_that_a_claim_has_256_users_matters_only_where_the_pod_would_fit():
+    users = [f"u{n}" for n in range(256)]
+    core = one_gpu_node(
+        placed("big", "n", cpu="8"), holding("c", "gpu-0", users=users), pod("p", claims=["c"], cpu="1")
+    )
+    (answer,) = core.actions()
+    assert (answer.reason, answer.message) == ("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.")
+    core.remove("Pod", "big")
+    (answer,) = core.later()
+    assert answer.reason == "SchedulerError"
 
 
 # In force at once
@@ -310,6 +323,23 @@ def test_a_pod_that_waits_for_room_is_tried_when_there_is_some():
     assert bound(core.later(11)) == {"p": "n"}
 
 
+def test_a_pod_that_others_keep_away_is_tried_when_its_own_labels_change():
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+    loner = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    unwelcome = objects.pod("p", labels={"app": "x"})
+    core = Core(objects.node("n"), placed("there", "n", affinity=loner), unwelcome)
+    assert "existing pods anti-affinity" in refused(core.actions())["p"]
+    core.put(objects.pod("p", labels={"app": "y"}))
+    assert bound(core.actions()) == {"p": "n"}
+
+
+def test_labels_that_nobody_speaks_of_try_nothing_again():
+    core = waiting_for_gpu()
+    core.put(objects.pod("p", claims=["c"], labels={"app": "y"}))
+    assert core.later(60) == []
+    assert core.decisions == 0
+
+
 def test_a_pod_whose_claim_is_bound_to_a_node_is_tried_when_that_node_comes_back():
     core = Core(objects.node("m"), holding("c", "gpu-0", users=["u"], pool="x", node="n"), pod("p", claims=["c"]))
     assert bound(core.actions()) == {}
@@ -387,6 +417,30 @@ def test_ten_thousand_waiting_pods_of_one_kind_cost_what_one_costs():
     assert bound(actions) == {"p": "n"}
     # The one that fits, and the next one, which tells that it was the last.
     assert core.decisions == 2
+
+
+def test_a_place_that_is_no_longer_kept_is_offered_to_those_who_wait():
+    core = Core(objects.node("n", cpu="8"), placed("low", "n", cpu="8"), pod("high", cpu="8", value=10))
+    assert victims(core.actions()) == ["low"]
+    core.put(pod("middle", cpu="4", value=5))
+    assert list(refused(core.actions())) == ["middle"]
+    # There is room now, but not for whom it was kept.
+    core.put(objects.node("n", cpu="4"))
+    core.remove("Pod", "low")
+    assert bound(core.later()) == {"middle": "n"}
+
+
+def test_a_device_that_is_freed_goes_to_the_most_urgent_even_if_that_was_tried_a_moment_ago():
+    core = one_gpu_node(user("u", value=20), holding("taken", "gpu-0", users=["u"], node="n"))
+    core.put(objects.claim("c"), pod("low", claims=["c"]))
+    assert list(refused(core.actions())) == ["low"]
+    core.now += 1
+    core.put(objects.claim("d"), pod("high", claims=["d"], value=10))
+    assert list(refused(core.actions())) == ["high"]
+    core.put(objects.claim("taken"))
+    actions = core.actions()
+    assert bound(actions) == {"high": "n"}
+    assert victims(actions) == []
 
 
 def test_a_group_that_many_join_is_woken_as_soon_as_one_of_one():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,10 +17,15 @@ from dray.allocation.text import Tree, lines, tree
 from dray.cli.cluster import Cluster
 from dray.cli.reports import one_line
 from dray.cli.verdicts import MOST_TREES, NodeTrees, device, few, holding, preemption
+from dray.scheduling import groups
 from dray.scheduling.inquiry import Inquiry
 from dray.scheduling.scheduler import Options, Scheduler
 
+if TYPE_CHECKING:
+    from dray.client.interface import Resource
+
 Object = dict[str, Any]
+_DISPENSABLE: Final = ("PersistentVolumeClaim", "PodDisruptionBudget", "PodGroup", "Namespace")
 
 
 class Unfindable(click.ClickException):
@@ -53,8 +58,9 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
     from dray.api.catalogue import find
     from dray.client.discovery import served_version
     from dray.client.errors import ApiError
+    from dray.scheduler import volumes
 
-    wanted = {
+    wanted: dict[str, Resource | None] = {
         name: find(api_version, name)
         for api_version, name in (
             ("v1", "Node"),
@@ -67,7 +73,12 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
         )
     }
     wanted["DeviceTaintRule"] = await served_version(cluster.client, "resource.k8s.io", "devicetaintrules")
+    wanted["PodGroup"] = await served_version(cluster.client, groups.API_GROUP, groups.PLURAL)
     found: dict[str, list[Object]] = {}
+    if await volumes.served(cluster.client):
+        wanted["PersistentVolumeClaim"] = volumes.CLAIMS
+    else:
+        found["PersistentVolumeClaim"] = []
     for name, resource in wanted.items():
         if resource is None:
             continue
@@ -75,7 +86,7 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
             found[name] = (await cluster.client.list_all(resource)).get("items") or []
         except ApiError as error:
             # Who may look at pods and claims is often not allowed to look at these.
-            if not (error.is_forbidden and name in ("PodDisruptionBudget", "Namespace")):
+            if not (error.is_forbidden and name in _DISPENSABLE):
                 raise
     return found
 
@@ -106,6 +117,12 @@ class World:
         ):
             for each in listed.get(kind, ()):
                 put(each)
+        scheduler.state.groups.served = "PodGroup" in listed
+        for each in listed.get("PodGroup", ()):
+            scheduler.put_group(each, self._now)
+        scheduler.state.volumes.known = "PersistentVolumeClaim" in listed
+        for each in listed.get("PersistentVolumeClaim", ()):
+            scheduler.put_volume_claim(each, self._now)
         for each in listed["ResourceClaim"]:
             scheduler.put_claim(each, self._now)
         for each in listed["Pod"]:

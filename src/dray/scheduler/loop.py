@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -22,6 +21,7 @@ from dray.client.events import EventRecorder
 from dray.client.informers import Informers
 from dray.client.interface import Client
 from dray.client.retries import Retries
+from dray.scheduler import volumes
 from dray.scheduler.binding import Binder, is_ordinary, reference
 from dray.scheduler.claim_writes import ClaimWriter
 from dray.scheduler.feed import CLAIMS, feed
@@ -65,6 +65,7 @@ class SchedulerLoop:
         retries: Retries | None = None,
     ) -> None:
         self.scheduler = Scheduler(options)
+        self._client = client
         self._informers = informers
         self._events = events
         self._time = time or SystemTime()
@@ -77,6 +78,8 @@ class SchedulerLoop:
         self._stirred = asyncio.Event()
         self._slots = asyncio.Semaphore(_MOST_WRITES)
         self._writing: set[asyncio.Task[None]] = set()
+        self._saying: dict[str, asyncio.Task[None]] = {}
+        """What is being written about why pods wait, by their uid; whatever comes next for one is written after it."""
         self._taint_rules = OptionalInformer(client, informers, "resource.k8s.io", "devicetaintrules")
         self._groups = OptionalInformer(client, informers, groups.API_GROUP, groups.PLURAL)
         feed(
@@ -111,6 +114,7 @@ class SchedulerLoop:
         for each in optional:
             await each.start()
         self.scheduler.state.groups.served = self._groups.version is not None
+        await volumes.follow(self._client, self._informers, self.scheduler, self.now, self._stirred.set)
         await self._informers.synced()
         beside = [asyncio.create_task(each.run()) for each in optional]
         if self._ledger is not None:
@@ -145,7 +149,7 @@ class SchedulerLoop:
             self.metrics.algorithm_seconds.observe(loop.time() - began)
             stamp = self._ledger.stamp(action) if self._ledger is not None and isinstance(action, Bind) else None
             await self._slots.acquire()
-            self._start(self._do(action, stamp, began))
+            self._start(action, stamp, began)
             in_a_row += 1
             if in_a_row >= _IN_A_ROW:
                 in_a_row = 0
@@ -160,10 +164,18 @@ class SchedulerLoop:
         except TimeoutError:
             pass
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+    def _start(self, action: Action, stamp: Stamp | None, began: float) -> None:
+        uid = action.pod.uid
+        task = asyncio.create_task(self._do(action, stamp, began, self._saying.get(uid)))
+        if isinstance(action, Refuse):
+            self._saying[uid] = task
+            task.add_done_callback(lambda _: self._said(uid, task))
         self._writing.add(task)
         task.add_done_callback(self._done)
+
+    def _said(self, uid: str, task: asyncio.Task[None]) -> None:
+        if self._saying.get(uid) is task:
+            del self._saying[uid]
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._writing.discard(task)
@@ -172,8 +184,12 @@ class SchedulerLoop:
         if not task.cancelled() and (error := task.exception()) is not None:
             _logger.error("a decision could not be carried out", exc_info=error)
 
-    async def _do(self, action: Action, stamp: Stamp | None, began: float) -> None:
+    async def _do(
+        self, action: Action, stamp: Stamp | None, began: float, before: asyncio.Task[None] | None = None
+    ) -> None:
         loop = asyncio.get_running_loop()
+        if before is not None:
+            await asyncio.wait((before,))
         if isinstance(action, Bind):
             result = "scheduled" if await self._binder.bind(action, stamp) else "error"
         else:
@@ -193,9 +209,10 @@ class SchedulerLoop:
                 self.scheduler.remove_claim(action.discard, self.now())
             if preemption is not None:
                 await self._preempt(action)
+            nominated = preemption.node if preemption is not None else ""
             if action.news:
                 self._events.warning(reference(pod.document), "FailedScheduling", action.message, action="Scheduling")
-                nominated = preemption.node if preemption is not None else ""
+            if action.news or nominated:
                 await self._pods.explain(pod, action.reason, action.message, nominated)
         except ClientError as error:
             _logger.log(logging.DEBUG if is_ordinary(error) else logging.WARNING, "pod %s/%s: %s", *pod.key, error)

@@ -69,6 +69,9 @@ class Decider:
     def decide(self, pod: Pod, wishes: Wishes, familiar: str = "") -> Placement | Refusal:
         """`familiar` is what was said about pods just like it, and is said again rather than found out anew."""
         state = self._state
+        nominated = (pod.document.get("status") or {}).get("nominatedNodeName")
+        if nominated and isinstance(kept := self._nominated(pod, wishes, nominated), Placement):
+            return kept
         standing = self.standings.of(pod.needs, wishes.demand)
         here = allowed(state, wishes)
         social = state.neighbours.matters(pod)
@@ -118,6 +121,11 @@ class Decider:
                 continue
             if isinstance(self._settle(pod, wishes, node), Placement):
                 yield node
+
+    def _nominated(self, pod: Pod, wishes: Wishes, name: str) -> Placement | str:
+        """The node that the pod's status names is asked alone and first: whoever wrote that counts on it."""
+        node = self._state.nodes.get(name)
+        return self.on(pod, wishes, node) if node is not None and node.document is not None else ""
 
     def on(self, pod: Pod, wishes: Wishes, node: Node) -> Placement | str:
         """Whether one node can take the pod, with everything that speaks for it; else why not."""

@@ -14,6 +14,7 @@ from dray.scheduling import fit
 from dray.scheduling.actions import Preemption
 from dray.scheduling.claim_book import Unresolved
 from dray.scheduling.deciding import ELSEWHERE, Decider, Placement
+from dray.scheduling.groups import group_name
 from dray.scheduling.judgement import Judgement
 from dray.scheduling.model import Amounts, Node, Object, Pod
 from dray.scheduling.preemption import Preemptor
@@ -66,10 +67,14 @@ class Inquiry:
             self._preemptor.put_budget(budget)
 
     def ask(self, pod: Pod, now: float, timeout: float) -> Answer:
+        if self._state.groups.missing(pod.document) is not None:
+            return Answer(f"it waits for its PodGroup {pod.key[0]}/{group_name(pod.document)}, which does not exist")
         try:
             wanted = wishes(self._state, pod, now, timeout)
         except (Unresolved, Hindrance) as problem:
             return Answer(str(problem))
+        if wanted.crowded:
+            return Answer(wanted.crowded)
         verdicts = tuple(self._verdicts(pod, wanted))
         if any(each.placement for each in verdicts) and (error := self._decider.error(pod, wanted)):
             # It keeps the pod from the other nodes too.

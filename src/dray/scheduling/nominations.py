@@ -30,6 +30,8 @@ class Nominations:
     def __init__(self, state: State) -> None:
         self._state = state
         self._kept: dict[str, _Nomination] = {}
+        self._lifted: set[str] = set()
+        """Of those that an attempt does not see at the moment, the uids."""
 
     def node(self, uid: str) -> str:
         """Where the pod has a place kept for it, if anywhere."""
@@ -46,6 +48,7 @@ class Nominations:
             # Keeping the same place once more helps nobody.
             self._leave(before, helps=before.preemption.node != preemption.node)
         ghost = replace(pod, uid=f"{pod.uid}/nominated")
+        self._lifted.discard(ghost.uid)
         nomination = self._kept[pod.uid] = _Nomination(pod, ghost, preemption)
         self._enter(nomination)
 
@@ -64,10 +67,12 @@ class Nominations:
         ]
         for nomination in lifted:
             self._leave(nomination, helps=False)
+            self._lifted.add(nomination.ghost.uid)
         try:
             yield
         finally:
             for nomination in lifted:
+                self._lifted.discard(nomination.ghost.uid)
                 if self._kept.get(nomination.pod.uid) is nomination:
                     self._enter(nomination)
 
@@ -77,6 +82,10 @@ class Nominations:
             self._state.hold(nomination.claim, nomination.preemption.allocation)
 
     def _leave(self, nomination: _Nomination, *, helps: bool) -> None:
+        if nomination.ghost.uid in self._lifted:
+            if helps:
+                self._state.vacated(nomination.preemption.node, nomination.preemption.allocation)
+            return
         self._state.displace(nomination.ghost, nomination.preemption.node, helps=helps)
         if nomination.preemption.allocation:
             self._state.release(nomination.claim, helps=helps)

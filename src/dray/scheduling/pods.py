@@ -5,18 +5,26 @@ from __future__ import annotations
 from dray.scheduling import charges
 from dray.scheduling.model import Object, Pod, labels_of
 from dray.scheduling.needs import Kinds
+from dray.scheduling.resizes import in_force
 
 
 def read(document: Object, kinds: Kinds, known: Pod | None = None) -> Pod:
     """`known` is the pod as it was before."""
     metadata, spec = document["metadata"], document["spec"]
     generation = metadata.get("generation")
-    if known is not None and generation and known.document["metadata"].get("generation") == generation:
+    taking = in_force(document)
+    if (
+        known is not None
+        and generation
+        and known.document["metadata"].get("generation") == generation
+        and taking is document
+        and in_force(known.document) is known.document
+    ):
         # Labels belong to what a pod with terms about others needs, and change without a new generation.
         same = not known.needs.social or known.labels == labels_of(document)
         needs = known.needs if same else kinds.needs(document)
     else:
-        needs = kinds.needs(document)
+        needs = kinds.needs(taking)
     return Pod(
         (metadata.get("namespace") or "", metadata["name"]),
         metadata["uid"],

@@ -19,7 +19,7 @@ from dray.api import label_selectors
 from dray.scheduling import fit
 from dray.scheduling.actions import Preemption
 from dray.scheduling.deciding import Decider, Placement
-from dray.scheduling.model import Node, Object, Pod
+from dray.scheduling.model import Key, Node, Object, Pod
 from dray.scheduling.standings import Kind
 from dray.scheduling.state import State
 from dray.scheduling.wishes import Wishes, allowed
@@ -113,7 +113,7 @@ class Preemptor:
         orphans = self._orphans(node) if wishes.demand and self._for_devices else []
         if not lower and not orphans:
             return None
-        trial = _Trial(self._state, for_devices=self._for_devices)
+        trial = _Trial(self._state, {claim_key(claim) for claim in wishes.fixed}, for_devices=self._for_devices)
         try:
             trial.release(orphans)
             trial.remove(each for each in lower if _leaving(each))
@@ -223,10 +223,14 @@ class Preemptor:
 
 
 class _Trial:
-    """The state with some pods taken away in thought, and with them their devices if that is what is wanted."""
+    """The state with some pods taken away in thought, and with them their devices if that is what is wanted.
 
-    def __init__(self, state: State, *, for_devices: bool) -> None:
+    `own` are the claims of the pod that wants the place: what they hold it needs, whoever else used them.
+    """
+
+    def __init__(self, state: State, own: set[Key], *, for_devices: bool) -> None:
         self._state = state
+        self._own = own
         self._for_devices = for_devices
         self._removed: dict[str, tuple[Pod, Node]] = {}
         self._released: dict[tuple[str, str], list[Object]] = {}
@@ -270,6 +274,8 @@ class _Trial:
     def _settle(self, claim: Object) -> None:
         """A claim's devices are free when nobody is left who uses it."""
         inventory, key = self._state.inventory, claim_key(claim)
+        if key in self._own:
+            return
         if all(uid in self._removed or uid in self._gone for uid in _consumers(claim)):
             results = inventory.usage.claims.get(key)
             if results is not None:

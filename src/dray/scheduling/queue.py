@@ -87,6 +87,8 @@ class Queue:
         self._active: list[tuple[int, int, str]] = []
         self._timers: list[tuple[float, int, Waiting | Group]] = []
         self._groups: dict[Hashable, Group] = {}
+        self._hasty: dict[Hashable, Group] = {}
+        """Those that seem to have a place now, though it is not their time yet."""
         self._arrivals = 0
         self._ticket = 0
 
@@ -196,6 +198,15 @@ class Queue:
         if now < group.not_before:
             self._alarm(group, group.not_before, now)
             return
+        self._try_first(group)
+
+    def hurry(self, group: Group) -> None:
+        """It need not wait its time where those who would be tried before it, and take its place, are less urgent."""
+        if group.trying is None and group.members:
+            self._hasty[group.key] = group
+
+    def _try_first(self, group: Group) -> None:
+        self._hasty.pop(group.key, None)
         first = group.first()
         if first is None:
             return
@@ -207,12 +218,23 @@ class Queue:
     def pop(self, now: float) -> Waiting | None:
         self._ring(now)
         while self._active:
+            if self._hasty:
+                self._let_ahead(-self._active[0][0])
             _, _, uid = heappop(self._active)
             waiting = self._waiting.get(uid)
             if waiting is not None and waiting.place is Place.ACTIVE:
                 waiting.attempts += 1
                 return waiting
         return None
+
+    def _let_ahead(self, priority: int) -> None:
+        """Those in haste that are more urgent than that."""
+        for group in list(self._hasty.values()):
+            first = group.first() if group.trying is None else None
+            if first is None:
+                del self._hasty[group.key]
+            elif first.pod.priority > priority:
+                self._try_first(group)
 
     def due(self) -> float | None:
         """When to look again although nothing happened."""

@@ -17,7 +17,7 @@ from typing import Final
 from dray.allocation import KUBERNETES, Policy, commit
 from dray.allocation.usage import claim_key
 from dray.api.gates import ALL_GATES, FeatureGates
-from dray.scheduling import pods
+from dray.scheduling import pods, volumes
 from dray.scheduling.actions import SCHEDULER_ERROR, UNSCHEDULABLE, Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.claim_book import Unresolved
 from dray.scheduling.deciding import Decider, Placement, Refusal
@@ -115,6 +115,13 @@ class Scheduler:
     def remove_group(self, group: Object, now: float) -> None:
         self.state.groups.remove(group)
 
+    def put_volume_claim(self, claim: Object, now: float) -> None:
+        self.state.volumes.put(claim)
+        self._tell(volumes.waiting_key(claim["metadata"].get("namespace") or "", claim["metadata"]["name"]), now)
+
+    def remove_volume_claim(self, claim: Object, now: float) -> None:
+        self.state.volumes.remove(claim)
+
     def put_claim(self, claim: Object, now: float) -> None:
         if self.state.claims.put(claim):
             self._tell(claim_key(claim), now)
@@ -187,6 +194,9 @@ class Scheduler:
         else:
             pod = pods.read(document, self.state.kinds, waiting.pod)
             same = pod.needs is waiting.pod.needs and pod.priority == waiting.pod.priority
+            if pod.labels != waiting.pod.labels and self.state.neighbours.matters(pod):
+                # What others say of pods with such labels may be in its way no longer.
+                same = False
             if uid in self._flights or (same and pods.claims_of(document) == pods.claims_of(waiting.pod.document)):
                 waiting.pod.document = document
                 if waiting.place is not Place.GATED:
@@ -273,18 +283,23 @@ class Scheduler:
         with self._nominations.out_of_sight_of(pod):
             group = self.queue.known(_kind_key(pod, wanted))
             answer = self._decider.decide(pod, wanted, group.message if group is not None else "")
-            if isinstance(answer, Placement):
-                return self._assume(waiting, answer, now)
-            return self._refuse(waiting, wanted, answer, now)
+            if not isinstance(answer, Placement):
+                return self._refuse(waiting, wanted, answer, now)
+            if wanted.crowded:
+                return self._hinder(waiting, Hindrance(wanted.crowded, fault=True), now)
+            return self._assume(waiting, answer, now)
 
     def _hinder(self, waiting: Waiting, problem: Hindrance, now: float) -> Action | None:
         if problem.passing:
             self.queue.gate(waiting, now)
             return None
-        self._nominations.drop(waiting.pod.uid)
-        message = f"0/{self.state.size} nodes are available: {problem}."
-        self.queue.park(waiting, ("hindrance", waiting.pod.uid), None, message, now, nodes=_NOWHERE)
-        return self._said(waiting, message)
+        uid = waiting.pod.uid
+        self._nominations.drop(uid)
+        if (key := problem.waits_for) is not None and key not in self._interests.of(uid):
+            self._interests.set(uid, (*self._interests.of(uid), key))
+        message = str(problem) if problem.fault else f"0/{self.state.size} nodes are available: {problem}."
+        self.queue.park(waiting, ("hindrance", uid), None, message, now, nodes=_NOWHERE)
+        return self._said(waiting, message, SCHEDULER_ERROR if problem.fault else UNSCHEDULABLE)
 
     def _assume(self, waiting: Waiting, placement: Placement, now: float) -> Bind:
         pod, node = waiting.pod, placement.node.name

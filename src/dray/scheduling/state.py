@@ -22,6 +22,7 @@ from dray.scheduling.groups import Groups
 from dray.scheduling.model import Key, Node, Object, Pod
 from dray.scheduling.needs import Kinds
 from dray.scheduling.neighbours import Neighbours
+from dray.scheduling.volumes import VolumeClaims
 
 DONE: Final = ("Succeeded", "Failed")
 
@@ -36,6 +37,7 @@ class State:
         self.demands = Demands()
         self.neighbours = Neighbours()
         self.groups = Groups(gates)
+        self.volumes = VolumeClaims()
         self.nodes: dict[str, Node] = {}
         self.numbered: list[Node | None] = []
         """Nodes by number; the number of one that is gone is used again."""
@@ -227,6 +229,13 @@ class State:
         devices = self.inventory.usage.release(key)
         self.inventory.follow(devices)
         self._devices_changed(devices, helps=helps)
+
+    def vacated(self, name: str, results: Iterable[Object]) -> None:
+        """They are no longer kept for somebody, which was out of sight already: now others may have them."""
+        node = self.nodes.get(name)
+        if node is not None:
+            self._changed(node, helps=True)
+        self._freed((each["driver"], each["pool"], each["device"]) for each in results)
 
     def _freed(self, devices: Iterable[DeviceID]) -> None:
         self._devices_changed(devices, helps=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.scheduling.model import Node
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.queue import Group, Place, Queue
@@ -38,6 +39,8 @@ class Waker:
             if group.trying is not None:
                 continue
             if (landed and group.unsettled) or self._may_help(group, changed, pods=pods, nodes=nodes):
+                if now < group.not_before and changed and self._has_place(group, changed):
+                    self._queue.hurry(group)
                 self._queue.wake(group, now)
 
     def _wake_nominated(self, changed: set[int] | None, now: float) -> None:
@@ -57,8 +60,17 @@ class Waker:
             return nodes or not group.nodes.isdisjoint(changed)
         if group.kind is None:
             return bool(changed)
-        there = [node for number in changed if (node := self._state.numbered[number]) is not None and node.document]
-        if any(not obstacles(self._state, group.kind, node) for node in there):
+        if self._has_place(group, changed):
             return True
+        there = self._there(changed)
         first = group.first() if there else None
         return first is not None and first.pod.preempts and self._preemptor.may_try(first.pod, group.kind, there)
+
+    def _has_place(self, group: Group, changed: set[int]) -> bool:
+        """Whether there is one among the nodes that changed, as far as can be told cheaply."""
+        kind = group.kind
+        return kind is not None and any(not obstacles(self._state, kind, node) for node in self._there(changed))
+
+    def _there(self, changed: set[int]) -> list[Node]:
+        numbered = self._state.numbered
+        return [node for number in changed if (node := numbered[number]) is not None and node.document]

@@ -12,7 +12,7 @@ from dray.scheduling.claim_book import MOST_CONSUMERS, ClaimBook, named_claims
 from dray.scheduling.demand import Demand
 from dray.scheduling.extended import wanted
 from dray.scheduling.groups import PLURAL, group_name
-from dray.scheduling.model import Node, Object, Pod
+from dray.scheduling.model import Key, Node, Object, Pod
 from dray.scheduling.readiness import Binding, allocation_of, binding_of
 from dray.scheduling.state import State
 
@@ -21,11 +21,16 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class Hindrance(Exception):
-    """No node can be asked at all. `passing`: it will be over in a moment, when a claim is written."""
+    """It cannot be on any node. `passing`: that will be over in a moment, when a claim is written; `fault`: what would
+    have to be written is refused, which Kubernetes calls an error."""
 
-    def __init__(self, message: str, *, passing: bool = False) -> None:
+    def __init__(
+        self, message: str, *, passing: bool = False, fault: bool = False, waits_for: Key | None = None
+    ) -> None:
         super().__init__(message)
         self.passing = passing
+        self.fault = fault
+        self.waits_for = waits_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +48,24 @@ class Wishes:
     demand: Demand
     leftover: Object | None
     """A claim for extended resources that an earlier attempt made: in the way of a new one."""
+    crowded: str = ""
+    """Which claim has as many users as a claim can have: wherever the pod fits, that cannot be written."""
 
 
 def wishes(state: State, pod: Pod, now: float, timeout: float) -> Wishes:
     """Raises Unresolved or Hindrance."""
     document = pod.document
+    if (problem := state.volumes.problem(document)) is not None:
+        raise Hindrance(problem[0], waits_for=problem[1])
     claims = state.claims.resolve(document) if document["spec"].get("resourceClaims") else []
-    extended = wanted(document, state.resources) if state.resources else _NOTHING
-    opened, fixed, unavailable = [], [], []
+    extended = wanted(document, state.resources) if pod.needs.extended else _NOTHING
+    opened, fixed, unavailable, crowded = [], [], [], ""
     for claim in claims:
         if allocation_of(claim) is None:
             _check_free(state.claims, claim)
             opened.append(claim)
             continue
-        _check_room(claim, pod)
+        crowded = crowded or _crowded(claim, pod)
         fixed.append(claim)
         if binding_of(claim, now, timeout) in (Binding.FAILED, Binding.EXPIRED):
             unavailable.append(claim)
@@ -65,7 +74,7 @@ def wishes(state: State, pod: Pod, now: float, timeout: float) -> Wishes:
         raise Hindrance(missing)
     leftover = state.claims.special(pod.uid) if extended else None
     entries = tuple(entry for entry, _ in named_claims(document)) if claims else ()
-    return Wishes(tuple(claims), entries, tuple(opened), tuple(fixed), tuple(unavailable), demand, leftover)
+    return Wishes(tuple(claims), entries, tuple(opened), tuple(fixed), tuple(unavailable), demand, leftover, crowded)
 
 
 def reserved(claim: Object, pod: Pod) -> bool:
@@ -88,11 +97,12 @@ def _check_free(book: ClaimBook, claim: Object) -> None:
         raise Hindrance(f"resource claim {key[0]}/{key[1]} is in the process of being allocated", passing=True)
 
 
-def _check_room(claim: Object, pod: Pod) -> None:
+def _crowded(claim: Object, pod: Pod) -> str:
     consumers = claim["status"].get("reservedFor") or ()
     if len(consumers) >= MOST_CONSUMERS and not reserved(claim, pod):
         key = claim_key(claim)
-        raise Hindrance(f"resource claim {key[0]}/{key[1]} is in use by {len(consumers)} pods, and cannot be by more")
+        return f"resource claim {key[0]}/{key[1]} is in use by {len(consumers)} pods, and cannot be by more"
+    return ""
 
 
 def allowed(state: State, wishes: Wishes) -> frozenset[int] | None:

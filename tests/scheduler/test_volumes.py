@@ -1,0 +1,88 @@
+"""Claims for volumes are watched where the server has them, and known to be none where it has not."""
+
+import asyncio
+from contextlib import suppress
+
+from dray.client.errors import ApiError, ConnectionFailed
+from dray.client.informers import Informers
+from dray.client.interface import WatchEvent
+from dray.scheduler import volumes
+from dray.scheduling.scheduler import Scheduler
+from tests.scheduler import objects
+from tests.scheduler.worlds import condition, in_world
+from tests.store.loop import in_loop
+
+POD = objects.pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+
+
+@in_world
+async def test_a_server_that_has_no_volumes(world):
+    await world.create(POD)
+    await world.quiet()
+    said = condition(await world.get("Pod", "p"))
+    assert (said["status"], said["reason"]) == ("False", "Unschedulable")
+    assert said["message"] == '0/2 nodes are available: persistentvolumeclaim "data" not found.'
+
+
+class Server:
+    """Has claims for volumes, and is not reached at first."""
+
+    def __init__(self):
+        self.faults = [ConnectionFailed("refused", sent=False)]
+        self.events = asyncio.Queue()
+        self.forbidden = False
+
+    async def request(self, method, path):
+        assert (method, path) == ("GET", "/api/v1")
+        if self.faults:
+            raise self.faults.pop()
+        return {"resources": [{"name": "pods"}, {"name": "persistentvolumeclaims"}]}
+
+    async def list(self, resource, *, limit):
+        if self.forbidden:
+            raise ApiError(403, reason="Forbidden", message="may not list persistentvolumeclaims")
+        return {"items": [claim("data")][:limit]}
+
+    async def list_all(self, resource, **_):
+        assert resource == volumes.CLAIMS
+        return {"items": [claim("data")], "metadata": {"resourceVersion": "1"}}
+
+    async def watch(self, resource, **_):
+        while True:
+            yield await self.events.get()
+
+
+def claim(name):
+    return {"metadata": {"namespace": "default", "name": name, "resourceVersion": "1"}}
+
+
+def problem(scheduler, name):
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
+    return scheduler.state.volumes.problem({**POD, "metadata": {"namespace": "default"}, "spec": {"volumes": [volume]}})
+
+
+@in_loop
+async def test_a_server_that_has_them():
+    server, scheduler, woken = Server(), Scheduler(), []
+    informers = Informers(server)
+    running = asyncio.create_task(informers.run())
+    await volumes.follow(server, informers, scheduler, lambda: 0.0, lambda: woken.append(True))
+    assert (problem(scheduler, "data"), len(woken)) == (None, 1)
+    assert problem(scheduler, "more") is not None
+    server.events.put_nowait(WatchEvent("ADDED", claim("more")))
+    server.events.put_nowait(WatchEvent("DELETED", claim("data")))
+    while len(woken) < 3:
+        await asyncio.sleep(0.001)
+    assert problem(scheduler, "data") is not None
+    assert problem(scheduler, "more") is None
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+@in_loop
+async def test_who_may_not_read_them_places_pods_all_the_same():
+    server, scheduler = Server(), Scheduler()
+    server.forbidden = True
+    await volumes.follow(server, Informers(server), scheduler, lambda: 0.0, lambda: None)
+    assert problem(scheduler, "missing") is None
