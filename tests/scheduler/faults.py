@@ -11,6 +11,7 @@ from dray.client.transport import Answer
 _REFUSALS = {
     503: b'{"kind":"Status","code":503,"reason":"ServiceUnavailable","message":"not now"}',
     429: b'{"kind":"Status","code":429,"reason":"TooManyRequests","message":"slow down"}',
+    403: b'{"kind":"Status","code":403,"reason":"Forbidden","message":"may not"}',
     409: b'{"kind":"Status","code":409,"reason":"Conflict","message":"so it is said"}',
     500: b'{"kind":"Status","code":500,"reason":"InternalError","message":"oops"}',
 }

@@ -170,6 +170,24 @@ async def test_while_it_is_not_known_whether_a_claim_was_written_its_device_is_n
     assert len(await world.bound()) == 5
 
 
+@pytest.mark.parametrize("refusal", [429, 403, 409, 500])
+@pytest.mark.parametrize("fate", ["after", "hidden"])
+@in_world
+async def test_a_write_that_is_refused_when_repeated_may_have_been_done_before(world, fate, refusal):
+    world.ways["scheduler"].watch_delay = 3.0
+    await world.create(objects.claim("c", objects.devices(objects.request(count=4))))
+    world.ways["scheduler"].plan("PUT", "/c/status", fate)
+    world.ways["scheduler"].plan("PUT", "/c/status", refusal)
+    await world.create(objects.pod("p", claims=["c"]))
+    await world.create(objects.template("t"))
+    for number in range(8):
+        await world.create(objects.pod(f"q{number}", templates=["t"]))
+    await world.quiet(120)
+    assert world.ways["scheduler"].faults == 2
+    assert await world.node_of("p")
+    assert len(await world.bound()) == 5
+
+
 @pytest.mark.parametrize("fate", [None, "before", "after", "hidden", 503])
 @in_world
 async def test_a_claim_that_was_given_back_is_allocated_anew_however_late_the_watch_is(world, fate):

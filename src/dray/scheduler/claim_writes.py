@@ -32,11 +32,16 @@ class Lost(ClientError):
 
 @dataclass(slots=True)
 class _Tries:
-    """How often a write went wrong so far, and whether it is known that the last one was not done."""
+    """How often a write went wrong so far, and whether it is known that the last one was not done.
+
+    `refusal` is an answer for good. Even then the claim is looked at: the client may have sent the write several times,
+    and an earlier one may have been done.
+    """
 
     conflicts: int = 0
     failures: int = 0
     uncertain: bool = False
+    refusal: ApiError | None = None
 
 
 class ClaimWriter:
@@ -86,6 +91,8 @@ class ClaimWriter:
             fresh = await self._read(claim)
             if _is_written(fresh, consumer, allocation):
                 return fresh
+            if tries.refusal is not None:
+                raise tries.refusal
             _check(claim, fresh, allocation)
             if exactly and fresh["metadata"]["resourceVersion"] != claim["metadata"]["resourceVersion"]:
                 raise Lost(f"claim {_title(claim)} got changed in the meantime")
@@ -102,9 +109,9 @@ class ClaimWriter:
             if error.is_not_found:
                 raise _deleted(claim) from None
             tries.conflicts += error.is_conflict
-            if tries.conflicts >= _TRIES or not (error.is_conflict or error.is_server_fault):
-                raise
-            tries.uncertain = not error.is_conflict
+            tries.uncertain = error.is_server_fault or error.is_too_many_requests
+            if tries.conflicts >= _TRIES or not (error.is_conflict or tries.uncertain):
+                tries.refusal = error
         except (ConnectionFailed, Garbled):
             tries.uncertain = True
         tries.failures += tries.uncertain
@@ -169,6 +176,8 @@ class ClaimWriter:
             if tries.uncertain:
                 await self._retries.pause(tries.failures)
             claim = await self._read(claim)
+            if tries.refusal is not None and _left(pod, claim, keeping) is not None:
+                raise tries.refusal
         return claim
 
     async def release(self, claim: Object) -> Object:

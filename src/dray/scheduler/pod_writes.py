@@ -27,7 +27,7 @@ class PodWriter:
 
     async def bind(self, pod: Pod, node: str) -> None:
         """Raises ClientError only where it is certain that the pod is not on the node; Elsewhere if on another."""
-        failures = 0
+        failures, uncertain = 0, False
         while True:
             refusal: ClientError
             try:
@@ -36,7 +36,8 @@ class PodWriter:
                 )
                 return
             except ApiError as error:
-                refusal, uncertain = error, error.is_server_fault
+                # "Not now" is no answer to what was asked before.
+                refusal, uncertain = error, error.is_server_fault or (uncertain and error.is_too_many_requests)
             except (ConnectionFailed, Garbled) as error:
                 refusal, uncertain = error, True
             # The answer may have been lost, and a repetition refused since the first time did it.
