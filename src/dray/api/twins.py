@@ -3,11 +3,14 @@
 All of a pod or a claim but its metadata follows from its spec and the rules it is judged by. Where a spec was accepted
 once, only the metadata of its next bearer is looked at. Whatever is out of the ordinary goes the long way (intake),
 which knows what to say of it: nothing is refused here.
+
+Twins share what lies deeper in them than the members of their parts (`spec.containers`): it must not be changed.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,16 +31,15 @@ _MOST: Final = 128
 _LONGEST: Final = 16 * 1024
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What an accepted object was besides its metadata, in JSON."""
+    """What an accepted object was besides its metadata."""
 
     rules: Rules
-    rest: bytes
-    sent: bytes | None
+    rest: Object
+    sent: Object | None
 
 
 class Twins:
@@ -80,16 +82,20 @@ class Twins:
         self._known.move_to_end(key)
         metadata = schema.written(metadata, _METADATA)
         head = {"apiVersion": self._target.api_version, "kind": self._target.kind, "metadata": metadata}
-        made = Accepted({**head, **_decode(outcome.rest)})
-        return made if outcome.sent is None else Accepted(made.object, sent={**head, **_decode(outcome.sent)})
+        made = {**head, **_parts(outcome.rest)}
+        return Accepted(made, sent=None if outcome.sent is None else {**head, **outcome.sent})
 
     def learn(self, key: bytes, rules: Rules, accepted: Accepted) -> None:
         """`accepted` is written, and as it was before admission."""
-        sent = None if accepted.sent is None else _encode(_rest(accepted.sent))
-        self._known[key] = _Outcome(rules, _encode(_rest(accepted.object)), sent)
+        sent = None if accepted.sent is None else deepcopy(_rest(accepted.sent))
+        self._known[key] = _Outcome(rules, deepcopy(_rest(accepted.object)), sent)
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
 
 
 def _rest(obj: Object) -> Object:
     return {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
+
+
+def _parts(rest: Object) -> Object:
+    return {name: dict(part) if isinstance(part, dict) else part for name, part in rest.items()}
