@@ -6,17 +6,38 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from dray.api.pod_requests import effective
 from dray.api.quantity import Quantity
 
 Object = dict[str, Any]
 
 _MILLI = -3
+# What a pod may ask for as a whole.
+_PODS_OWN = ("cpu", "memory")
+_HUGE_PAGES = "hugepages-"
 _DEFAULT_MODE = 0o644
 _MODE_VOLUMES = ("secret", "configMap", "downwardAPI", "projected")
 
 
 def default_pod(pod: Object) -> None:
-    default_pod_spec(pod["spec"])
+    spec = pod["spec"]
+    default_pod_spec(spec)
+    if (spec.get("resources") or {}).get("limits"):
+        _default_pod_requests(spec, spec["resources"])
+
+
+def _default_pod_requests(spec: Object, resources: Object) -> None:
+    """A pod with limits as a whole asks for what its containers ask for, or else for its limits."""
+    asked = {name: str(amount) for name, amount in effective(spec, _requested).items()}
+    given = {**resources["limits"], **asked}
+    requests = {name: amount for name, amount in given.items() if name in _PODS_OWN or name.startswith(_HUGE_PAGES)}
+    requests.update(resources.get("requests") or {})
+    if requests:
+        resources["requests"] = requests
+
+
+def _requested(container: Object) -> dict[str, Quantity]:
+    return {name: Quantity.parse(amount) for name, amount in (container["resources"].get("requests") or {}).items()}
 
 
 def default_pod_spec(spec: Object, *, template: bool = False) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from dray.api.pod_requests import is_sidecar
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.shapes import mapping, objects
 from dray.scheduling.model import Object
-from dray.scheduling.requests import all_containers, container_requests, is_sidecar
+from dray.scheduling.requests import all_containers, container_requests
 
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 _NONE: Final[frozenset[str]] = frozenset()

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dray.api.pod_requests import is_sidecar
 from dray.api.shapes import mapping, objects, strings
 from dray.scheduling import requests
 from dray.scheduling.model import Needs, Object, Port
@@ -101,7 +102,7 @@ def compiled(document: Object) -> Needs:
 
 
 def _ports(spec: Object) -> Iterable[Port]:
-    containers = [c for c in objects(spec.get("initContainers")) if requests.is_sidecar(c)]
+    containers = [c for c in objects(spec.get("initContainers")) if is_sidecar(c)]
     for container in (*objects(spec.get("containers")), *containers):
         for port in objects(container.get("ports")):
             number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") is True else 0)

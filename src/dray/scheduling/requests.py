@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from dray.api.pod_requests import effective
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.shapes import mapping, objects
 from dray.scheduling.model import Object
@@ -51,10 +52,6 @@ def whole(amounts: Mapping[str, int]) -> dict[str, int]:
     return {name: -(-nanos // (_MILLI if name == "cpu" else _UNIT)) for name, nanos in amounts.items() if nanos > 0}
 
 
-def is_sidecar(init_container: Object) -> bool:
-    return init_container.get("restartPolicy") == "Always"
-
-
 def container_requests(container: Object) -> Object:
     """As written."""
     return mapping(mapping(container.get("resources")).get("requests"))
@@ -73,26 +70,7 @@ def _total(spec: Object, assumed: Mapping[str, int]) -> Nanos:
 
 
 def _of_all_containers(spec: Object, assumed: Mapping[str, int]) -> Nanos:
-    total: Nanos = {}
-    for container in objects(spec.get("containers")):
-        _add(total, _of(container, assumed))
-    sidecars: Nanos = {}
-    most: Nanos = {}
-    for container in objects(spec.get("initContainers")):
-        own = _of(container, assumed)
-        if is_sidecar(container):
-            _add(total, own)
-            _add(sidecars, own)
-            _raise(most, sidecars)
-        else:
-            _add(own, sidecars)
-            _raise(most, own)
-    _raise(total, most)
-    return total
-
-
-def _of(container: Object, assumed: Mapping[str, int]) -> Nanos:
-    return {**assumed, **_nanos(container_requests(container))}
+    return effective(spec, lambda container: {**assumed, **_nanos(container_requests(container))})
 
 
 def _of_the_pod(spec: Object) -> Nanos:
@@ -117,12 +95,6 @@ def _read(text: str) -> int:
 def _add(total: Nanos, amounts: Mapping[str, int]) -> None:
     for name, amount in amounts.items():
         total[name] = total.get(name, 0) + amount
-
-
-def _raise(total: Nanos, amounts: Mapping[str, int]) -> None:
-    for name, amount in amounts.items():
-        if amount > total.get(name, 0):
-            total[name] = amount
 
 
 def all_containers(spec: Object) -> Iterable[Object]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from dray.api.pod_requests import is_sidecar
 from dray.api.shapes import mapping, objects
 from dray.scheduling.model import Object
-from dray.scheduling.requests import amounts, container_requests, is_sidecar
+from dray.scheduling.requests import amounts, container_requests
 
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses")
 

@@ -55,6 +55,7 @@ def test_what_may_change_in_a_pod(changes, expected):
 
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+SOFT = "preferredDuringSchedulingIgnoredDuringExecution"
 ZONE = {"key": "zone", "operator": "In", "values": ["a", "b"]}
 DISK = {"key": "disk", "operator": "Exists"}
 
@@ -74,7 +75,7 @@ PREFERRED = [{"weight": 1, "preference": {"matchExpressions": [DISK]}}]
         ({"spec.nodeSelector": {"gpu": "no"}}, {"spec.nodeSelector Invalid"}),
         ({"spec.nodeSelector": {}}, {"spec.nodeSelector Invalid"}),
         ({"spec.affinity": near([ZONE, DISK])}, set()),
-        ({"spec.affinity": near([DISK, ZONE], preferredDuringSchedulingIgnoredDuringExecution=PREFERRED)}, set()),
+        ({"spec.affinity": near([DISK, ZONE], **{SOFT: PREFERRED})}, set()),
         ({"spec.affinity": near([DISK])}, {f"{TERMS}[0] Invalid"}),
         ({"spec.affinity": near([ZONE], [DISK])}, {f"{TERMS} Invalid"}),
         ({"spec.affinity": {}}, {f"{TERMS} Invalid"}),
@@ -141,3 +142,45 @@ def test_a_pods_claim_statuses_are_kept_unless_they_are_cleared():
     assert running["status"] == {"phase": "Running", "resourceClaimStatuses": entries}
     cleared = update(changed(stored, {"status.resourceClaimStatuses": []}), stored, "status").object
     assert "resourceClaimStatuses" not in cleared["status"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"spec.affinity": near([ZONE])}, set()),
+        ({"spec.affinity": near()}, {f"{TERMS} Required"}),
+        ({"spec.affinity": near([{**ZONE, "operator": "Is"}])}, {f"{TERMS}[0].matchExpressions[0].operator Invalid"}),
+        ({"spec.nodeSelector": {"a b": "c"}}, {"spec.nodeSelector Invalid"}),
+        (
+            {
+                "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution": [
+                    {**PREFERRED[0], "weight": 0}
+                ]
+            },
+            {"spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight Invalid"},
+        ),
+    ],
+)
+def test_where_a_pod_wants_to_run(changes, expected):
+    assert causes(create(changed(changed(POD, {"spec.affinity": {"nodeAffinity": {}}}), changes))) == expected
+
+
+def test_a_node_is_named_by_one_value():
+    field = {"key": "metadata.name", "operator": "In", "values": ["a", "b"]}
+    required = {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [field]}]}}
+    found = causes(create(changed(POD, {"spec.affinity": {"nodeAffinity": required}})))
+    assert found == {f"{TERMS}[0].matchFields[0].values Required"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "of_container", "expected"),
+    [
+        ({"limits": {"cpu": "2"}}, {}, {"cpu": "2"}),
+        ({"limits": {"cpu": "2"}}, {"cpu": "500m", "memory": "1Gi"}, {"cpu": "500m", "memory": "1Gi"}),
+        ({"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1"}}, {}, {"cpu": "1", "memory": "1Gi"}),
+        ({"requests": {"cpu": "1"}}, {"memory": "1Gi"}, {"cpu": "1"}),
+    ],
+)
+def test_a_pod_with_limits_as_a_whole_asks_for_something(resources, of_container, expected):
+    pod = changed(POD, {"spec.resources": resources, "spec.containers.0.resources": {"requests": of_container}})
+    assert create(pod).object["spec"]["resources"]["requests"] == expected

@@ -1,10 +1,13 @@
-"""NodeSelectors of slices, devices and allocations."""
+"""NodeSelectors of slices, devices and allocations, and the node affinity of pods."""
 
 from __future__ import annotations
 
 from dray.api import errors, names
 from dray.api.validation.fields import Errors, Object
 
+MAX_WEIGHT = 100
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
@@ -14,11 +17,25 @@ def validate(selector: Object, path: str) -> Errors:
     if not terms:
         yield errors.required(path, "must have at least one node selector term")
     for index, term in enumerate(terms):
-        at = f"{path}[{index}]"
-        for position, requirement in enumerate(term.get("matchExpressions") or []):
-            yield from _expression(requirement, f"{at}.matchExpressions[{position}]")
-        for position, requirement in enumerate(term.get("matchFields") or []):
-            yield from _field(requirement, f"{at}.matchFields[{position}]")
+        yield from _term(term, f"{path}[{index}]")
+
+
+def validate_affinity(affinity: Object, path: str) -> Errors:
+    """spec.affinity.nodeAffinity of a pod."""
+    if affinity.get(_REQUIRED) is not None:
+        yield from validate(affinity[_REQUIRED], f"{path}.{_REQUIRED}")
+    for index, preferred in enumerate(affinity.get(_PREFERRED) or []):
+        at = f"{path}.{_PREFERRED}[{index}]"
+        if not 1 <= preferred["weight"] <= MAX_WEIGHT:
+            yield errors.invalid(f"{at}.weight", preferred["weight"], f"must be in the range 1-{MAX_WEIGHT}")
+        yield from _term(preferred["preference"], f"{at}.preference")
+
+
+def _term(term: Object, path: str) -> Errors:
+    for position, requirement in enumerate(term.get("matchExpressions") or []):
+        yield from _expression(requirement, f"{path}.matchExpressions[{position}]")
+    for position, requirement in enumerate(term.get("matchFields") or []):
+        yield from _field(requirement, f"{path}.matchFields[{position}]")
 
 
 def _expression(requirement: Object, path: str) -> Errors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api import errors, names
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
-from dray.api.validation import fields, metadata
+from dray.api.validation import fields, metadata, node_selectors
 from dray.api.validation.fields import Errors, Object
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
@@ -48,6 +48,11 @@ def validate_spec(spec: Object, path: str) -> Errors:
     yield from _resource_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
     if spec.get("nodeName") and not names.is_subdomain(spec["nodeName"]):
         yield errors.invalid(f"{path}.nodeName", spec["nodeName"], names.SUBDOMAIN_DETAIL)
+    if spec.get("nodeSelector"):
+        yield from metadata.labels(spec["nodeSelector"], f"{path}.nodeSelector")
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+    if affinity is not None:
+        yield from node_selectors.validate_affinity(affinity, f"{path}.affinity.nodeAffinity")
     if spec.get("schedulingGroup") is not None:
         yield from _scheduling_group(spec, f"{path}.schedulingGroup")
 
