@@ -145,8 +145,8 @@ class ClaimController:
         elif is_done(pod):
             if change.previous is None or not is_done(change.previous):
                 self._release_all(pod)
-        else:
-            self._look_at_pod(pod)
+        elif not is_deleting(pod):
+            self._look_at_living(pod)
 
     def _on_claim(self, change: Change) -> None:
         claim, previous = change.object, change.previous
@@ -184,8 +184,10 @@ class ClaimController:
             self._look_at_pod(pod)
 
     def _look_at_pod(self, pod: Object) -> None:
-        if is_deleting(pod) or is_done(pod):
-            return
+        if not (is_deleting(pod) or is_done(pod)):
+            self._look_at_living(pod)
+
+    def _look_at_living(self, pod: Object) -> None:
         if self._generation.is_needed(pod) or self._reservation.is_needed(pod):
             self._makers.queue.add((POD, *key_of(pod)))
 

@@ -62,6 +62,8 @@ class DisruptionController:
         self._workers.queue.add(change.key)
 
     def _on_pod(self, change: Change) -> None:
+        if not self._matchers:
+            return
         pod, before = change.object, change.previous
         if change.type == "MODIFIED" and before is not None and not _matters(before, pod):
             return

@@ -302,4 +302,4 @@ def _matters(before: Object, now: Object) -> bool:
 def _is_moved(before: Object, now: Object) -> bool:
     """Whether the pod may have become another Job's."""
     old, new = before["metadata"], now["metadata"]
-    return any(old.get(name) != new.get(name) for name in ("labels", "ownerReferences"))
+    return bool(old.get("labels") != new.get("labels") or old.get("ownerReferences") != new.get("ownerReferences"))
