@@ -188,6 +188,28 @@ async def test_a_write_that_is_refused_when_repeated_may_have_been_done_before(w
     assert len(await world.bound()) == 5
 
 
+@in_world
+async def test_a_claim_that_lost_its_finalizer_meanwhile_gets_it_back_before_it_is_allocated(world):
+    """The claim controller takes it off when the last user of a claim has gone."""
+    await world.create(objects.claim("c"))
+    way, taken = world.ways["scheduler"], []
+    send = way._inner.send
+
+    async def take_off_first(request):
+        if request.path.endswith("/c/status") and not taken:
+            taken.append(True)
+            await world.patch("ResourceClaim", "c", {"metadata": {"finalizers": None}})
+        return await send(request)
+
+    way._inner.send = take_off_first
+    await world.create(objects.pod("p", claims=["c"]))
+    await world.quiet()
+    claim = await claim_of(world, "p")
+    assert taken
+    assert objects.held(claim)
+    assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+
+
 @pytest.mark.parametrize("fate", [None, "before", "after", "hidden", 503])
 @in_world
 async def test_a_claim_that_was_given_back_is_allocated_anew_however_late_the_watch_is(world, fate):

@@ -54,9 +54,10 @@ class ClaimWriter:
         """The claim, made if it is a special one, with its finalizer if it is to be allocated."""
         if write.special:
             return await self._create(pod, write.claim)
-        claim = write.claim
-        if write.allocation is None:
-            return claim
+        return write.claim if write.allocation is None else await self._protected(write.claim, write.allocation)
+
+    async def _protected(self, claim: Object, allocation: Object) -> Object:
+        """The claim with its finalizer, without which nobody would see to it that its devices are given back."""
         for left in reversed(range(_TRIES)):
             metadata = claim["metadata"]
             finalizers = metadata.get("finalizers") or []
@@ -71,7 +72,7 @@ class ClaimWriter:
                 if not error.is_conflict or not left:
                     raise
             fresh = await self._read(claim)
-            _check(claim, fresh, write.allocation)
+            _check(claim, fresh, allocation)
             claim = fresh
         raise AssertionError("unreachable")
 
@@ -96,7 +97,8 @@ class ClaimWriter:
             _check(claim, fresh, allocation)
             if exactly and fresh["metadata"]["resourceVersion"] != claim["metadata"]["resourceVersion"]:
                 raise Lost(f"claim {_title(claim)} got changed in the meantime")
-            claim = fresh
+            # Whoever changed it may have taken the finalizer off.
+            claim = fresh if allocation is None else await self._protected(fresh, allocation)
             if tries.uncertain:
                 await self._retries.pause(tries.failures)
 
