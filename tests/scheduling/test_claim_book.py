@@ -201,3 +201,14 @@ def test_the_answer_about_a_claim_that_is_gone_says_nothing_about_its_successor(
     book.confirm(KEY, allocated(3))
     assert book.assumed(KEY)
     assert book.used == ["gpu-0"]
+
+
+def test_with_a_user_less_others_may_be_asked_to_go_for_its_devices():
+    book = Book()
+    book.put(claim(1, document=holding("c", "gpu-0", users=["p", "q"])))
+    book.told.clear()
+    book.put(claim(2, document=holding("c", "gpu-0", users=["p", "q", "r"])))
+    assert book.told == []
+    book.put(claim(3, document=holding("c", "gpu-0", users=["p", "r"])))
+    assert book.told == [("freed", "gpu-0")]
+    assert book.used == ["gpu-0"]

@@ -94,12 +94,13 @@ class ClaimBook:
         key, uid = claim_key(claim), _uid(claim)
         if uid in self._gone:
             return False
-        known = self._claims.get(key)
+        known, left = self._claims.get(key), False
         if known is not None:
             if _uid(known) != uid:
                 self._drop(key, known)
             elif _newer(claim, known):
                 self._unlist(key, known)
+                left = not set(_consumers(known)) <= set(_consumers(claim))
             else:
                 return False
         self._claims[key] = claim
@@ -108,6 +109,9 @@ class ClaimBook:
         if _is_special(claim):
             self._special.setdefault(_controller_uid(claim), {})[key] = claim
         self._follow(key, claim)
+        if left:
+            # With one user less it may pay to ask the others to go.
+            self._freed(self._held(key))
         return True
 
     def remove(self, claim: Object) -> bool:
