@@ -39,64 +39,65 @@ def _is_a_client(client: Client) -> Client:
     return client
 
 
+# How it is asked for, and the method, path, query and body that are heard.
+A = claim("a", 1)
+VERBS = [
+    (lambda c: c.get(CLAIMS, "a", namespace="default"), "GET", f"{BASE}/a", {}, None),
+    (lambda c: c.get(NODES, "n", subresource="status"), "GET", "/api/v1/nodes/n/status", {}, None),
+    (
+        lambda c: c.list(CLAIMS, selection=Selection("a=b,c!=d", "metadata.name=x"), limit=2, continue_token="t+/="),
+        "GET",
+        "/apis/resource.k8s.io/v1/resourceclaims",
+        {"labelSelector": "a=b,c!=d", "fieldSelector": "metadata.name=x", "limit": "2", "continue": "t+/="},
+        None,
+    ),
+    (lambda c: c.create(CLAIMS, A), "POST", BASE, {}, A),
+    (
+        lambda c: c.create(CLAIMS, {"x": 1}, namespace="default", name="a", subresource="binding"),
+        "POST",
+        f"{BASE}/a/binding",
+        {},
+        {"x": 1},
+    ),
+    (
+        lambda c: c.update(CLAIMS, A, options=WriteOptions("me", "Strict", True)),
+        "PUT",
+        f"{BASE}/a",
+        {"fieldManager": "me", "fieldValidation": "Strict", "dryRun": "All"},
+        A,
+    ),
+    (lambda c: c.update_status(CLAIMS, A), "PUT", f"{BASE}/a/status", {}, A),
+    (lambda c: c.delete(CLAIMS, "a", namespace="default"), "DELETE", f"{BASE}/a", {}, None),
+    (
+        lambda c: c.delete(CLAIMS, "a", namespace="default", options=DeleteOptions("u", "7", 0, "Orphan", True)),
+        "DELETE",
+        f"{BASE}/a",
+        {},
+        {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": "u", "resourceVersion": "7"},
+            "gracePeriodSeconds": 0,
+            "propagationPolicy": "Orphan",
+            "dryRun": ["All"],
+        },
+    ),
+    (
+        lambda c: c.delete_collection(NODES, selection=Selection("a=b")),
+        "DELETE",
+        "/api/v1/nodes",
+        {"labelSelector": "a=b"},
+        None,
+    ),
+    (lambda c: c.request("GET", "/version", query={"q": "ü &"}), "GET", "/version", {"q": "ü &"}, None),
+]
+
+
 @in_loop
 async def test_verbs(way):
-    a = claim("a", 1)
-    calls = [
-        (lambda c: c.get(CLAIMS, "a", namespace="default"), "GET", f"{BASE}/a", {}, None),
-        (lambda c: c.get(NODES, "n", subresource="status"), "GET", "/api/v1/nodes/n/status", {}, None),
-        (
-            lambda c: c.list(
-                CLAIMS, selection=Selection("a=b,c!=d", "metadata.name=x"), limit=2, continue_token="t+/="
-            ),
-            "GET",
-            "/apis/resource.k8s.io/v1/resourceclaims",
-            {"labelSelector": "a=b,c!=d", "fieldSelector": "metadata.name=x", "limit": "2", "continue": "t+/="},
-            None,
-        ),
-        (lambda c: c.create(CLAIMS, a), "POST", BASE, {}, a),
-        (
-            lambda c: c.create(CLAIMS, {"x": 1}, namespace="default", name="a", subresource="binding"),
-            "POST",
-            f"{BASE}/a/binding",
-            {},
-            {"x": 1},
-        ),
-        (
-            lambda c: c.update(CLAIMS, a, options=WriteOptions("me", "Strict", True)),
-            "PUT",
-            f"{BASE}/a",
-            {"fieldManager": "me", "fieldValidation": "Strict", "dryRun": "All"},
-            a,
-        ),
-        (lambda c: c.update_status(CLAIMS, a), "PUT", f"{BASE}/a/status", {}, a),
-        (lambda c: c.delete(CLAIMS, "a", namespace="default"), "DELETE", f"{BASE}/a", {}, None),
-        (
-            lambda c: c.delete(CLAIMS, "a", namespace="default", options=DeleteOptions("u", "7", 0, "Orphan", True)),
-            "DELETE",
-            f"{BASE}/a",
-            {},
-            {
-                "apiVersion": "v1",
-                "kind": "DeleteOptions",
-                "preconditions": {"uid": "u", "resourceVersion": "7"},
-                "gracePeriodSeconds": 0,
-                "propagationPolicy": "Orphan",
-                "dryRun": ["All"],
-            },
-        ),
-        (
-            lambda c: c.delete_collection(NODES, selection=Selection("a=b")),
-            "DELETE",
-            "/api/v1/nodes",
-            {"labelSelector": "a=b"},
-            None,
-        ),
-        (lambda c: c.request("GET", "/version", query={"q": "ü &"}), "GET", "/version", {"q": "ü &"}, None),
-    ]
-    script = Script(*(Say({"number": number}) for number in range(len(calls))))
+    script = Script(*(Say({"number": number}) for number in range(len(VERBS))))
     async with client_of(way, script) as client:
-        for number, (call, method, path, query, body) in enumerate(calls):
+        for number, (call, method, path, query, body) in enumerate(VERBS):
             assert await call(_is_a_client(client)) == {"number": number}
             heard = script.heard[-1]
             assert (heard.method, heard.path, heard.query) == (method, path, query)

@@ -1,4 +1,4 @@
-"""A random walk through the life of a cluster, and what must hold wherever it comes to rest.
+"""A random walk through the life of a cluster; wherever it comes to rest, all must be sound.
 
 Server, scheduler and controllers are real; time is virtual, chance has a seed, and the way between them is unreliable.
 """
@@ -14,7 +14,6 @@ from dray.client.errors import ApiError
 from dray.client.inprocess import InProcessTransport
 from dray.client.interface import DeleteOptions
 from dray.plane import ControlPlane, PlaneOptions
-from dray.scheduling.actions import Bind
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.server.api_server import ApiServer
 from dray.server.application import LOCAL_USER, Application
@@ -26,6 +25,7 @@ from tests.scheduler import objects
 from tests.scheduler.checker import Checker
 from tests.scheduler.faults import FaultyTransport, client_over
 from tests.scheduler.making import make
+from tests.scheduler.soundness import could_run, differences, is_named, outlived
 from tests.scheduler.virtual_time import VirtualTime
 
 CONTROLLERS = ("resourceclaim", "device-taint-eviction", "garbage-collector", "pod-garbage-collector", "disruption")
@@ -219,7 +219,7 @@ class Walk:
         if kind < 0.55:
             spec["templates"] = [choose(list(CLAIMS)) for _ in range(choose((1, 1, 1, 2)))]
         elif kind < 0.7:
-            claim = await self._any("ResourceClaim", _is_named)
+            claim = await self._any("ResourceClaim", is_named)
             spec["claims"] = [claim["metadata"]["name"] if claim else "later"]
         elif kind < 0.78:
             spec["requests"] = {"deviceclass.resource.kubernetes.io/gpu": str(choose((1, 2)))}
@@ -246,7 +246,7 @@ class Walk:
         await self._try(self._create(objects.claim(self.random.choice((f"c{self._number}", "later")), spec)))
 
     async def remove_claim(self):
-        claim = await self._any("ResourceClaim", _is_named)
+        claim = await self._any("ResourceClaim", is_named)
         if claim is not None:
             await self._try(self._remove("ResourceClaim", claim))
 
@@ -374,9 +374,9 @@ class Walk:
         self.bound += sum(bool(each["spec"].get("nodeName")) for each in pods.values())
         fresh = await self._relisted()
         return [
-            *_outlived(await self._list("ResourceClaim"), pods),
+            *outlived(await self._list("ResourceClaim"), pods),
             *differences(live, fresh),
-            *_could_run(fresh),
+            *could_run(fresh),
         ]
 
     async def _relisted(self):
@@ -418,10 +418,6 @@ _STEPS = {
 }
 
 
-def _is_named(claim):
-    return not claim["metadata"].get("ownerReferences")
-
-
 def _is_running(pod):
     return pod["spec"].get("nodeName") and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
 
@@ -433,100 +429,3 @@ def _social(manner):
         return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
     return {"topologySpreadConstraints": [spread]}
-
-
-def _outlived(claims, pods):
-    """Allocations that are kept for nobody."""
-    problems = []
-    named = {
-        (entry.get("resourceClaimName")) for pod in pods.values() for entry in pod["spec"].get("resourceClaims") or ()
-    }
-    for claim in claims:
-        status = claim.get("status") or {}
-        if not status.get("allocation"):
-            continue
-        name, users = claim["metadata"]["name"], status.get("reservedFor") or ()
-        for user in users:
-            pod = pods.get(user["uid"])
-            if pod is None or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-                problems.append(f"claim {name} is kept for {user['name']}, which is no more")
-        if not users and name not in named and _is_named(claim):
-            problems.append(f"claim {name} has devices, and no pod names it")
-    return problems
-
-
-def differences(live, fresh):
-    """Between what a scheduler knows from events and what one knows that just started."""
-    problems = []
-    for name, (one, other) in {
-        "nodes": (_nodes(live), _nodes(fresh)),
-        "claims": (_claims(live), _claims(fresh)),
-        "usage": (_usage(live), _usage(fresh)),
-        "holders": (_holders(live), _holders(fresh)),
-        "neighbours": (_guises(live), _guises(fresh)),
-        "waiting": (_waiting(live), _waiting(fresh)),
-    }.items():
-        if one != other:
-            keys = sorted((k for k in one.keys() | other.keys() if one.get(k) != other.get(k)), key=str)
-            problems += [f"{name}: {k}: {one.get(k)!r} instead of {other.get(k)!r}" for k in keys[:5]]
-    for uid, kept in live._nominations._kept.items():
-        problems.append(f"a place on {kept.preemption.node} is kept for {kept.pod.key[1]} ({uid})")
-    if live._flights or live.state.claims._assumed:
-        problems.append(f"in flight: {list(live._flights)} {list(live.state.claims._assumed)}")
-    return problems
-
-
-def _nodes(scheduler):
-    return {
-        node.name: (
-            node.document is not None and node.document["metadata"]["resourceVersion"],
-            sorted(node.pods),
-            node.requested,
-            node.ports,
-        )
-        for node in scheduler.state.nodes.values()
-    }
-
-
-def _claims(scheduler):
-    return {key: each["metadata"]["resourceVersion"] for key, each in scheduler.state.claims._claims.items()}
-
-
-def _usage(scheduler):
-    return dict(scheduler.state.inventory.usage.claims)
-
-
-def _holders(scheduler):
-    usage = scheduler.state.inventory.usage.devices
-    return {device: (sorted(each.owners), sorted(each.shares)) for device, each in usage.items()}
-
-
-def _guises(scheduler):
-    return {
-        (key[0], tuple(sorted(key[1])), key[2]): {node.name: n for node, n in guise.by_node.items()}
-        for key, guise in scheduler.state.neighbours._guises.items()
-    }
-
-
-def _waiting(scheduler):
-    return dict.fromkeys(scheduler.queue._waiting, True)
-
-
-def _could_run(fresh):
-    """Pods that wait although there is a place for them."""
-    problems, now = [], 0.0
-    # Claims in the meantime, for one: everything that is due is tried.
-    for _ in range(3):
-        now = (fresh.due() or now) + 1
-        while (action := fresh.next(now)) is not None:
-            name = action.pod.key[1]
-            if isinstance(action, Bind):
-                problems.append(f"pod {name} waits, and could be on {action.node}")
-            elif action.preemption is not None and action.preemption.victims:
-                victims = [each.key[1] for each in action.preemption.victims]
-                problems.append(f"pod {name} waits, and could have the place of {victims} on {action.preemption.node}")
-            elif action.release is not None:
-                problems.append(f"pod {name} waits, and could give {action.release['metadata']['name']} back")
-        if problems:
-            break
-    return problems

@@ -219,3 +219,7 @@ def holding(name, *devices, users=(), pool="n", node=None, **more):
         allocation["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     reserved = [{"resource": "pods", "name": each, "uid": each} for each in users]
     return {**objects.claim(name), "status": {"allocation": allocation, "reservedFor": reserved}}
+
+
+def one_gpu_node(*more, gpus=1, **options):
+    return Core(objects.node("n"), objects.gpus_of("n", gpus), *more, **options)

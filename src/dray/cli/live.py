@@ -56,7 +56,7 @@ def _confusion(kind: str, namespace: str, name: str, found: list[str]) -> str:
 async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
     """By kind, all there is of what matters to the scheduler."""
     from dray.api.catalogue import find
-    from dray.client.discovery import served_version
+    from dray.client.discovery import served_version, serves
     from dray.client.errors import ApiError
     from dray.scheduler import volumes
 
@@ -75,7 +75,7 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
     wanted["DeviceTaintRule"] = await served_version(cluster.client, "resource.k8s.io", "devicetaintrules")
     wanted["PodGroup"] = await served_version(cluster.client, groups.API_GROUP, groups.PLURAL)
     found: dict[str, list[Object]] = {}
-    if await volumes.served(cluster.client):
+    if await serves(cluster.client, volumes.CLAIMS):
         wanted["PersistentVolumeClaim"] = volumes.CLAIMS
     else:
         found["PersistentVolumeClaim"] = []

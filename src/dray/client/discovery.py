@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeVar
 
 from dray.api.catalogue import KINDS, Kind, KindVersion
 from dray.client.backoff import Backoff
@@ -17,13 +17,14 @@ from dray.client.cache import Cache, Index
 from dray.client.errors import ApiError, ClientError
 from dray.client.informer import Handler, Informer
 from dray.client.informers import Informers
-from dray.client.interface import Client
+from dray.client.interface import Client, Resource
 from dray.client.retries import Retries
 
 # A server that is replaced by a newer one may come to serve the kind.
 _LOOK_AGAIN: Final = 600.0
 _RETRIES: Final = Retries(backoff=Backoff(first=0.5, longest=30.0))
 _logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 async def served_version(
@@ -36,9 +37,34 @@ async def served_version(
     kind = _kind(group, plural)
     for name in versions if versions is not None else [version.name for version in kind.versions]:
         version = kind.version(name)
-        if version is not None and plural in await _plurals(client, version):
+        if version is not None and await serves(client, version):
             return version
     return None
+
+
+async def serves(client: Client, resource: Resource) -> bool:
+    """Raises ClientError where the server did not answer."""
+    prefix = f"/apis/{resource.group}" if resource.group else "/api"
+    try:
+        answer = await client.request("GET", f"{prefix}/{resource.version}")
+    except ApiError as error:
+        if error.is_not_found:
+            return False
+        raise
+    return any(each.get("name") == resource.plural for each in answer.get("resources") or ())
+
+
+async def until_answered(ask: Callable[[], Awaitable[T]], what: str, retries: Retries = _RETRIES) -> T:
+    """What the server said in the end, however often it had to be asked."""
+    failures = 0
+    while True:
+        try:
+            return await ask()
+        except ClientError as error:
+            failures += 1
+            level = logging.WARNING if failures == 1 else logging.DEBUG
+            _logger.log(level, "cannot ask for %s: %s", what, error)
+            await retries.pause(failures, error.retry_after if isinstance(error, ApiError) else 0)
 
 
 class OptionalInformer:
@@ -81,15 +107,7 @@ class OptionalInformer:
 
     async def start(self) -> None:
         """Returns when the server said that it does not serve the kind, or when the first list is in the cache."""
-        failures = 0
-        while True:
-            try:
-                await self._look()
-                return
-            except ClientError as error:
-                _logger.warning("cannot ask for the versions of %s: %s", self._plural, error)
-                failures += 1
-                await self._retries.pause(failures, error.retry_after if isinstance(error, ApiError) else 0)
+        await until_answered(self._look, f"the versions of {self._plural}", self._retries)
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -108,18 +126,6 @@ class OptionalInformer:
         self._informer = informer
         for handler in self._handlers:
             informer.add_handler(handler)
-
-
-async def _plurals(client: Client, version: KindVersion) -> set[str]:
-    """The resources of the version's group version; none where the server has no such group version."""
-    prefix = f"/apis/{version.group}" if version.group else "/api"
-    try:
-        answer = await client.request("GET", f"{prefix}/{version.version}")
-    except ApiError as error:
-        if error.is_not_found:
-            return set()
-        raise
-    return {str(each.get("name")) for each in answer.get("resources") or ()}
 
 
 def _kind(group: str, plural: str) -> Kind:

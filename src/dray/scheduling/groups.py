@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.gates import FeatureGates
-from dray.scheduling.model import Key, Object, Pod
+from dray.scheduling.interests import waiting_key
+from dray.scheduling.model import Key, Object, Pod, key_of
 
 API_GROUP: Final = "scheduling.k8s.io"
 PLURAL: Final = "podgroups"
@@ -24,18 +25,18 @@ class Groups:
 
     def put(self, group: Object) -> None:
         self.served = True
-        self._known[_key(group)] = group
+        self._known[key_of(group)] = group
 
     def remove(self, group: Object) -> None:
-        self._known.pop(_key(group), None)
+        self._known.pop(key_of(group), None)
 
     def missing(self, pod: Object) -> Key | None:
         """Of the group that the pod has to wait for: a key that no claim has."""
         name = group_name(pod) if self.served else ""
         if not name:
             return None
-        namespace = pod["metadata"].get("namespace") or ""
-        return None if (namespace, name) in self._known else waiting_key(namespace, name)
+        key = pod["metadata"].get("namespace") or "", name
+        return None if key in self._known else waiting_key(PLURAL, key)
 
     def consumer(self, pod: Pod, entry: Object) -> Object:
         """Whom the claim of an entry of the pod is reserved for, as it stands in `reservedFor`."""
@@ -48,15 +49,6 @@ class Groups:
 
 def group_name(pod: Object) -> str:
     return (pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or ""
-
-
-def waiting_key(namespace: str, name: str) -> Key:
-    return namespace, f"{PLURAL}/{name}"
-
-
-def _key(group: Object) -> Key:
-    metadata = group["metadata"]
-    return metadata.get("namespace") or "", metadata["name"]
 
 
 def _lists(group: Object, entry: Object) -> bool:

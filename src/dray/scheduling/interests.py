@@ -5,6 +5,11 @@ from __future__ import annotations
 from dray.scheduling.model import Key
 
 
+def waiting_key(plural: str, key: Key) -> Key:
+    """For objects of other kinds: a key that no claim has."""
+    return key[0], f"{plural}/{key[1]}"
+
+
 class Interests:
     """Pods by their uids."""
 

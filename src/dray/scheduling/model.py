@@ -141,6 +141,11 @@ def _add(total: dict[str, int], amounts: Amounts, sign: int) -> None:
             total.pop(name, None)
 
 
+def key_of(document: Object) -> Key:
+    metadata = document["metadata"]
+    return metadata.get("namespace") or "", metadata["name"]
+
+
 def labels_of(document: Object) -> Mapping[str, str]:
     return document["metadata"].get("labels") or {}
 

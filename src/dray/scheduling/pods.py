@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.scheduling import charges
-from dray.scheduling.model import Object, Pod, labels_of
+from dray.scheduling.model import Object, Pod, key_of, labels_of
 from dray.scheduling.needs import Kinds
 from dray.scheduling.resizes import in_force
 
@@ -26,7 +26,7 @@ def read(document: Object, kinds: Kinds, known: Pod | None = None) -> Pod:
     else:
         needs = kinds.needs(taking)
     return Pod(
-        (metadata.get("namespace") or "", metadata["name"]),
+        key_of(document),
         metadata["uid"],
         document,
         needs,

@@ -17,14 +17,13 @@ from typing import Final
 from dray.allocation import KUBERNETES, Policy, commit
 from dray.allocation.usage import claim_key
 from dray.api.gates import ALL_GATES, FeatureGates
-from dray.scheduling import pods, volumes
+from dray.scheduling import groups, pods, volumes
 from dray.scheduling.actions import SCHEDULER_ERROR, UNSCHEDULABLE, Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.claim_book import Unresolved
 from dray.scheduling.deciding import Decider, Placement, Refusal
 from dray.scheduling.flights import Flight, claim_writes
-from dray.scheduling.groups import waiting_key
-from dray.scheduling.interests import Interests
-from dray.scheduling.model import Key, Object, Pod
+from dray.scheduling.interests import Interests, waiting_key
+from dray.scheduling.model import Key, Object, Pod, key_of
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.queue import Place, Queue, Waiting
@@ -110,14 +109,14 @@ class Scheduler:
 
     def put_group(self, group: Object, now: float) -> None:
         self.state.groups.put(group)
-        self._tell(waiting_key(group["metadata"].get("namespace") or "", group["metadata"]["name"]), now)
+        self._tell(waiting_key(groups.PLURAL, key_of(group)), now)
 
     def remove_group(self, group: Object, now: float) -> None:
         self.state.groups.remove(group)
 
     def put_volume_claim(self, claim: Object, now: float) -> None:
         self.state.volumes.put(claim)
-        self._tell(volumes.waiting_key(claim["metadata"].get("namespace") or "", claim["metadata"]["name"]), now)
+        self._tell(waiting_key(volumes.PLURAL, key_of(claim)), now)
 
     def remove_volume_claim(self, claim: Object, now: float) -> None:
         self.state.volumes.remove(claim)

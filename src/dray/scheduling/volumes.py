@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.shapes import mapping, objects
-from dray.scheduling.model import Key, Object
+from dray.scheduling.interests import waiting_key
+from dray.scheduling.model import Key, Object, key_of
 
 PLURAL: Final = "persistentvolumeclaims"
 
@@ -20,10 +21,10 @@ class VolumeClaims:
         self._claims: dict[Key, Object] = {}
 
     def put(self, claim: Object) -> None:
-        self._claims[_key(claim)] = claim
+        self._claims[key_of(claim)] = claim
 
     def remove(self, claim: Object) -> None:
-        self._claims.pop(_key(claim), None)
+        self._claims.pop(key_of(claim), None)
 
     def problem(self, pod: Object) -> tuple[str, Key] | None:
         """What is wrong with the first of the pod's claims that cannot be used, in the words of Kubernetes, and the key
@@ -36,7 +37,7 @@ class VolumeClaims:
             if name := _claim_name(pod, volume):
                 text = self._problem(pod, self._claims.get((namespace, name)), name, own="ephemeral" in volume)
                 if text:
-                    return text, waiting_key(namespace, name)
+                    return text, waiting_key(PLURAL, (namespace, name))
         return None
 
     def _problem(self, pod: Object, claim: Object | None, name: str, *, own: bool) -> str:
@@ -53,16 +54,6 @@ class VolumeClaims:
             namespace, of = pod["metadata"].get("namespace") or "", pod["metadata"]["name"]
             return f"PVC {namespace}/{name} was not created for pod {namespace}/{of} (pod is not owner)"
         return ""
-
-
-def waiting_key(namespace: str, name: str) -> Key:
-    """A key that no claim for devices has."""
-    return namespace, f"{PLURAL}/{name}"
-
-
-def _key(claim: Object) -> Key:
-    metadata = claim["metadata"]
-    return metadata.get("namespace") or "", metadata["name"]
 
 
 def _claim_name(pod: Object, volume: Object) -> str:

@@ -6,16 +6,12 @@ Claims are made and released by workers of their own, so that devices are free a
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from typing import Final
 
-from dray.client.backoff import Backoff
 from dray.client.cache import Change, Key, key_of
-from dray.client.discovery import served_version
-from dray.client.errors import ClientError
+from dray.client.discovery import serves, until_answered
 from dray.client.interface import Object
-from dray.client.retries import Retries
 from dray.controllers.claims.consumers import Consumers
 from dray.controllers.claims.generation import BY_OWNER, Generation
 from dray.controllers.claims.memory import Written
@@ -56,10 +52,8 @@ _BY_TEMPLATE: Final = "resourceclaim: template waited for"
 _BY_GROUP: Final = "resourceclaim: group"
 _BY_USER: Final = "resourceclaim: uid in reservedFor"
 _BY_CLAIM: Final = "resourceclaim: claim used on a node"
-_RETRIES: Final = Retries(backoff=Backoff(first=0.5, longest=30.0))
 # A server that is replaced by a newer one may come to have groups.
 _LOOK_AGAIN: Final = 600.0
-_logger = logging.getLogger(__name__)
 
 
 class ClaimController:
@@ -99,21 +93,9 @@ class ClaimController:
 
         Until there is an answer, pods that belong to a group wait; a refusal is none, and may pass.
         """
-        failures = 0
-        while True:
-            try:
-                found = await served_version(self._environment.client, GROUPS.group, GROUPS.plural, [GROUPS.version])
-            except ClientError as error:
-                failures += 1
-                level = logging.WARNING if failures == 1 else logging.DEBUG
-                _logger.log(level, "cannot ask whether there are pod groups: %s", error)
-                await _RETRIES.pause(failures)
-                continue
-            failures = 0
-            if found is not None:
-                break
+        while not await until_answered(lambda: serves(self._environment.client, GROUPS), GROUPS.plural):
             self._do_without_groups()
-            await _RETRIES.sleep(_LOOK_AGAIN)
+            await asyncio.sleep(_LOOK_AGAIN)
         groups = self._environment.informers.of(GROUPS, {_BY_TEMPLATE: _templates_of})
         self._consumers.groups = groups.cache
         groups.add_handler(self._on_group)
