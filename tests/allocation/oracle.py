@@ -74,19 +74,23 @@ class Pick:
 
 def fits_counters(scenario: Scenario, picks: list[Pick]) -> bool:
     """Whether what is allocated and what is picked stays within the counters, and the groups agree."""
-    everything = {device["name"]: device for device in devices_of(scenario)}
-    drawing = [everything[name] for name in held(scenario) if name in everything]
+    in_use = set(held(scenario))
+    drawing = [device for device in devices_of(scenario) if device["name"] in in_use]
+    companies: dict[str, set[str] | None] = {}
+    for device in drawing:
+        for entry in device.get("consumesCounters", ()):
+            _join(companies, entry)
     seen: set[str] = set()
     for pick in picks:
         name = pick.device["name"]
         if not (pick.device.get("allowMultipleAllocations") and name in seen):
             drawing.append(pick.device)
+            if not all(_join(companies, entry) for entry in pick.device.get("consumesCounters", ())):
+                return False
         seen.add(name)
     used: Counter[tuple[str, str]] = Counter()
-    groups: dict[str, list[set[str]]] = {}
     for device in drawing:
         for entry in device.get("consumesCounters", ()):
-            groups.setdefault(entry["counterSet"], []).append(set(entry.get("compatibilityGroups", ())))
             for counter, amount in entry["counters"].items():
                 used[entry["counterSet"], counter] += int(amount["value"])
     totals = {
@@ -95,9 +99,20 @@ def fits_counters(scenario: Scenario, picks: list[Pick]) -> bool:
         for each in slice_["spec"].get("sharedCounters", ())
         for counter, amount in each["counters"].items()
     }
-    if any(amount > totals[key] for key, amount in used.items()):
-        return False
-    return all(not any(each) or bool(set.intersection(*each)) for each in groups.values() if len(each) > 1)
+    return not any(amount > totals[key] for key, amount in used.items())
+
+
+def _join(companies: dict[str, set[str] | None], entry: Object) -> bool:
+    """Folds a device into the groups of its counter set (None: without groups); whether it may be there."""
+    name, groups = entry["counterSet"], set(entry.get("compatibilityGroups", ()))
+    if name not in companies:
+        companies[name] = groups or None
+        return True
+    common = companies[name]
+    if common is None or not groups:
+        return common is None and not groups
+    companies[name] = common & groups
+    return bool(common & groups)
 
 
 def held(scenario: Scenario) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from dray.allocation import PACK, Allocation, Inventory, Kind, Rejection, allocate, commit
 from dray.allocation import search as search_module
 from tests.allocation import oracle
-from tests.allocation.worlds import Scenario, larger_scenario, random_scenario
+from tests.allocation.worlds import Scenario, larger_scenario, partitioned_scenario, random_scenario
 
 BATCHES = range(8)
 SIZE = 150
@@ -50,6 +50,31 @@ def test_the_first_solution_or_none_as_the_oracle_says(batch: int, monkeypatch: 
             assert answer.kind is (Kind.FAULT if expected == oracle.ERROR else Kind.NO_SOLUTION), (expected, answer)
             assert not isinstance(expected, list)
     assert compared > SIZE * 0.9
+
+
+@pytest.mark.parametrize("batch", BATCHES[:4])
+def test_devices_in_use_whose_groups_contradict_each_other(batch: int) -> None:
+    """They can, since slices change. The first that is published decides; one without groups changes nothing."""
+    contradictions = 0
+    for number in range(SIZE):
+        dice = random.Random(batch * SIZE + number)
+        scenario = partitioned_scenario(dice)
+        contradictions += contradictory(scenario)
+        answer = allocate(inventory_of(scenario), scenario.node, scenario.claims)
+        expected = oracle.Oracle(scenario).solve()
+        assert (picked(answer) if isinstance(answer, Allocation) else None) == expected
+    assert contradictions > SIZE // 10
+
+
+def contradictory(scenario: Scenario) -> bool:
+    """Whether devices with groups and without hold the same counter set."""
+    in_use = oracle.held(scenario)
+    kinds: dict[str, set[bool]] = {}
+    for device in oracle.devices_of(scenario):
+        if device["name"] in in_use:
+            for entry in device["consumesCounters"]:
+                kinds.setdefault(entry["counterSet"], set()).add("compatibilityGroups" in entry)
+    return any(len(kind) > 1 for kind in kinds.values())
 
 
 @pytest.mark.parametrize("batch", BATCHES)

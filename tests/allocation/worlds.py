@@ -173,6 +173,18 @@ def _random_consumption(dice: random.Random) -> Object:
     return consumes(dice.choice(("card-0", "card-1")), groups=groups, **counters)
 
 
+def partitioned_scenario(dice: random.Random) -> Scenario:
+    """Devices with and without groups on two counter sets with room for all, a good part of them in use."""
+    devices = [device(f"d{number}", index=0, root="a") for number in range(dice.randint(4, 8))]
+    for each in devices:
+        cards = dice.choice((["card-0"], ["card-1"], ["card-0", "card-1"]))
+        each["consumesCounters"] = [{**_random_consumption(dice), "counterSet": card} for card in cards]
+    totals = {name: {"memory": "30", "s-0": "10"} for name in ("card-0", "card-1")}
+    slices = [resource_slice(devices, count=2), counter_slice(totals, count=2)]
+    allocated = [holding(f"old-{each['name']}", each["name"]) for each in devices if dice.random() < 0.4]
+    return Scenario(slices, [claim("c", request("r", exactly(dice.randint(1, 2))))], allocated)
+
+
 def _random_claim(dice: random.Random, name: str) -> Object:
     requests = [request(f"r{number}", *_random_ways(dice)) for number in range(dice.randint(1, 3))]
     constraints = []

@@ -19,23 +19,26 @@ Cost = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Company:
-    """The devices that draw from one counter set, as far as their groups go."""
+    """The devices that draw from one counter set, as far as their groups go.
 
-    groupless: bool = False
-    grouped: bool = False
+    The first of them decides whether the set is for devices with groups or without. Those that draw from it already
+    may contradict it, since slices change; one without groups then leaves it as it is.
+    """
+
+    occupied: bool = False
     common: frozenset[str] = frozenset()
+    """The groups that all have, of those that have any."""
+    groupless: bool = False
 
     def admits(self, groups: frozenset[str]) -> bool:
-        if not groups:
-            return not self.grouped
-        if self.groupless:
-            return False
-        return not self.grouped or not self.common.isdisjoint(groups)
+        if not self.occupied:
+            return True
+        return not self.common.isdisjoint(groups) if groups and not self.groupless else self.groupless and not groups
 
     def joined(self, groups: frozenset[str]) -> Company:
-        if not groups:
-            return Company(True, self.grouped, self.common)
-        return Company(self.groupless, True, self.common & groups if self.grouped else groups)
+        if not self.occupied:
+            return Company(True, groups, not groups)
+        return self if self.groupless or not groups else Company(True, self.common & groups)
 
 
 NOBODY = Company()
@@ -54,10 +57,11 @@ class Ledger:
         self._index = {name: position for position, name in enumerate(self.names)}
         self._devices: dict[DeviceID, list[Device]] = {}
         self._costs: dict[int, Cost] = {}
-        for slice_ in slices:
-            for device in slice_.devices:
-                if device.consumes:
-                    self._devices.setdefault(device.id, []).append(device)
+        self._published = [device for slice_ in slices for device in slice_.devices if device.consumes]
+        for device in self._published:
+            self._devices.setdefault(device.id, []).append(device)
+        self.grouped = any(consumed.groups for device in self._published for consumed in device.consumes)
+        """Whether any of its devices has groups."""
         self.charged: set[DeviceID] = set()
         self._companies: dict[str, Company] | None = None
 
@@ -90,15 +94,18 @@ class Ledger:
 
     def company(self, counter_set: str) -> Company:
         """Who draws from the set already."""
+        if not self.grouped:
+            return NOBODY
         if self._companies is None:
             self._companies = self._gather()
         return self._companies.get(counter_set, NOBODY)
 
     def _gather(self) -> dict[str, Company]:
+        """In the order of publication, for the first decides."""
         companies: dict[str, Company] = {}
-        for device in self.charged:
-            for published in self._devices[device]:
-                for consumed in published.consumes:
+        for device in self._published:
+            if device.id in self.charged:
+                for consumed in device.consumes:
                     known = companies.get(consumed.counter_set, NOBODY)
                     companies[consumed.counter_set] = known.joined(consumed.groups)
         return companies

@@ -93,7 +93,7 @@ class Picks:
         if not self.draws(rank):
             return True
         ledger, device = self._view.ledgers[rank], self._view.devices[rank]
-        if self._view.gates["DRADeviceCompatibilityGroups"]:
+        if ledger.grouped and self._view.gates["DRADeviceCompatibilityGroups"]:
             for consumed in device.consumes:
                 if not self.company(ledger, consumed.counter_set).admits(consumed.groups):
                     return False
@@ -153,7 +153,7 @@ class Picks:
             left = self.left[ledger] = list(ledger.left)
         for position, amount in ledger.cost(device):
             left[position] -= amount
-        for consumed in device.consumes:
+        for consumed in device.consumes if ledger.grouped else ():
             company = self.company(ledger, consumed.counter_set)
             self.companies.setdefault((ledger, consumed.counter_set), []).append(company.joined(consumed.groups))
 
@@ -161,5 +161,5 @@ class Picks:
         left = self.left[ledger]
         for position, amount in ledger.cost(device):
             left[position] += amount
-        for consumed in device.consumes:
+        for consumed in device.consumes if ledger.grouped else ():
             self.companies[ledger, consumed.counter_set].pop()

@@ -78,7 +78,8 @@ def _pool(key: PoolKey, own: list[Slice], everywhere: Sequence[Slice], gates: Fe
         if len(same) != own[0].count:
             return Pool(*key, PoolState.INCOMPLETE, problem=f"{len(same)} of {own[0].count} slices")
         others = [slice_ for slice_ in same if slice_ not in own]
-    own.sort(key=lambda slice_: slice_.name.encode())
+    for slices in (own, others):
+        slices.sort(key=lambda slice_: slice_.name.encode())
     problem = _duplicate_device(own)
     if problem is None and gates["DRAPartitionableDevices"]:
         problem = counters.problem(own, others)
