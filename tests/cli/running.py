@@ -10,19 +10,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 PATIENCE = 30.0
 DRAY = (sys.executable, "-c", "from dray.cli import main; main()")
 
 
 class Running:
-    def __init__(self, *arguments: str, cwd: Path | None = None) -> None:
+    """What it says about errors goes to `log` where one is given."""
+
+    def __init__(self, *arguments: str, cwd: Path | None = None, log: IO[str] | None = None) -> None:
         environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
         self.process = subprocess.Popen(
             [*DRAY, *arguments],
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=log or subprocess.PIPE,
             text=True,
             cwd=cwd,
             env={**environment, "PYTHONUNBUFFERED": "1"},

@@ -1,0 +1,17 @@
+"""Asks /readyz of a server twenty times a second until it is stopped."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.attacks.observer import observe
+from tests.attacks.requests import request
+
+
+def probe(url: str) -> None:
+    answer = request(url, "GET", "/readyz")
+    assert answer.status == 200, f"{answer.status} {answer.body[:500]!r}"
+
+
+if __name__ == "__main__":
+    observe(lambda: probe(sys.argv[1]), pause=0.05)
