@@ -124,3 +124,156 @@ def test_a_removed_version_can_go_to_any_version(run: Callable[..., Result], wri
     old = "apiVersion: resource.k8s.io/v1alpha2\nkind: ResourceClaim\nspec: {resourceClassName: c}\n"
     converted = yaml.safe_load(run("convert", "--to", "v1beta1", write(old)).stdout)
     assert converted["spec"]["devices"]["requests"] == [{"name": "device", "deviceClassName": "c"}]
+
+
+SLICE = """\
+apiVersion: resource.k8s.io/v1beta1
+kind: ResourceSlice
+metadata: {name: s}
+spec:
+  driver: d.example.com
+  pool: {name: p, generation: 1, resourceSliceCount: 1}
+  nodeName: NODE
+  devices:
+  - name: DEVICE
+    basic: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "complaint"),
+    [
+        ("NODE", "n", "7:3", "spec.nodeName: expected a string, found a boolean (quote it: YAML reads"),
+        ("NODE", "7", "7:3", "spec.nodeName: expected a string, found a number (7) (quote it)"),
+        ("generation: 1", 'generation: "x"', "6:19", "spec.pool.generation: expected a whole number"),
+        ("DEVICE", "5", "9:5", "spec.devices[0].name: expected a string, found a number (5)"),
+        ("basic: {}", "basic: [1]", "10:5", "spec.devices[0].basic: expected an object, found a list"),
+        ("{name: s}", "s", "3:1", "metadata: expected an object, found a string (s)"),
+    ],
+)
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha3"])
+@pytest.mark.parametrize("to", ["v1", "v1beta1"])
+def test_what_has_the_wrong_type_is_an_error_with_its_place(
+    run: Callable[..., Result],
+    write: Callable[..., str],
+    old: str,
+    new: str,
+    place: str,
+    complaint: str,
+    version: str,
+    to: str,
+) -> None:
+    result = run("convert", "--to", to, write(SLICE.replace(old, new).replace("v1beta1", version)))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"m.yaml:{place}: error: ResourceSlice")
+    assert complaint in result.stderr
+
+
+def test_all_wrong_types_of_an_object_are_named(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    result = run("convert", write(SLICE.replace("NODE", "n").replace("DEVICE", "5")))
+    assert [line.split(": ")[0] for line in result.stderr.splitlines()] == ["m.yaml:7:3", "m.yaml:9:5"]
+
+
+def test_unknown_fields_are_kept_and_named(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    result = run("convert", write(CLAIM.replace("count: 2", "count: 2, colour: red")))
+    assert result.exit_code == 0
+    request = yaml.safe_load(result.stdout)["spec"]["devices"]["requests"][0]
+    assert request == {**V1_REQUEST, "colour": "red"}
+    assert 'm.yaml:8:63: note: ResourceClaim a: spec.devices.requests[0].colour: unknown field "colour"' in (
+        result.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "to"),
+    [
+        (CLAIM.replace("count: 2", "count: 2, exactly: {deviceClassName: other}"), "v1"),
+        (CLAIM.replace("v1beta1", "v1").replace("count: 2", "exactly: {deviceClassName: other}"), "v1beta1"),
+        (SLICE.replace("basic: {}", "basic: {attributes: {a: {int: 1}}}\n    attributes: {b: {int: 2}}"), "v1"),
+        (CLAIM.replace("v1beta1", "v1alpha2").replace("count: 2", "exactly: {deviceClassName: other}"), "v1"),
+    ],
+)
+def test_two_values_for_one_place_are_an_error(
+    run: Callable[..., Result], write: Callable[..., str], text: str, to: str
+) -> None:
+    result = run("convert", "--to", to, write(text))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "twice" in result.stderr
+
+
+ALPHA2 = """\
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClass
+metadata: {name: gpu}
+driverName: gpu.example.com
+---
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClaim
+metadata: {name: a}
+spec:
+  resourceClassName: gpu
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        (
+            "driverName: gpu.example.com",
+            "driverName: 7",
+            "4:1: error: ResourceClass gpu: driverName: expected",
+        ),
+        ("  resourceClassName: gpu", "  resourceClassName: n", "10:3: error: ResourceClaim a: spec.resourceClassName:"),
+        ("  resourceClassName: gpu", "  resourceClassName: gpu\n  parameters: 5", "11:3: error: ResourceClaim a"),
+        ("  resourceClassName: gpu", "  resourceClassName: gpu\n  parametersRef: x", "11:3: error: ResourceClaim a"),
+        ("  resourceClassName: gpu", "  resourceClassName: gpu\n  allocationMode: 7", "11:3: error: ResourceClaim a"),
+        ("  resourceClassName: gpu", "  resourceClassName: gpu\n  constraints: 7", "11:3: error: ResourceClaim a"),
+        ("{name: a}", "{name: 5}", "8:12: error: ResourceClaim: metadata.name: expected a string"),
+        ("spec:\n  resourceClassName: gpu", "spec: 5", "9:1: error: ResourceClaim a: spec: expected an object"),
+    ],
+)
+def test_wrong_types_in_v1alpha2(
+    run: Callable[..., Result], write: Callable[..., str], old: str, new: str, complaint: str
+) -> None:
+    result = run("convert", write(ALPHA2.replace(old, new)))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"m.yaml:{complaint}" in result.stderr
+
+
+def test_nothing_of_v1alpha2_goes_without_a_note(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    result = run(
+        "convert",
+        write("""\
+            apiVersion: resource.k8s.io/v1alpha2
+            kind: ResourceClaim
+            metadata: {name: a}
+            spec:
+              resourceClassName: gpu
+              allocationMode: Sometime
+              parametersRef: {kind: GpuParameters, name: p}
+            ---
+            apiVersion: gpu.example.com/v1
+            kind: GpuParameters
+            metadata: {name: p}
+            extra: {sharing: none}
+            spec: {count: 2, level: 3}
+            """),
+    )
+    claim = next(yaml.safe_load_all(result.stdout))
+    parameters = claim["spec"]["devices"]["config"][0]["opaque"]["parameters"]
+    assert parameters["extra"] == {"sharing": "none"}
+    assert parameters["spec"] == {"level": 3}
+    assert 'spec.allocationMode: dropped: there is no allocation mode "Sometime"' in result.stderr
+
+
+def test_pods_without_old_claims_are_printed_as_they_are(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    for spec in ({"containers": []}, {"resourceClaims": "odd"}):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
+        assert yaml.safe_load(run("convert", write(json.dumps(pod), "p.json")).stdout) == pod
+
+
+def test_a_pods_claim_named_on_both_levels_is_noted(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    claims = [{"name": "a", "resourceClaimName": "b", "source": {"resourceClaimName": "c"}}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"resourceClaims": claims}}
+    result = run("convert", write(json.dumps(pod), "p.json"))
+    assert 'spec.resourceClaims[0].source.resourceClaimName: dropped: the entry names "b" already' in result.stderr

@@ -10,32 +10,38 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dray.api.alpha2.notes import Note, Notes, shorten
-from dray.api.conversion import convert
-from dray.api.shapes import mapping, sequence, walk
+from dray.api.conversion import convert, unreadable, wrong_types
+from dray.api.shapes import mapping
 
 API_VERSION: Final = "resource.k8s.io/v1alpha3"
 KINDS: Final = frozenset({"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"})
 
 
 def to_v1(document: dict[str, Any]) -> tuple[dict[str, Any], list[Note]]:
-    """The v1 object for a v1alpha3 document, and what could not be carried over."""
+    """The v1 object for a v1alpha3 document, and what could not be carried over; raises ConversionError."""
     notes = Notes()
-    spec = dict(walk(document, "spec"))
-    changed = {**document, "apiVersion": "resource.k8s.io/v1beta1", "spec": spec}
+    changed = {**document, "apiVersion": "resource.k8s.io/v1beta1"}
     if changed.pop("status", None):
         notes.add("status", "dropped: the devices have to be allocated again")
-    kind = document.get("kind")
+    if isinstance(changed.get("spec"), dict):
+        changed["spec"] = _modern(document.get("kind"), dict(changed["spec"]), notes)
+    if problems := wrong_types(changed):
+        raise unreadable(problems)
+    return convert(changed, "v1"), notes.found
+
+
+def _modern(kind: Any, spec: dict[str, Any], notes: Notes) -> dict[str, Any]:
     if kind == "ResourceClaim":
         _drop_controller(spec, "spec", notes)
-    elif kind == "ResourceClaimTemplate":
-        spec["spec"] = dict(mapping(spec.get("spec")))
+    elif kind == "ResourceClaimTemplate" and isinstance(spec.get("spec"), dict):
+        spec["spec"] = dict(spec["spec"])
         _drop_controller(spec["spec"], "spec.spec", notes)
     elif kind == "DeviceClass" and (nodes := spec.pop("suitableNodes", None)):
         what = "dropped: a class does not select nodes; give the pods a node affinity with"
         notes.add("spec.suitableNodes", f"{what} {shorten(nodes)}")
-    elif kind == "ResourceSlice":
-        spec["devices"] = [_with_capacity_values(device) for device in sequence(spec.get("devices"))]
-    return convert(changed, "v1"), notes.found
+    elif kind == "ResourceSlice" and isinstance(spec.get("devices"), list):
+        spec["devices"] = [_with_capacity_values(device) for device in spec["devices"]]
+    return spec
 
 
 def _drop_controller(spec: dict[str, Any], path: str, notes: Notes) -> None:

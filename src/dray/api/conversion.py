@@ -8,10 +8,11 @@ fields included, so that nothing is lost in either direction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dray.api import catalogue
+from dray.api import catalogue, schema
+from dray.api.errors import ErrorType, FieldError
 
 Object = dict[str, Any]
 
@@ -30,7 +31,15 @@ _ZERO_IS_UNSET = ("deviceClassName", "allocationMode", "count")
 
 
 class ConversionError(ValueError):
-    """The object has no such version."""
+    """The object has no such version, or cannot be read; `problems` are the fields that keep it from being read."""
+
+    def __init__(self, message: str, problems: Sequence[FieldError] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+def unreadable(problems: Sequence[FieldError]) -> ConversionError:
+    return ConversionError("; ".join(map(str, problems)), problems)
 
 
 def convert(document: Object, version: str) -> Object:
@@ -51,6 +60,23 @@ def convert(document: Object, version: str) -> Object:
         return converted
     change = (_FROM_V1BETA1 if old_shape else _TO_V1BETA1).get(kind)
     return change(converted) if change else converted
+
+
+def oddities(document: Object) -> list[FieldError]:
+    """What `convert` takes as it stands although it does not fit the kind: wrong types and unknown fields."""
+    source = catalogue.find(document.get("apiVersion", ""), document.get("kind", ""))
+    return schema.read(document, source.schema)[1] if source else []
+
+
+def wrong_types(document: Object) -> list[FieldError]:
+    return [each for each in oddities(document) if each.type is not ErrorType.UNKNOWN_FIELD]
+
+
+def once(name: Any, *sides: Iterable[str]) -> None:
+    """Raises ConversionError where members that come to stand beside each other have the same name."""
+    first, second = map(set, sides)
+    if both := sorted(first & second):
+        raise ConversionError(f"{name or 'an entry'} has {both[0]} twice, on two levels: remove one")
 
 
 def _inside(document: Object, path: tuple[str, ...], change: Callable[[Any], Any]) -> Object:
@@ -76,6 +102,9 @@ def _nest_request(request: Object) -> Object:
     if not any(value or name not in _ZERO_IS_UNSET for name, value in given.items()):
         return {name: value for name, value in request.items() if name not in _EXACT_MEMBERS}
     rest = {name: value for name, value in request.items() if name not in _EXACT_MEMBERS and name != "name"}
+    if "exactly" in rest:
+        once(request.get("name"), given, rest["exactly"])
+        given = {**given, **rest.pop("exactly")}
     head = {"name": request["name"]} if "name" in request else {}
     return {**head, "exactly": given, **rest}
 
@@ -89,6 +118,7 @@ def _flatten_request(request: Object) -> Object:
         return request
     head = {"name": request["name"]} if "name" in request else {}
     rest = {name: value for name, value in request.items() if name not in ("name", "exactly")}
+    once(request.get("name"), exactly, rest)
     return {**head, **exactly, **rest}
 
 
@@ -96,6 +126,7 @@ def _unwrap_device(device: Object) -> Object:
     basic = device.get("basic") or {}
     if not isinstance(basic, dict):
         return device
+    once(device.get("name"), device.keys() - {"basic"}, basic)
     return {**{name: value for name, value in device.items() if name != "basic"}, **basic}
 
 

@@ -93,10 +93,11 @@ def _prefix(problems: list[Problem], start: int, step: str) -> None:
 
 
 def _wrong(problems: list[Problem], value: Any, expected: str) -> None:
-    problems.append(("", ErrorType.WRONG_TYPE, f"expected {expected}, found {_describe(value)}"))
+    problems.append(("", ErrorType.WRONG_TYPE, f"expected {expected}, found {describe(value)}"))
 
 
-def _describe(value: Any) -> str:
+def describe(value: Any) -> str:
+    """The kind of value, as it stands in a message about a wrong one."""
     names = {
         dict: "an object",
         list: "a list",

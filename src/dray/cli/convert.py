@@ -15,9 +15,11 @@ import click
 
 from dray.api import alpha2, alpha3
 from dray.api.catalogue import RESOURCE_GROUP, find
-from dray.api.conversion import ConversionError
+from dray.api.conversion import ConversionError, oddities, unreadable
 from dray.api.conversion import convert as convert_version
+from dray.api.errors import ErrorType
 from dray.cli.claimspecs import group_of, pod_spec
+from dray.cli.hints import hint_for
 from dray.cli.manifests import Manifest, read
 from dray.cli.reports import one_line
 from dray.cli.writing import as_json, as_yaml
@@ -65,7 +67,7 @@ def _convert_all(manifests: list[Manifest], version: str) -> tuple[list[dict[str
         try:
             converted, notes = convert_manifest(manifest, version, beside)
         except ConversionError as problem:
-            _say(manifest, "error", "apiVersion", str(problem))
+            _complain(manifest, problem)
             failed = True
             continue
         objects += converted
@@ -90,7 +92,11 @@ def convert_manifest(manifest: Manifest, version: str, beside: list[dict[str, An
     entry = find(manifest.api_version, manifest.kind)
     if entry is not None and len(entry.entry.versions) == 1:
         return [document], ()
-    return [convert_version(document, version)], ()
+    odd = oddities(document)
+    if wrong := [each for each in odd if each.type is not ErrorType.UNKNOWN_FIELD]:
+        raise unreadable(wrong)
+    kept = [alpha2.Note(each.field, f"{each.detail}, kept as it stands") for each in odd]
+    return [convert_version(document, version)], kept
 
 
 def _with_modern_claims(document: dict[str, Any]) -> Converted:
@@ -107,8 +113,17 @@ def _with_modern_claims(document: dict[str, Any]) -> Converted:
     return [changed], notes
 
 
+def _complain(manifest: Manifest, error: ConversionError) -> None:
+    entry = find(manifest.api_version, manifest.kind)
+    for problem in error.problems:
+        hint = hint_for(problem, entry)
+        _say(manifest, "error", problem.field, f"{problem.message}{f' ({hint})' if hint else ''}")
+    if not error.problems:
+        _say(manifest, "error", "", str(error))
+
+
 def _say(manifest: Manifest, severity: str, field: str, message: str) -> None:
-    place = manifest.place.find(field)
+    place = manifest.place.find(field or "apiVersion")
     where = f"{manifest.source}:{place.line}:{place.column}"
-    parts = (where, severity, manifest.title, field if severity == "note" else "", message)
+    parts = (where, severity, manifest.title, field, message)
     click.echo(one_line(": ".join(part for part in parts if part)), err=True)

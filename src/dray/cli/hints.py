@@ -82,13 +82,25 @@ _TABLE: Final = tuple(
 )
 
 
-def hint_for(error: FieldError, entry: KindVersion) -> str:
+def hint_for(error: FieldError, entry: KindVersion | None) -> str:
+    """What to do about it; `entry` is the kind that the object claims to be, if there is one."""
+    if error.type is ErrorType.WRONG_TYPE:
+        return _quote(error.detail)
+    if entry is None:
+        return ""
     for version, kind, pattern, hint in _TABLE:
         if error.type is kind and version in ("", entry.version) and pattern.search(error.field):
             return hint
     if error.type is ErrorType.UNKNOWN_FIELD:
         return _did_you_mean(error.field, entry.schema)
     return ""
+
+
+def _quote(detail: str) -> str:
+    """Where YAML read something else than the text that was meant."""
+    if detail == "expected a string, found a boolean":
+        return "quote it: YAML reads y, n, yes, no, on and off as booleans"
+    return "quote it" if detail.startswith("expected a string, found a number") else ""
 
 
 def _did_you_mean(path: str, schema: str) -> str:

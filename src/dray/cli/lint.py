@@ -99,7 +99,7 @@ def _rejections(manifest: Manifest, gates: FeatureGates) -> Iterator[Finding]:
 
 def _rejection(manifest: Manifest, problem: FieldError, field: str, entry: KindVersion | None) -> Finding:
     message = problem.detail if problem.type.structural and problem.detail else problem.message
-    return error("rejected", manifest, field, message, hint_for(problem, entry) if entry else "")
+    return error("rejected", manifest, field, message, hint_for(problem, entry))
 
 
 def _pod_template_problems(manifest: Manifest, gates: FeatureGates) -> Iterator[tuple[str, FieldError]]:

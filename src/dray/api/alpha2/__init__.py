@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dray.api.alpha2 import types
 from dray.api.alpha2.claims import convert_claim, convert_template
 from dray.api.alpha2.classes import convert_class
 from dray.api.alpha2.notes import Note, Notes
 from dray.api.alpha2.parameters import Surroundings
 from dray.api.alpha2.pods import without_source
-from dray.api.conversion import ConversionError
+from dray.api.conversion import ConversionError, unreadable, wrong_types
 from dray.api.shapes import text
 
 API_VERSION = "resource.k8s.io/v1alpha2"
@@ -45,12 +46,19 @@ _CONVERTERS = {
 def to_v1(
     document: dict[str, Any], *, beside: Sequence[dict[str, Any]] = ()
 ) -> tuple[list[dict[str, Any]], list[Note]]:
-    """The v1 objects for a v1alpha2 document (none or one), and what could not be carried over."""
+    """The v1 objects for a v1alpha2 document (none or one), and what could not be carried over.
+
+    Raises ConversionError where a field is not of its type.
+    """
     kind = text(document.get("kind"))
+    if problems := types.wrong_types(document, kind):
+        raise unreadable(problems)
     if kind in _DROPPED:
         return [], [Note("", _DROPPED[kind])]
     if kind not in _CONVERTERS:
         raise ConversionError(f"{API_VERSION} has no kind {kind!r}")
     notes = Notes()
     converted = _CONVERTERS[kind](document, Surroundings(beside), notes)
+    if problems := wrong_types(converted):
+        raise unreadable(problems)
     return [converted], notes.found

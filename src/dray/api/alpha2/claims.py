@@ -6,7 +6,7 @@ from typing import Any
 
 from dray.api.alpha2.notes import Notes, shorten
 from dray.api.alpha2.parameters import Surroundings, Wanted, from_structured, from_vendor, opaque
-from dray.api.conversion import ConversionError
+from dray.api.conversion import ConversionError, once
 from dray.api.shapes import mapping, sequence, text, walk
 
 _API_VERSION = "resource.k8s.io/v1"
@@ -103,9 +103,12 @@ class _Spec:
         return known or self.class_name
 
     def _note_the_rest(self) -> None:
-        if self.spec.get("allocationMode") == "Immediate":
+        mode = self.spec.get("allocationMode")
+        if mode == "Immediate":
             what = "dropped: v1 allocates when the first pod that uses the claim is scheduled"
             self.notes.add(f"{self.path}.allocationMode", what)
+        elif mode not in (None, "", "WaitForFirstConsumer"):
+            self.notes.add(f"{self.path}.allocationMode", f"dropped: there is no allocation mode {shorten(mode)}")
         for index, constraint in enumerate(sequence(self.spec.get("constraints"))):
             self._note_constraint(f"{self.path}.constraints[{index}]", mapping(constraint))
         self.notes.leftovers(self.spec, _SPEC_MEMBERS, self.path, "the spec of a claim")
@@ -128,5 +131,6 @@ class _Spec:
         for request in map(mapping, sequence(devices.get("requests"))):
             flat = {key: value for key, value in request.items() if key not in ("name", "exactly", "firstAvailable")}
             kept = {key: value for key, value in request.items() if key not in flat}
+            once(request.get("name"), flat, mapping(kept.get("exactly")))
             requests.append({**kept, "exactly": {**mapping(kept.get("exactly")), **flat}} if flat else kept)
         return {"devices": {**devices, "requests": requests}}

@@ -11,6 +11,7 @@ from dray.api.alpha2.selectors import selector, translate
 from dray.api.shapes import mapping, sequence, text, walk
 
 _OBJECT_MEMBERS = frozenset({"apiVersion", "kind", "metadata"})
+_NOT_CONTENT = _OBJECT_MEMBERS | {"spec", "status"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,11 @@ def from_structured(parameters: dict[str, Any], path: str, notes: Notes) -> Want
     wanted = Wanted()
     for group in map(mapping, sequence(parameters.get("driverRequests"))):
         driver = text(group.get("driverName"))
+        notes.leftovers(group, ("driverName", "vendorParameters", "requests"), path, "a driver's parameters")
         if group.get("vendorParameters"):
             wanted.config.append((None, driver, mapping(group["vendorParameters"])))
         for request in map(mapping, sequence(group.get("requests"))):
+            notes.leftovers(request, ("vendorParameters", "namedResources"), path, "a request of the parameters")
             expression = text(walk(request, "namedResources").get("selector"))
             if request.get("vendorParameters"):
                 wanted.config.append((len(wanted.requests), driver, mapping(request["vendorParameters"])))
@@ -86,8 +89,10 @@ def from_structured(parameters: dict[str, Any], path: str, notes: Notes) -> Want
 def from_vendor(parameters: dict[str, Any], driver: str, path: str, notes: Notes) -> Wanted:
     """Parameters in a vendor's kind, inline or an object of their own: a count, the rest for the driver."""
     kind = text(parameters.get("kind")) or "the parameters"
-    own = mapping(parameters["spec"]) if "spec" in parameters else parameters
-    content = {key: value for key, value in own.items() if key not in _OBJECT_MEMBERS}
+    nested = isinstance(parameters.get("spec"), dict)
+    own = parameters["spec"] if nested else parameters
+    content = {key: value for key, value in own.items() if nested or key not in _OBJECT_MEMBERS}
+    beside = {key: value for key, value in parameters.items() if nested and key not in _NOT_CONTENT}
     request: dict[str, Any] = {}
     count = content.get("count")
     if type(count) is int and count > 0:
@@ -96,11 +101,12 @@ def from_vendor(parameters: dict[str, Any], driver: str, path: str, notes: Notes
     if wish:
         what = "v1 selects devices with CEL, in exactly.selectors of the request"
         notes.add(f"{path}.selector", f"dropped: {what}; it held {shorten(wish)}")
-    rest = {key: value for key, value in content.items() if value not in ({}, [], None, "")}
     wanted = Wanted([request])
-    if rest:
+    # What is empty says nothing to a driver.
+    rest = {key: value for key, value in content.items() if value not in ({}, [], None, "")}
+    if rest or beside:
         head = {key: value for key, value in parameters.items() if key in ("apiVersion", "kind")}
-        wanted.config.append((None, driver, {**head, **({"spec": rest} if "spec" in parameters else rest)}))
+        wanted.config.append((None, driver, {**head, **beside, **({"spec": rest} if nested else rest)}))
         what = f"carried over as opaque configuration for driver {driver}"
         notes.add(path, f"{what}: check that its v1 release understands {kind}")
     else:

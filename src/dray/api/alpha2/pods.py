@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.alpha2.notes import Note, Notes
+from dray.api.alpha2.notes import Note, Notes, shorten
 from dray.api.shapes import mapping, sequence
 
 _REFERENCES = ("resourceClaimName", "resourceClaimTemplateName")
@@ -14,14 +14,20 @@ def without_source(pod_spec: dict[str, Any], path: str = "spec") -> tuple[dict[s
     """The pod spec with the references of its claims one level up, where they stand today."""
     notes = Notes()
     claims = []
-    for index, entry in enumerate(sequence(pod_spec.get("resourceClaims"))):
+    given = sequence(pod_spec.get("resourceClaims"))
+    for index, entry in enumerate(given):
         source = mapping(entry).get("source")
         if not isinstance(source, dict):
             claims.append(entry)
             continue
-        notes.leftovers(source, _REFERENCES, f"{path}.resourceClaims[{index}].source", "a pod's claim")
+        place = f"{path}.resourceClaims[{index}].source"
+        notes.leftovers(source, _REFERENCES, place, "a pod's claim")
         kept = {key: value for key, value in entry.items() if key != "source"}
+        for key in _REFERENCES:
+            if key in source and key in kept and source[key] != kept[key]:
+                what = f"dropped: the entry names {shorten(kept[key])} already; it held {shorten(source[key])}"
+                notes.add(f"{place}.{key}", what)
         claims.append({**kept, **{key: source[key] for key in _REFERENCES if key in source and key not in kept}})
-    if claims == pod_spec.get("resourceClaims"):
+    if claims == given:
         return pod_spec, []
     return {**pod_spec, "resourceClaims": claims}, notes.found

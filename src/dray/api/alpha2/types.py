@@ -1,0 +1,95 @@
+"""The types of the fields of v1alpha2: what has another one cannot be read, and must not be lost.
+
+A path ends in `[]` for the items of a list. Fields that manifests in the wild have besides (inline parameters, node
+selectors as constraints) are among them. Unknown fields are not an error here: they become notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from dray.api.errors import ErrorType, FieldError
+from dray.api.schema import describe
+from dray.api.shapes import mapping, sequence
+
+_REFERENCE: Final = {"": dict, ".apiGroup": str, ".kind": str, ".name": str, ".namespace": str}
+
+
+def _below(path: str, types: dict[str, Any]) -> dict[str, Any]:
+    return {f"{path}{name}": kind for name, kind in types.items()}
+
+
+_CLAIM_SPEC: Final = {
+    "": dict,
+    ".resourceClassName": str,
+    ".allocationMode": str,
+    ".parameters": dict,
+    **_below(".parametersRef", _REFERENCE),
+    ".constraints": list,
+    ".constraints[]": dict,
+    ".devices": dict,
+    ".devices.requests": list,
+    ".devices.requests[]": dict,
+    ".devices.requests[].exactly": dict,
+}
+_CLASS: Final = {
+    "driverName": str,
+    "suitableNodes": dict,
+    "structuredParameters": (bool, dict),
+    **_below("parametersRef", _REFERENCE),
+    **_below("defaultClaimParametersRef", _REFERENCE),
+}
+_TYPES: Final[dict[str, dict[str, Any]]] = {
+    "ResourceClass": {**_CLASS, "spec": dict, **_below("spec.", _CLASS)},
+    "ResourceClaim": {"status": dict, **_below("spec", _CLAIM_SPEC)},
+    "ResourceClaimTemplate": {"spec": dict, "spec.metadata": dict, **_below("spec.spec", _CLAIM_SPEC)},
+    "ResourceClaimParameters": {
+        "shareable": bool,
+        **_below("generatedFrom", _REFERENCE),
+        "driverRequests": list,
+        "driverRequests[]": dict,
+        "driverRequests[].driverName": str,
+        "driverRequests[].vendorParameters": dict,
+        "driverRequests[].requests": list,
+        "driverRequests[].requests[]": dict,
+        "driverRequests[].requests[].vendorParameters": dict,
+        "driverRequests[].requests[].namedResources": dict,
+        "driverRequests[].requests[].namedResources.selector": str,
+    },
+    "ResourceClassParameters": {
+        **_below("generatedFrom", _REFERENCE),
+        "vendorParameters": list,
+        "vendorParameters[]": dict,
+        "vendorParameters[].driverName": str,
+        "vendorParameters[].parameters": dict,
+        "filters": list,
+        "filters[]": dict,
+        "filters[].driverName": str,
+        "filters[].namedResources": dict,
+        "filters[].namedResources.selector": str,
+    },
+}
+_NAMES: Final = {str: "a string", dict: "an object", list: "a list", bool: "a boolean", (bool, dict): "a boolean"}
+
+
+def wrong_types(document: dict[str, Any], kind: str) -> list[FieldError]:
+    """The fields whose values are not of their types; absent ones and null are fine."""
+    return [
+        FieldError(ErrorType.WRONG_TYPE, field, f"expected {_NAMES[expected]}, found {describe(value)}")
+        for path, expected in _TYPES.get(kind, {}).items()
+        for field, value in _at(document, "", path.replace("[]", ".[]").split("."))
+        if value is not None and not isinstance(value, expected)
+    ]
+
+
+def _at(value: Any, field: str, steps: list[str]) -> Iterator[tuple[str, Any]]:
+    if not steps:
+        yield field, value
+        return
+    step, *rest = steps
+    if step == "[]":
+        for index, item in enumerate(sequence(value)):
+            yield from _at(item, f"{field}[{index}]", rest)
+    elif step in mapping(value):
+        yield from _at(value[step], f"{field}.{step}" if field else step, rest)
