@@ -17,7 +17,7 @@ from pathlib import Path
 
 from dray.cli import main
 
-ROOT = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parent
 PATIENCE = 10.0
 
 
@@ -68,7 +68,7 @@ def preempted():
 def show(path):
     text = path.read_text()
     print(f"\n{text.partition('apiVersion')[0].strip().removeprefix('# ')}")
-    dray("apply", "-f", str(path.relative_to(ROOT)))
+    dray("apply", "-f", str(path.relative_to(HERE.parent)))
     names = [block.partition("name: ")[2].partition("}")[0] for block in text.split("kind: Pod\n")[1:]]
     if path.stem.endswith("preemption"):
         for event in wait_for(preempted):
@@ -82,20 +82,21 @@ def show(path):
 
 
 def tour():
-    for path in sorted((ROOT / "examples/tour").glob("*.yaml")):
+    for path in sorted((HERE / "tour").glob("*.yaml")):
         show(path)
     print("\nIn the end:")
     dray("get", "pods", "-o", "wide")
 
 
 def run():
-    os.chdir(ROOT)
+    os.chdir(HERE.parent)
+    lab = f"{HERE.name}/lab"
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = os.environ["KUBECONFIG"] = f"{folder}/kubeconfig"
-        print("$ dray up examples/lab")
+        print(f"$ dray up {lab}")
         command = [sys.executable, "-c", "from dray.cli import main; main()"]
         up = subprocess.Popen(
-            [*command, "up", "examples/lab", "--port", "0", "--kubeconfig", kubeconfig],
+            [*command, "up", lab, "--port", "0", "--kubeconfig", kubeconfig],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -110,10 +111,10 @@ def run():
             up.stdout.close()
     print(
         "\nTo go on, in one shell:\n"
-        "  dray up examples/lab\n"
+        f"  dray up {lab}\n"
         "and in another, with kubectl or, where there is none, with dray:\n"
         "  export KUBECONFIG=dray.kubeconfig\n"
-        "  kubectl apply -f examples/tour/1-one-gpu.yaml\n"
+        f"  kubectl apply -f {HERE.name}/tour/1-one-gpu.yaml\n"
         "  kubectl get pods,resourceclaims -o wide\n"
         "  dray explain pod/notebook"
     )

@@ -1,0 +1,79 @@
+"""`dray examples`: writes the example manifests that come with dray.
+
+They are part of the package (`dray/examples`); in a checkout they stand beside `src`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final, NoReturn
+
+import click
+
+_PACKAGE: Final = Path(__file__).resolve().parent.parent
+_PLACES: Final = (_PACKAGE / "examples", _PACKAGE.parent.parent / "examples")
+_PARTS: Final = {
+    "lab": "four machines with GPUs and NICs: dray up {}",
+    "tour": "claims for the lab: dray apply -f {}",
+    "tour.py": "starts the lab and shows the tour: python {}",
+    "cluster": "two machines and three claims: dray allocate {}",
+    "manifests": "manifests that are good: dray lint {}",
+    "mistakes": "manifests with mistakes: dray lint {}",
+    "legacy": "manifests of old versions: dray convert {}",
+}
+
+
+@click.command()
+@click.argument("directory", default="examples", metavar="[DIR]", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace files that are there and differ.")
+def examples(directory: Path, force: bool) -> None:
+    """Write the example manifests into DIR, which is "examples" if none is given.
+
+    Files that are there already and differ are left alone, and nothing is written, unless --force is given.
+
+    Exit status: 0 they are there, 2 they cannot be written.
+    """
+    source = located()
+    files = sorted(path.relative_to(source) for path in source.rglob("*") if _belongs(path))
+    differing = [path for path in files if _differs(source / path, directory / path)]
+    if differing and not force:
+        _leave(f"{directory / differing[0]} is there and differs; --force replaces it, or give another directory")
+    try:
+        for path in files:
+            target = directory / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes((source / path).read_bytes())
+    except OSError as error:
+        _leave(f"cannot write {error.filename or directory}: {(error.strerror or str(error)).lower()}")
+    width = max(len(os.path.join(directory, name)) for name in _PARTS)
+    for name, what in _PARTS.items():
+        place = os.path.join(directory, name)
+        click.echo(f"{place:<{width}}  {what.format(place)}")
+
+
+def located() -> Path:
+    """Where the examples stand in this installation."""
+    place = next((place for place in _PLACES if place.is_dir()), None)
+    if place is None:
+        _leave("this installation has no examples")
+    return place
+
+
+def _belongs(path: Path) -> bool:
+    return path.is_file() and path.suffix in (".yaml", ".py") and "__pycache__" not in path.parts
+
+
+def _differs(source: Path, target: Path) -> bool:
+    try:
+        return target.read_bytes() != source.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+
+
+def _leave(message: str) -> NoReturn:
+    click.echo(message, err=True)
+    sys.exit(2)
