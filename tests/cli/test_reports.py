@@ -9,8 +9,8 @@ from click.testing import Result
 
 from dray.cli.findings import warning
 from dray.cli.manifests import Manifest
-from dray.cli.places import Place
 from dray.cli.reports import Report, one_line, text
+from dray.yaml.places import Place
 
 DUPLICATES = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {x: y}}\n"
 

@@ -14,7 +14,7 @@ from dray.allocation.text import summary
 from dray.cli.manifests import Manifest, read
 from dray.cli.placement import Cluster, Placement, read_cluster
 from dray.cli.reports import one_line
-from dray.cli.text import ManifestError
+from dray.yaml.text import ManifestError
 
 Object = dict[str, Any]
 
@@ -119,7 +119,7 @@ def _json(placements: list[Placement], cluster: Cluster) -> None:
 
 
 def _yaml(placements: list[Placement], cluster: Cluster) -> None:
-    from dray.cli.writing import as_yaml
+    from dray.yaml.writing import as_yaml
 
     click.echo(as_yaml(_rows(placements)), nl=False)
 

@@ -22,7 +22,7 @@ from dray.cli.claimspecs import group_of, pod_spec
 from dray.cli.hints import hint_for
 from dray.cli.manifests import Manifest, read
 from dray.cli.reports import one_line
-from dray.cli.writing import as_json, as_yaml
+from dray.yaml.writing import as_json, as_yaml
 
 _VERSIONS: Final = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 _FIRST_ALPHAS: Final = (alpha2.API_VERSION, "resource.k8s.io/v1alpha1")

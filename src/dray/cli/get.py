@@ -17,8 +17,8 @@ import click
 from dray.cli.cluster import JSON, TABLE, Cluster, Where, ask, complain, located
 from dray.cli.layout import Layout
 from dray.cli.served import ServedKind, wanted
-from dray.cli.writing import as_json, as_yaml
 from dray.client.interface import Selection
+from dray.yaml.writing import as_json, as_yaml
 
 if TYPE_CHECKING:
     from dray.client.errors import ApiError

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
-from dray.cli.documents import parse
-from dray.cli.places import Place
-from dray.cli.text import ManifestError
+from dray.yaml.documents import parse
+from dray.yaml.places import Place
+from dray.yaml.text import ManifestError
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 SUFFIXES: Final = (".yaml", ".yml", ".json")

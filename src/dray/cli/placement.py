@@ -19,7 +19,7 @@ from dray.api.gates import ALL_GATES
 from dray.api.shapes import mapping
 from dray.cli.claimspecs import Spec, pod_claims, pod_spec
 from dray.cli.manifests import Manifest
-from dray.cli.text import ManifestError
+from dray.yaml.text import ManifestError
 
 Object = dict[str, Any]
 

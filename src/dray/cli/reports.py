@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from dray.cli.findings import Finding
-from dray.cli.text import ManifestError
+from dray.yaml.text import ManifestError
 
 _LONGEST: Final = 400
 _COLOURS: Final = {"error": "red", "warning": "yellow"}

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from dray.server import auditing, documents, negotiation, status
 from dray.server.api_server import ApiServer, refused
 from dray.server.authorization import User
@@ -22,6 +20,7 @@ from dray.server.security.guard import Caller
 from dray.server.streams import Headers, Message, Receive, Scope, Send, Streams
 from dray.server.warning_headers import warning_headers
 from dray.server.watchdog import Watchdog
+from dray.yaml.writing import as_yaml
 
 LOCAL_USER = "dray.user"
 
@@ -181,7 +180,7 @@ def _source(scope: Scope) -> str:
 async def _respond(answer: Response, request: Request, send: Send) -> None:
     body, content_type = answer.body, answer.content_type
     if content_type == JSON and negotiation.wants_yaml(request.headers.get("accept", "")):
-        body = yaml.safe_dump(documents.decode(body), sort_keys=False, allow_unicode=True).encode()
+        body = as_yaml([documents.decode(body)]).encode()
         content_type = negotiation.YAML
     headers: Headers = [
         _CONTENT_JSON if content_type == JSON else (b"content-type", content_type.encode()),

@@ -19,7 +19,7 @@ async def apply(call: Call) -> tuple[bytes, bool]:
     if not options.field_manager:
         problem = errors.required("fieldManager", "is required for apply patch")
         raise status.invalid("PatchOptions", "meta.k8s.io", "", [problem])
-    applied = bodies.read_applied(call.request)
+    applied = bodies.read_applied(call.request, strict=options.strict)
     exists = call.context.store.get(call.resource.key(call.path.namespace, call.path.name)) is not None
     if not exists and call.path.subresource:
         raise status.not_found(call.resource.group, call.resource.plural, call.path.name)

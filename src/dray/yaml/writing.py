@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from dray.cli.scalars import is_text
+from dray.yaml.scalars import is_text
 
 _BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 

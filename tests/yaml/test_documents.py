@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.cli import documents
-from dray.cli.documents import parse
-from dray.cli.text import ManifestError
+from dray.yaml import documents
+from dray.yaml.documents import parse
+from dray.yaml.text import ManifestError
 
 
 def values(data: str) -> list[Any]:
@@ -43,10 +43,23 @@ def test_keys_become_strings() -> None:
     assert values("1: a\ntrue: b\n1.5: c\n") == [{"1": "a", "true": "b", "1.5": "c"}]
 
 
-def test_aliases_share_and_merge_keys_yield_to_written_ones() -> None:
-    assert values("a: &a {k: v, l: [1]}\nb:\n  k: w\n  <<: *a\nc:\n  <<: [{k: 1}, *a]\n") == [
+def test_aliases_share_and_merge_keys_yield_to_what_is_written_after_them() -> None:
+    assert values("a: &a {k: v, l: [1]}\nb:\n  <<: *a\n  k: w\nc:\n  <<: [{k: 1}, *a]\n") == [
         {"a": {"k": "v", "l": [1]}, "b": {"k": "w", "l": [1]}, "c": {"k": 1, "l": [1]}}
     ]
+
+
+def test_the_first_document_with_its_duplicate_keys() -> None:
+    text = "a: 1\nb: {c: 1, c: 2}\na: 3\nd: {k: 1, <<: {k: 2}, <<: {l: 3}}\n---\nsecond: 1\n"
+    value, duplicates = documents.first(text.encode())
+    assert value == {"a": 3, "b": {"c": 2}, "d": {"k": 2, "l": 3}}
+    assert duplicates == [
+        'line 2: key "c" already set in map',
+        'line 3: key "a" already set in map',
+        'line 4: key "k" already set in map',
+    ]
+    assert documents.first(b"# nothing") == (None, [])
+    assert len(documents.first(b"a: 1\n" * 1000)[1]) == 100
 
 
 def test_merged_fields_have_the_place_of_their_anchor() -> None:
@@ -71,6 +84,7 @@ def test_a_quoted_merge_key_is_a_key() -> None:
         (b"1: a\n'1': b\n", "2:1: duplicate key '1'"),
         (b"a: {<<: {b: 1}, <<: {c: 1}}", "1:17: duplicate key '<<'"),
         (b"a: {<<: 1}", "1:9: << merges mappings"),
+        (b"a:\n  k: 1\n  <<: {k: 2}\n", "3:7: << replaces the key 'k' of line 2: write << first"),
         (b"? [a]\n: b\n", "1:3: a key must be a plain string"),
         (b"a: &a b\n*a : c\n", "2:1: a key must be a plain string"),
         (b"~: b", "1:1: None cannot be a key"),
@@ -101,7 +115,18 @@ def test_refuses_aliases_that_explode() -> None:
     bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
     )
-    assert "nodes, aliases counted in full" in refusal(bomb.encode())
+    assert "excessive aliasing: more than 500,000 nodes, aliases counted in full" in refusal(bomb.encode())
+
+
+def test_refuses_merges_that_explode() -> None:
+    levels = "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 25))
+    assert "excessive aliasing" in refusal(f"a0: &a0 {{k: v}}\n{levels}".encode())
+
+
+def test_refuses_text_that_aliases_repeat() -> None:
+    long = "x" * 400_000
+    assert "excessive aliasing" in refusal(f"a: &a {long}\nb: [{','.join(['*a'] * 100)}]\n".encode())
+    assert "excessive aliasing" in refusal(f"a: &a [{long}]\nb: [{','.join(['*a'] * 100)}]\n".encode())
 
 
 def test_refuses_too_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

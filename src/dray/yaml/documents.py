@@ -1,10 +1,13 @@
 """YAML text into plain values and places.
 
-The parser's events are folded into values with an explicit stack: no recursion, no composer, and every
-limit is checked before the memory is spent. An alias shares the value of its anchor but is charged for its
-full size and height, so that a few lines cannot stand for a billion nodes. Merge keys (`<<`) are followed,
-as kubectl does; duplicate keys and tags are refused, because one of two readings of the file would be
-wrong.
+The one reader of what people send and keep in files: request bodies of the API server and manifests of the command
+line mean the same. The parser's events are folded into values with an explicit stack: no recursion, no composer, and
+every limit is checked before the memory is spent. An alias shares the value of its anchor but is charged for its full
+size and height, and so is what a merge key takes over, so that a few lines cannot stand for a billion nodes.
+
+Merge keys (`<<`) are followed in the order they are written, as Kubernetes' reader does; tags are refused. Of a
+duplicate key the last one counts; `parse` refuses it, because one of two readings of the file would be wrong, and
+`first` tells of it, because an API server leaves it to its client what to do then.
 """
 
 from __future__ import annotations
@@ -16,12 +19,16 @@ from typing import Any, Final
 
 import yaml
 
-from dray.cli.places import Place
-from dray.cli.scalars import key_text, resolve
-from dray.cli.text import ManifestError, decode
+from dray.yaml.places import Place
+from dray.yaml.scalars import key_text, resolve
+from dray.yaml.text import ManifestError, decode
 
 MAX_DEPTH: Final = 100
 MAX_NODES: Final = 500_000
+# Text that an alias repeats is charged as a node for so many letters.
+_LETTERS_A_NODE: Final = 32
+# As many duplicate keys are told of.
+_MOST_DUPLICATES: Final = 100
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG_PREFIX: Final = "tag:yaml.org,2002:"
@@ -36,9 +43,23 @@ class Document:
 
 def parse(data: bytes) -> list[Document]:
     """The documents in `data`, empty ones left out. Raises ManifestError without a source."""
-    text = decode(data)
+    return [document for document in _documents(decode(data), None) if document.value is not None]
+
+
+def first(data: bytes) -> tuple[Any, list[str]]:
+    """The first document in `data`, and what there is to say about its duplicate keys.
+
+    Parts of the document may be the same object as others. Raises ManifestError without a source.
+    """
+    duplicates: list[str] = []
+    for document in _documents(decode(data), duplicates):
+        return document.value, duplicates
+    return None, duplicates
+
+
+def _documents(text: str, duplicates: list[str] | None) -> Iterator[Document]:
     try:
-        return [document for document in _Builder(text).documents() if document.value is not None]
+        yield from _Builder(text, duplicates).documents()
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, text) from None
     except yaml.YAMLError as error:
@@ -68,7 +89,7 @@ class _Sequence:
 
     place: Place
     anchor: str | None
-    nodes_before: int
+    charged_before: int
     height: int = 1
     value: list[Any] = field(default_factory=list)
     below: list[Place] = field(default_factory=list)
@@ -80,13 +101,14 @@ class _Mapping:
 
     place: Place
     anchor: str | None
-    nodes_before: int
+    charged_before: int
     height: int = 1
     value: dict[str, Any] = field(default_factory=dict)
     below: dict[str, Place] = field(default_factory=dict)
     key: str | None = None
     merging: bool = False
-    merged: list[tuple[dict[str, Any], dict[str, Place]]] | None = None
+    # The keys that a merge brought and that are not written in the mapping itself.
+    merged: set[str] | None = None
 
     @property
     def expects_key(self) -> bool:
@@ -102,11 +124,13 @@ class _Anchored:
 
 
 class _Builder:
-    """Folds one stream of events into documents."""
+    """Folds one stream of events into documents; without a list for duplicate keys, it refuses them."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, duplicates: list[str] | None) -> None:
         self._text = text
+        self._duplicates = duplicates
         self._nodes = 0
+        self._letters = 0
         self._stack: list[_Sequence | _Mapping] = []
         self._anchors: dict[str, _Anchored | None] = {}
         self._root: Document | None = None
@@ -124,6 +148,7 @@ class _Builder:
                     assert self._root is not None
                     yield self._root
                     self._anchors.clear()
+                    self._root = None
         finally:
             loader.dispose()
 
@@ -146,32 +171,28 @@ class _Builder:
             raise _unknown_tag(event.tag, place)
         if event.anchor:
             self._anchors[event.anchor] = None
-        frame = (_Mapping if is_mapping else _Sequence)(place, event.anchor, self._nodes - 1)
+        frame = (_Mapping if is_mapping else _Sequence)(place, event.anchor, self._charged() - 1)
         place.below = frame.below
         self._stack.append(frame)
 
     def _close(self) -> None:
         frame = self._stack.pop()
-        if isinstance(frame, _Mapping):
-            for values, places in frame.merged or ():
-                for key in values.keys() - frame.value.keys():
-                    frame.value[key] = values[key]
-                    frame.below[key] = places[key]
         if frame.anchor:
-            size = self._nodes - frame.nodes_before
+            size = self._charged() - frame.charged_before
             self._anchors[frame.anchor] = _Anchored(frame.value, frame.place, size, frame.height)
         self._put(frame.value, frame.place, frame.height)
 
     def _scalar(self, event: Any, place: Place) -> None:
         parent = self._stack[-1] if self._stack else None
         if isinstance(parent, _Mapping) and parent.expects_key and event.value == "<<" and event.implicit[0]:
-            if parent.merged is not None:
+            if parent.merged is not None and self._duplicates is None:
                 raise _error("duplicate key '<<': merge a list of aliases instead", place)
             parent.merging = True
             return
         value = _scalar_value(event, place)
+        self._letters += len(event.value)
         if event.anchor:
-            self._anchors[event.anchor] = _Anchored(value, place, 1, 0)
+            self._anchors[event.anchor] = _Anchored(value, place, 1 + len(event.value) // _LETTERS_A_NODE, 0)
         self._put(value, place, 0)
 
     def _alias(self, anchor: str, place: Place) -> None:
@@ -197,10 +218,10 @@ class _Builder:
             parent.value.append(value)
             parent.below.append(place)
         elif parent.merging:
-            parent.merged = _merge_sources(value, place)
+            self._merge(parent, value, place)
             parent.merging = False
         elif parent.key is None:
-            parent.key = _new_key(parent, value, place)
+            parent.key = self._new_key(parent, value, place)
             parent.below[parent.key] = place
         else:
             parent.value[parent.key] = value
@@ -212,11 +233,45 @@ class _Builder:
         if isinstance(parent, _Mapping) and parent.expects_key:
             raise _error("a key must be a plain string, not a list, a mapping or an alias", place)
 
+    def _new_key(self, parent: _Mapping, value: Any, place: Place) -> str:
+        key = key_text(value)
+        if key is None:
+            raise _error(f"{value!r} cannot be a key: write a quoted string", place)
+        if parent.merged and key in parent.merged:
+            parent.merged.discard(key)
+        elif key in parent.below:
+            first = parent.below[key].line
+            self._duplicate(key, place, f"duplicate key {_shortened(key)!r}, first on line {first}: remove one")
+        return key
+
+    def _merge(self, parent: _Mapping, value: Any, place: Place) -> None:
+        """Takes over what `<<` names; of several mappings the first counts."""
+        merged = parent.merged = parent.merged or set()
+        for values, places in reversed(_merge_sources(value, place)):
+            for key in values:
+                if key in parent.below and key not in merged:
+                    problem = f"<< replaces the key {_shortened(key)!r} of line {parent.below[key].line}"
+                    self._duplicate(key, place, f"{problem}: write << first, or remove the key")
+                else:
+                    merged.add(key)
+            parent.value.update(values)
+            parent.below.update(places)
+
+    def _duplicate(self, key: str, place: Place, problem: str) -> None:
+        if self._duplicates is None:
+            raise _error(problem, place)
+        if len(self._duplicates) < _MOST_DUPLICATES:
+            self._duplicates.append(f'line {place.line}: key "{_shortened(key)}" already set in map')
+
     def _charge(self, nodes: int, place: Place) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
             problem = f"more than {MAX_NODES:,} nodes, aliases counted in full"
-            raise _error(f"{problem}; split the file or use fewer aliases", place)
+            excess = "the document contains excessive aliasing: " if nodes > 1 else ""
+            raise _error(f"{excess}{problem}; split the file or use fewer aliases", place)
+
+    def _charged(self) -> int:
+        return self._nodes + self._letters // _LETTERS_A_NODE
 
     def _check_depth(self, height: int, place: Place) -> None:
         if len(self._stack) + height > MAX_DEPTH:
@@ -235,14 +290,8 @@ def _scalar_value(event: Any, place: Place) -> Any:
     return value
 
 
-def _new_key(parent: _Mapping, value: Any, place: Place) -> str:
-    key = key_text(value)
-    if key is None:
-        raise _error(f"{value!r} cannot be a key: write a quoted string", place)
-    if key in parent.below:
-        shown = key if len(key) <= 80 else key[:77] + "..."
-        raise _error(f"duplicate key {shown!r}, first on line {parent.below[key].line}: remove one", place)
-    return key
+def _shortened(key: str) -> str:
+    return key if len(key) <= 80 else key[:77] + "..."
 
 
 def _merge_sources(value: Any, place: Place) -> list[tuple[dict[str, Any], dict[str, Place]]]:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from dray.cli.documents import parse
-from dray.cli.places import segments
+from dray.yaml.documents import parse
+from dray.yaml.places import segments
 
 V1BETA1 = b"""\
 spec:

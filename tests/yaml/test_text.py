@@ -4,7 +4,7 @@ import codecs
 
 import pytest
 
-from dray.cli.text import ManifestError, decode
+from dray.yaml.text import ManifestError, decode
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.cli.documents import parse
-from dray.cli.writing import as_json, as_yaml
+from dray.yaml.documents import parse
+from dray.yaml.writing import as_json, as_yaml
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """What a plain YAML scalar means.
 
-kubectl reads manifests with go-yaml v2, and so does dray: `yes`, `on` and `y` are booleans, `010` is eight,
-`0x10` sixteen, `1_000` a thousand, and a date stays text. A float with an integral value is an integer,
-because that is how it comes out of kubectl's detour through JSON (`count: 2.0` is accepted by an API
-server). `resolve` serves the reader; `is_text` serves the writer, which quotes whatever would be read as
-something else.
+kubectl and the API server read YAML with go-yaml v2, and so does dray: `yes`, `on` and `y` are booleans, `010` and
+`0o10` are eight, `0x10` sixteen, `1_000` a thousand, and a date stays text, as do `12:30:45` (there is no base 60) and
+a number that no float can hold. A float with an integral value is an integer, because that is how it comes out of
+the detour through JSON (`1e3` and `count: 2.0` are accepted by an API server). `resolve` serves the reader; `is_text`
+serves the writer, which quotes whatever would be read as something else.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def resolve(text: str) -> Scalar:
     integer = _integer(plain)
     if integer is not None:
         return integer
-    if _FLOAT.match(plain):
-        return _whole(float(plain))
+    if _FLOAT.match(plain) and math.isfinite(number := float(plain)):
+        return _whole(number)
     return text
 
 
