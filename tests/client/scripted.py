@@ -38,6 +38,8 @@ class Say:
     status: int = 200
     headers: dict = field(default_factory=dict)
     raw: bytes | None = None
+    after: float = 0
+    """Seconds before it comes, by HTTP."""
 
     @property
     def body(self):
@@ -46,10 +48,11 @@ class Say:
 
 @dataclass
 class Stream:
-    """Pieces of an answer, and how it ends: `end`, `drop` (broken off) or `hang`."""
+    """Pieces of an answer, how it ends (`end`, `drop` (broken off) or `hang`), and how long after the last piece."""
 
     pieces: list
     then: str = "end"
+    after: float = 0
 
 
 class Drop:
@@ -94,6 +97,7 @@ class Script:
         for piece in stream.pieces:
             yield piece
             await asyncio.sleep(0.005)
+        await asyncio.sleep(stream.after)
         if stream.then == "hang":
             self.hanging += 1
             try:
@@ -115,6 +119,7 @@ async def answer_http(script, request):
     heard.headers = {name.lower(): value for name, value in heard.headers.items()}
     turn = script.next(heard)
     if isinstance(turn, Say):
+        await asyncio.sleep(turn.after)
         return web.Response(status=turn.status, headers=turn.headers, body=turn.body)
     if isinstance(turn, Drop):
         request.transport.abort()

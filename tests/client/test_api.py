@@ -270,7 +270,7 @@ async def test_a_watch_goes_on_over_broken_connections(way):
     positions = [heard.query["resourceVersion"] for heard in script.heard[len(dropped(way)) :]]
     assert positions == ["0", "2", "2", "3", *["4"] * 5]
     assert {heard.query["allowWatchBookmarks"] for heard in script.heard} == {"true"}
-    assert {heard.query["timeoutSeconds"] for heard in script.heard} == {"300"}
+    assert {heard.query["timeoutSeconds"] for heard in script.heard} == {"20" if way == "http" else "600"}
     # Twice a failure by itself, then a broken one that had brought something, then four that brought nothing.
     assert script.slept == [0.1, 0.1, 0.1, 0.1, 0.2, 0.4, 0.8]
     assert script.heard[0].path == BASE

@@ -201,6 +201,23 @@ async def test_a_short_interruption_is_survived():
 
 
 @in_loop
+async def test_who_stood_still_past_the_deadline_tries_once_more_before_the_lease_ends():
+    clock, leaders = Clock(), []
+    async with LocalCluster() as cluster:
+        a = Candidate(cluster.client, "a", clock, leaders, retry_period=1)
+        await until(lambda: leaders == ["a"])
+        # Nothing runs meanwhile, and so nothing is renewed.
+        clock.seconds = 11
+        await asyncio.sleep(1.2)
+        assert leaders == ["a"]
+        assert (await lease(cluster))["renewTime"] == "2026-01-01T00:00:11.000000Z"
+        clock.seconds = 25.5
+        with pytest.raises(LeadershipLost):
+            await a.task
+        assert leaders == []
+
+
+@in_loop
 async def test_a_server_that_does_not_answer_is_as_good_as_none():
     clock, leaders = Clock(), []
     async with LocalCluster() as cluster:

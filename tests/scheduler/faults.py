@@ -22,6 +22,7 @@ class FaultyTransport:
 
     def __init__(self, inner, random, *, rate=0.0, slowest=0.0, watch_delay=0.0):
         self._inner = inner
+        self.watch_seconds = inner.watch_seconds
         self._random = random
         self.rate = rate
         self.slowest = slowest

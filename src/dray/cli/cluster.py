@@ -67,6 +67,7 @@ class Accepting:
 
     def __init__(self, transport: Transport, accept: str) -> None:
         self._transport = transport
+        self.watch_seconds = transport.watch_seconds
         self._accept = accept
         self._warned: set[str] = set()
 

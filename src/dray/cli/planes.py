@@ -6,7 +6,8 @@ import asyncio
 import socket
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -18,6 +19,7 @@ from dray.cli.serving import log_to_stderr, run, settle_memory, stopping
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
+    from dray.client.api import ApiClient
     from dray.client.endpoint import Endpoint
     from dray.plane import ControlPlane, PlaneOptions
     from dray.scheduling.scheduler import Options
@@ -26,8 +28,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # Enough to outweigh an emptier node by cpu and memory.
 _NODE_DEVICES: Final = {"ignore": 0, "pack": 3, "spread": -3}
-# With growing pauses between them: a server that is just being started has a few seconds.
-_ATTEMPTS: Final = 6
+# Of the ten in which a lease must be renewed: after that there is time for another connection.
+_LEASE_SECONDS: Final = 5.0
 
 
 def scheduling(command: Command) -> Command:
@@ -165,25 +167,30 @@ def run_against(where: Where, options: PlaneOptions, metrics: Place, title: str)
 
 
 async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title: str) -> int:
-    from dray.client.api import ApiClient
-    from dray.client.http import HttpTransport
-    from dray.client.retries import Retries
     from dray.plane import ControlPlane
 
     stop = stopping()
-    transport = HttpTransport(endpoint)
-    try:
-        if not await _until(stop, ApiClient(transport, retries=Retries(attempts=_ATTEMPTS)).request("GET", "/version")):
+    async with clients(endpoint) as (client, lease_client):
+        if not await _until(stop, client.request("GET", "/version")):
             return 0
         # Who may not read pods may not do anything else that is needed here either.
-        await ApiClient(transport).request("GET", "/api/v1/pods", query={"limit": "1"})
-        plane = ControlPlane(ApiClient(transport), options)
+        await client.request("GET", "/api/v1/pods", query={"limit": "1"})
+        plane = ControlPlane(client, options, lease_client=lease_client)
         registries = (plane.scheduler_metrics, plane.controller_metrics)
         async with serving_metrics(metrics, registries, plane.ready.is_set) as url:
             click.echo(f"{title} at {endpoint.server}{f', metrics at {url}' if url else ''}")
             return await work(plane, stop, _leading(options))
-    finally:
-        await transport.close()
+
+
+@asynccontextmanager
+async def clients(endpoint: Endpoint) -> AsyncIterator[tuple[ApiClient, ApiClient]]:
+    """One for the work, and one for the lease, which is renewed however busy the other's connections are."""
+    from dray.client.api import ApiClient
+    from dray.client.http import HttpTransport
+
+    lease = HttpTransport(endpoint, timeout=_LEASE_SECONDS, connections=1)
+    async with ApiClient(HttpTransport(endpoint)) as client, ApiClient(lease) as lease_client:
+        yield client, lease_client
 
 
 def _leading(options: PlaneOptions) -> str:

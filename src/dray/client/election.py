@@ -115,10 +115,15 @@ class LeaderElection:
 
     async def _renew(self) -> None:
         """Until it cannot."""
+        failed = False
         while True:
             await asyncio.sleep(self._retry_period)
-            left = self._renewed + self._renew_deadline - self._monotonic()
+            past = self._monotonic() - self._renewed
             late = f"not renewed within {self._renew_deadline:g} s"
+            left = self._renew_deadline - past
+            if left <= 0 and not failed:
+                # The process stood still and could not even try. Before the lease ends, nobody else has it.
+                left = self._lease_seconds - self._retry_period - past
             if left <= 0:
                 raise LeadershipLost(late)
             try:
@@ -126,9 +131,11 @@ class LeaderElection:
                 async with asyncio.timeout(left):
                     if not await self._try(held=True):
                         raise LeadershipLost(f"held by {self.leader}")
+                failed = False
             except TimeoutError as error:
                 raise LeadershipLost(late) from error
             except ClientError as error:
+                failed = True
                 _logger.warning("cannot renew the lease %s/%s: %s", self._namespace, self._name, error)
 
     async def _try(self, *, held: bool = False) -> bool:

@@ -1,7 +1,11 @@
-"""The way to a server over HTTP, on one aiohttp session.
+"""The way to a server over HTTP.
 
-Redirects are not followed: an API server sends none, and credentials must not go elsewhere. The session opens with the
-first request, in the loop that makes it.
+Redirects are not followed: an API server sends none, and credentials must not go elsewhere.
+
+A connection may die without a word, and behind a proxy that still acknowledges what it is sent no socket option tells.
+So every answer has to come within `silence`, and a watch is asked for again that often: the server ends it by itself,
+and one that did not end in time is dead. That is a request every 20 seconds for each kind that is watched, on the
+connection that is open anyway, and brings nothing but what is new.
 """
 
 from __future__ import annotations
@@ -14,12 +18,14 @@ import aiohttp
 from yarl import URL
 
 from dray.client import tls
+from dray.client.connections import Connections
 from dray.client.endpoint import Credentials, Endpoint
 from dray.client.errors import ConfigError, ConnectionFailed
 from dray.client.transport import Answer, Known, Request, joined
 
 _CONNECT: Final = 10.0
 _TOTAL: Final = 60.0
+_SILENCE: Final = 20.0
 _USER_AGENT: Final = "dray"
 # An address that leads nowhere, or a peer that cannot be trusted, is not going to change with the next attempt.
 _LASTING: Final = (aiohttp.InvalidURL, aiohttp.ClientConnectorCertificateError, aiohttp.ServerFingerprintMismatch)
@@ -28,35 +34,50 @@ _FAILURES: Final = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
 
 class HttpTransport:
-    def __init__(self, endpoint: Endpoint, *, timeout: float = _TOTAL, connections: int = 32) -> None:
+    def __init__(
+        self, endpoint: Endpoint, *, timeout: float = _TOTAL, silence: float = _SILENCE, connections: int = 32
+    ) -> None:
         self._endpoint = endpoint
         self._credentials = Credentials(endpoint)
         self._ssl = tls.context(endpoint) if endpoint.server.startswith("https:") else None
-        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT)
-        self._connections = connections
-        self._session: aiohttp.ClientSession | None = None
-        self._watches: aiohttp.ClientSession | None = None
+        self.watch_seconds = silence
+        # A list may be long in coming; what is written has a short answer.
+        self._reading = _timeout(timeout, min(silence, timeout))
+        self._writing = _timeout(min(timeout, 1.25 * silence), min(silence, timeout))
+        self._requests = Connections(self._new_session, limit=connections)
+        # Streams have connections of their own, without limit: they must not keep requests from being sent.
+        self._streams = Connections(self._new_session)
 
     async def send(self, request: Request) -> Answer:
+        session = await self._requests.take()
+        silent = False
         try:
-            async with await self._open(self._requests(), request, self._timeout) as response:
+            timeout = self._reading if request.method == "GET" else self._writing
+            async with await self._open(session, request, timeout) as response:
                 body = await response.read()
         except _FAILURES as error:
+            silent = isinstance(error, TimeoutError)
             raise _failure(request, error) from error
+        finally:
+            await self._requests.leave(session, silent=silent)
         return Answer(response.status, joined(response.headers.items()), body)
 
     async def stream(self, request: Request) -> HttpStream:
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=request.silence or None)
+        session = await self._streams.take()
+        silent = False
         try:
-            return HttpStream(request, await self._open(self._streams(), request, timeout))
-        except _FAILURES as error:
-            raise _failure(request, error) from error
+            response = await self._open(session, request, _timeout(None, request.silence or None))
+        except BaseException as error:
+            silent = isinstance(error, TimeoutError)
+            await self._streams.leave(session, silent=silent)
+            if isinstance(error, _FAILURES):
+                raise _failure(request, error) from error
+            raise
+        return HttpStream(request, response, self._streams, session)
 
     async def close(self) -> None:
-        for session in (self._session, self._watches):
-            if session is not None:
-                await session.close()
-        self._session = self._watches = None
+        await self._requests.close()
+        await self._streams.close()
 
     async def _open(
         self, session: aiohttp.ClientSession, request: Request, timeout: aiohttp.ClientTimeout
@@ -76,21 +97,10 @@ class HttpTransport:
             self._credentials.forget()
         return response
 
-    def _requests(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = self._new_session(self._connections)
-        return self._session
-
-    def _streams(self) -> aiohttp.ClientSession:
-        """Streams have connections of their own, without limit: they must not keep requests from being sent."""
-        if self._watches is None:
-            self._watches = self._new_session(0)
-        return self._watches
-
-    def _new_session(self, limit: int) -> aiohttp.ClientSession:
+    def _new_session(self) -> aiohttp.ClientSession:
         trust: Any = True if self._ssl is None else self._ssl
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=limit, ssl=trust),
+            connector=aiohttp.TCPConnector(limit=0, ssl=trust),
             headers={"user-agent": _USER_AGENT},
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("content-type",),
@@ -100,9 +110,18 @@ class HttpTransport:
 class HttpStream:
     known: Known | None = None
 
-    def __init__(self, request: Request, response: aiohttp.ClientResponse) -> None:
+    def __init__(
+        self,
+        request: Request,
+        response: aiohttp.ClientResponse,
+        connections: Connections,
+        session: aiohttp.ClientSession,
+    ) -> None:
         self._request = request
         self._response = response
+        self._connections = connections
+        self._session: aiohttp.ClientSession | None = session
+        self._silent = False
         self.status = response.status
         self.headers = joined(response.headers.items())
 
@@ -111,10 +130,18 @@ class HttpStream:
             async for chunk in self._response.content.iter_any():
                 yield chunk
         except _FAILURES as error:
+            self._silent = isinstance(error, TimeoutError)
             raise _failure(self._request, error) from error
 
     async def close(self) -> None:
-        self._response.close()
+        session, self._session = self._session, None
+        if session is not None:
+            self._response.close()
+            await self._connections.leave(session, silent=self._silent)
+
+
+def _timeout(total: float | None, silence: float | None) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total, sock_connect=_CONNECT, sock_read=silence)
 
 
 def _failure(request: Request, error: BaseException) -> ConnectionFailed | ConfigError:

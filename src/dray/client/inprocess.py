@@ -39,6 +39,8 @@ _logger = logging.getLogger(__name__)
 
 
 class InProcessTransport:
+    watch_seconds: float = 600
+
     def __init__(
         self,
         application: Application,

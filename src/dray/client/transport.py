@@ -56,6 +56,9 @@ class Stream(Protocol):
 class Transport(Protocol):
     """Both ways of sending raise ConnectionFailed when no answer comes. Some have a `known`, as streams do."""
 
+    watch_seconds: float
+    """How long a watch may last at most; then it is asked for again, from where it came to."""
+
     async def send(self, request: Request) -> Answer: ...
 
     async def stream(self, request: Request) -> Stream: ...

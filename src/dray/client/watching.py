@@ -1,12 +1,13 @@
 """One watch over as many connections as it takes.
 
 Every event moves the position, bookmarks too; a connection that ends, breaks, falls silent or brings garbage is
-followed by the next one, from that position. Servers end a watch after the time the client asks for; asking for a
-different time at each connection keeps many clients from coming back at once.
+followed by the next one, from that position. Servers end a watch after the time the client asks for, with a bookmark
+shortly before; asking for a different time at each connection keeps many clients from coming back at once.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing
 from typing import Final
@@ -17,9 +18,9 @@ from dray.client.lines import LONGEST_LINE, lines, watch_event
 from dray.client.retries import Retries, retry_after
 from dray.client.transport import Request, Transport
 
-_SHORTEST: Final = 300
-# What the end of a connection may be late by.
-_GRACE: Final = 15
+# Of the longest time: how much of it is left to chance, and what the end of a connection may be late by.
+_SPREAD: Final = 0.25
+_GRACE: Final = 0.25
 _LONGEST_REFUSAL: Final = 1024 * 1024
 
 
@@ -33,17 +34,22 @@ class Watching:
 
     async def events(self) -> AsyncGenerator[WatchEvent, None]:
         """Raises ApiError if the server refuses for good."""
+        loop = asyncio.get_running_loop()
         failures = 0
         while True:
-            # A connection that brought nothing counts as a failure, so that it is not opened again in a tight loop.
+            # One that brought nothing and ended early is a failure, so that it is not opened again in a tight loop.
             failures += 1
             asked = 0.0
+            request, seconds = self._request()
+            due = loop.time() + seconds / 2
             try:
-                async with aclosing(self._connection()) as events:
+                async with aclosing(self._connection(request)) as events:
                     async for event in events:
                         failures = 0
                         self.position = event.resource_version or self.position
                         yield event
+                if loop.time() >= due:
+                    failures = 0
             except (ConnectionFailed, Garbled):
                 failures = max(failures, 1)
             except ApiError as error:
@@ -54,8 +60,8 @@ class Watching:
             if failures:
                 await self._retries.pause(failures, asked)
 
-    async def _connection(self) -> AsyncGenerator[WatchEvent, None]:
-        stream = await self._transport.stream(self._request())
+    async def _connection(self, request: Request) -> AsyncGenerator[WatchEvent, None]:
+        stream = await self._transport.stream(request)
         try:
             if stream.status != 200:
                 wait = retry_after(stream.headers.get("retry-after", ""))
@@ -66,12 +72,15 @@ class Watching:
         finally:
             await stream.close()
 
-    def _request(self) -> Request:
-        seconds = _SHORTEST + int(_SHORTEST * self._retries.random())
+    def _request(self) -> tuple[Request, int]:
+        """With the seconds it is to last."""
+        longest = self._transport.watch_seconds
+        seconds = max(1, int(longest * (1 - _SPREAD * self._retries.random())))
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds), **self._query}
         if self.position:
             query["resourceVersion"] = self.position
-        return Request("GET", self._path, query, {"accept": "application/json"}, silence=seconds + _GRACE)
+        silence = seconds + longest * _GRACE
+        return Request("GET", self._path, query, {"accept": "application/json"}, silence=silence), seconds
 
 
 async def _refusal(stream: AsyncIterable[bytes]) -> bytes:

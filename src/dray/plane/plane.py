@@ -51,10 +51,13 @@ class ControlPlane:
         client: Client,
         options: PlaneOptions,
         *,
+        lease_client: Client | None = None,
         time: TimeOfDay | None = None,
     ) -> None:
+        """`lease_client` has connections that the work does not use; it is `client` where nobody waits for one."""
         self.options = options
         self._client = client
+        self._lease_client = lease_client or client
         self._time = time or SystemTime()
         # Two, as both sides count claims they create under one name.
         self.scheduler_metrics = CollectorRegistry()
@@ -101,7 +104,7 @@ class ControlPlane:
             if lease is None:
                 await self._work(parts)
             else:
-                election = LeaderElection(self._client, lease.namespace, lease.name, lease.identity)
+                election = LeaderElection(self._lease_client, lease.namespace, lease.name, lease.identity)
                 await election.lead(lambda: self._work(parts))
         finally:
             await self._say_the_rest(writing)

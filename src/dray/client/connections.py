@@ -1,0 +1,50 @@
+"""The connections to a server: so many at a time, and given up together once one of them falls silent.
+
+Connections that are kept open between requests often break together, without a word: a balancer was replaced, a
+firewall forgot them. One that fell silent therefore condemns the idle ones beside it. Whoever waits for its turn is not
+in a request yet, and the time a request may take does not count.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+import aiohttp
+
+
+class Connections:
+    def __init__(self, open_session: Callable[[], aiohttp.ClientSession], *, limit: int = 0) -> None:
+        """The session opens with the first request, in the loop that makes it. No limit is 0."""
+        self._open = open_session
+        self._slots = asyncio.Semaphore(limit) if limit else None
+        self._session: aiohttp.ClientSession | None = None
+        self._users: Counter[aiohttp.ClientSession] = Counter()
+
+    async def take(self) -> aiohttp.ClientSession:
+        """A session for one request; `leave` must follow."""
+        if self._slots is not None:
+            await self._slots.acquire()
+        if self._session is None:
+            self._session = self._open()
+        self._users[self._session] += 1
+        return self._session
+
+    async def leave(self, session: aiohttp.ClientSession, *, silent: bool = False) -> None:
+        """`silent` tells that no answer came in time."""
+        if self._slots is not None:
+            self._slots.release()
+        if silent and session is self._session:
+            self._session = None
+        self._users[session] -= 1
+        if not self._users[session]:
+            del self._users[session]
+            if session is not self._session:
+                await session.close()
+
+    async def close(self) -> None:
+        sessions = {*self._users, *([self._session] if self._session is not None else [])}
+        self._session = None
+        for session in sessions:
+            await session.close()
