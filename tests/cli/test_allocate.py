@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -210,3 +211,115 @@ def test_what_an_api_server_refuses_is_not_guessed_at(run: Callable[..., Result]
 def test_reads_standard_input(run: Callable[..., Result]) -> None:
     assert run("-", stdin="{}").exit_code == 0
     assert run("no-such-file").exit_code == 2
+
+
+SERVING = CLUSTER.replace(
+    "spec:\n      selectors: [{cel", "spec:\n      extendedResourceName: example.com/gpu\n      selectors: [{cel"
+)
+
+
+def asking(name: str, resources: str, kind: str = "limits", extra: str = "") -> str:
+    return f"""
+    ---
+    apiVersion: v1
+    kind: Pod
+    metadata: {{name: {name}}}
+    spec:
+      {extra}
+      containers: [{{name: c, image: i, resources: {{{kind}: {{{resources}}}}}}}]
+    """
+
+
+@pytest.mark.parametrize("resource", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
+def test_extended_resources_are_served_by_devices(run: Callable[..., Result], write: Write, resource: str) -> None:
+    result = run(write(SERVING + asking("p", f"{resource}: 2") + asking("q", f"{resource}: 1") + asking("r", "cpu: 1")))
+    assert result.stdout.splitlines() == [
+        "pod default/p: on node b",
+        f"  {resource}: gpu.example.com/b/gpu-0",
+        f"  {resource}: gpu.example.com/b/gpu-1",
+        "pod default/q: on node a",
+        f"  {resource}: gpu.example.com/a/gpu-0",
+        "2 of 2 fit",
+    ]
+    assert result.stderr == ""
+    third = run(write(SERVING + asking("p", f"{resource}: 3")))
+    assert third.exit_code == 1
+    assert "node b: container-0-request-0: needs 3, 2 available" in third.stdout
+
+
+def test_extended_resources_get_the_devices_that_the_scheduler_gives(
+    run: Callable[..., Result], write: Write, dray_cluster: Callable[..., Any]
+) -> None:
+    node = "\n    ---\n    apiVersion: v1\n    kind: Node\n    metadata: {name: b}\n"
+    claimed = pod("p", "resourceClaimTemplateName: one-gpu").replace(
+        "image: i", 'image: i, resources: {limits: {"example.com/gpu": 1}}'
+    )
+    path = write(SERVING + node + claimed)
+    [row] = json.loads(run(path, "-o", "json").stdout)
+    mine = {result["device"] for claim in row["claims"] for result in claim["allocation"]["devices"]["results"]}
+    assert row["claims"][-1]["requestMappings"] == [
+        {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+    ]
+    cluster = dray_cluster(Path(path))
+    cluster.wait_for("Pod", "p", lambda each: each["spec"].get("nodeName") == "b")
+    found = {
+        each["metadata"]["name"]: [one["device"] for one in each["status"]["allocation"]["devices"]["results"]]
+        for each in cluster.list("ResourceClaim")
+    }
+    special = next(name for name in found if "extended-resources" in name)
+    assert found[special] == [one["device"] for one in row["claims"][-1]["allocation"]["devices"]["results"]]
+    assert {device for devices in found.values() for device in devices} == mine
+
+
+def test_resources_that_the_node_has_itself_need_no_devices(run: Callable[..., Result], write: Write) -> None:
+    node = """
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata: {name: a}
+    status: {allocatable: {example.com/gpu: "4"}}
+    """
+    assert run(write(SERVING + node + asking("p", "example.com/gpu: 3"))).stdout.splitlines() == [
+        "pod default/p: on node a",
+        "1 of 1 fit",
+    ]
+
+
+def test_what_is_not_looked_at_is_said(run: Callable[..., Result], write: Write) -> None:
+    result = run(write(CLUSTER + asking("p", "example.com/gpu: 1")))
+    assert (result.exit_code, result.stdout) == (0, "nothing to allocate\n")
+    assert result.stderr == (
+        "note: Pod default/p asks for example.com/gpu, which no given DeviceClass serves: not looked at\n"
+    )
+    member = pod("p", "resourceClaimTemplateName: one-gpu", extra="schedulingGroup: {podGroupName: g}")
+    result = run(write(CLUSTER + member))
+    assert result.stderr == "note: pods of a group are placed one by one here, not all or none: g\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (("image: i", "image: 5"), "spec.containers[0].image: expected a string, found a number (5)"),
+        (("resourceClaimTemplateName", "resourceClaimTemplate"), "resourceClaimTemplate"),
+    ],
+)
+def test_a_pod_that_an_api_server_refuses_is_an_error(
+    run: Callable[..., Result], write: Write, change: tuple[str, str], complaint: str
+) -> None:
+    bad = pod("p", "resourceClaimTemplateName: one-gpu").replace(*change)
+    result = run(write(CLUSTER + bad + claim("bad", 1).replace("count: 1", "count: -1")))
+    assert result.exit_code == 2
+    assert "Pod p: spec" in result.stderr
+    assert complaint in result.stderr
+    assert "m.yaml:46:" in result.stderr.splitlines()[-1]
+
+
+def test_admin_access_needs_a_label_of_the_namespace_that_is_given(run: Callable[..., Result], write: Write) -> None:
+    namespace = "\n    ---\n    apiVersion: v1\n    kind: Namespace\n    metadata: {name: default, labels: {LABEL}}\n"
+    admin = claim("all", 1).replace("count: 1", "adminAccess: true")
+    refused = run(write(CLUSTER + namespace.replace("LABEL", "a: b") + admin))
+    assert refused.exit_code == 2
+    assert "adminAccess: Forbidden: admin access needs a namespace with the label" in refused.stderr
+    labelled = namespace.replace("LABEL", 'resource.kubernetes.io/admin-access: "true"')
+    assert run(write(CLUSTER + labelled + admin)).exit_code == 0
+    assert run(write(CLUSTER + admin)).exit_code == 0

@@ -220,3 +220,21 @@ def test_no_shape_of_a_document_breaks_it(data: st.DataObject) -> None:
     for version in ("v1", "v1beta1"):
         with contextlib.suppress(ConversionError):
             convert_manifest(manifest, version, [document])
+
+
+def test_admin_access_needs_a_label_of_the_namespace_that_is_given(
+    run: Callable[..., Result], write: Callable[..., str]
+) -> None:
+    namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: mon, labels: {LABEL}}\n---\n"
+    requests = "{devices: {requests: [{name: r, exactly: {deviceClassName: c, adminAccess: true}}]}}"
+    claim = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: a, namespace: mon}\n"
+    claim += f"spec: {requests}"
+    template = claim.replace("Claim\n", "ClaimTemplate\n").replace("spec: ", "spec: {spec: ") + "}"
+    unlabelled = namespace.replace("LABEL", "a: b")
+    labelled = namespace.replace("LABEL", 'resource.kubernetes.io/admin-access: "true"')
+    for document in (claim, template):
+        result = run("lint", "--ignore", "missing-class", write(unlabelled + document))
+        assert result.exit_code == 1
+        assert "adminAccess: Forbidden: admin access needs a namespace with the label" in result.stdout
+        for fine in (labelled + document, document, unlabelled.replace("mon", "other") + document):
+            assert run("lint", "--ignore", "missing-class", write(fine)).exit_code == 0, fine

@@ -252,15 +252,22 @@ def _in_shape(problem: FieldError, target: KindVersion) -> FieldError:
 
 
 def check(
-    document: Object, *, gates: FeatureGates = DEFAULT_GATES, expressions: ExpressionChecker | None = None
+    document: Object,
+    *,
+    gates: FeatureGates = DEFAULT_GATES,
+    expressions: ExpressionChecker | None = None,
+    admin_namespace: bool = True,
 ) -> list[FieldError]:
-    """Everything an API server would refuse if the document were created; namespaces are taken as they should be."""
+    """Everything an API server would refuse if the document were created.
+
+    `admin_namespace` says whether its namespace, which is not looked at, has the label for admin access.
+    """
     target = catalogue.find(document.get("apiVersion"), document.get("kind"))
     if target is None:
         return []
     metadata = document.get("metadata")
     namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    rules = Rules(gates, expressions or LengthOnly(), admin_namespace=True)
+    rules = Rules(gates, expressions or LengthOnly(), admin_namespace=admin_namespace)
     place = Place(namespace if isinstance(namespace, str) and namespace else "default")
     verdict = create(document, target, place, rules, now="1970-01-01T00:00:00Z")
     return list(verdict.errors) if isinstance(verdict, Refusal) else []

@@ -14,7 +14,7 @@ from dray.allocation.text import summary
 from dray.cli.manifests import Manifest, read
 from dray.cli.placement import Cluster, Placement, read_cluster
 from dray.cli.reports import one_line
-from dray.yaml.text import ManifestError
+from dray.cli.stored import Unusable
 
 Object = dict[str, Any]
 
@@ -34,6 +34,8 @@ def allocate(paths: tuple[str, ...], node: str, policy: str, output: str) -> Non
     Exit status: 0 everything fits, 1 something does not, 2 a file cannot be read.
     """
     cluster = load(paths, node)
+    for note in cluster.notes:
+        click.echo(one_line(f"note: {note}"), err=True)
     placements = [cluster.place(wanted, POLICIES[policy]) for wanted in cluster.wanted]
     _WRITERS[output](placements, cluster)
     sys.exit(0 if all(placement.fits for placement in placements) else 1)
@@ -56,8 +58,8 @@ def load(paths: tuple[str, ...], node: str = "") -> Cluster:
 def _read_cluster(manifests: list[Manifest], node: str, problems: list[str]) -> Cluster | None:
     try:
         cluster = read_cluster(manifests, node)
-    except ManifestError as problem:
-        problems.append(str(problem))
+    except Unusable as unusable:
+        problems += map(str, unusable.problems)
         return None
     if node and not cluster.nodes:
         problems.append(f"there is no node {node}: give a Node, or a ResourceSlice that names it")
@@ -81,11 +83,14 @@ def _devices(placement: Placement) -> list[str]:
     if placement.allocation is None:
         return []
     lines = []
+    resources = {each["requestName"]: each["resourceName"] for each in placement.mappings}
     for (_, name), result in zip(placement.allocation.claims, placement.allocation.results, strict=True):
         for device in result["devices"].get("results") or ():
             where = "/".join((device["driver"], device["pool"], device["device"]))
             consumed = ", ".join(f"{amount} {what}" for what, amount in (device.get("consumedCapacity") or {}).items())
             label = device["request"] if placement.wanted.kind == "claim" else f"{name}, {device['request']}"
+            if name == placement.wanted.special_name:
+                label = resources.get(device["request"], label)
             lines.append(f"{label}: {where}{f' ({consumed})' if consumed else ''}")
     return lines
 
@@ -106,6 +111,8 @@ def _rows(placements: list[Placement]) -> list[Object]:
         if placement.allocation is not None:
             pairs = zip(placement.allocation.claims, placement.allocation.results, strict=True)
             row["claims"] = [{"namespace": key[0], "name": key[1], "allocation": result} for key, result in pairs]
+        if placement.mappings:
+            row["claims"][-1]["requestMappings"] = placement.mappings
         if not placement.fits:
             row["reasons"] = [{"node": each.node, "reason": summary(each)} for each in placement.rejections]
             if wanted.missing:

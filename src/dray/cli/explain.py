@@ -13,8 +13,9 @@ from dray.allocation import POLICIES, examine
 from dray.allocation.text import Tree, considered, lines, tree
 from dray.cli.allocate import load
 from dray.cli.cluster import Where, ask, located
-from dray.cli.placement import Cluster, Placement, Wanted
+from dray.cli.placement import Cluster, Placement
 from dray.cli.reports import one_line
+from dray.cli.wanted import Wanted
 
 _KINDS: Final = {
     **dict.fromkeys(("pod", "pods", "po"), "pod"),
@@ -100,7 +101,7 @@ def _tree(placement: Placement, cluster: Cluster) -> Tree:
     root.branches += [tree(rejection) for rejection in placement.rejections]
     if placement.allocation is not None:
         node = next(node for node in cluster.nodes if node["metadata"]["name"] == placement.node)
-        reasons = examine(cluster.inventory, node, cluster.open_claims(wanted))
+        reasons = examine(cluster.inventory, node, cluster.claims_on(wanted, node)[0])
         root.branches.append(considered(placement.allocation, reasons))
     elif not placement.rejections and not wanted.missing:
         root.branches.append(Tree("no node is eligible"))

@@ -23,6 +23,7 @@ from dray.cli.findings import RULES, Finding, error
 from dray.cli.hints import hint_for
 from dray.cli.identity import identity, is_foreign
 from dray.cli.manifests import Manifest, read
+from dray.cli.namespaces import Namespaces
 from dray.cli.reports import FORMATS, Report
 
 
@@ -68,9 +69,10 @@ def lint(files: tuple[str, ...], output: str, gates: FeatureGates, ignore: tuple
 def examine(manifests: list[Manifest], *, gates: FeatureGates = DEFAULT_GATES) -> list[Finding]:
     """Everything there is to say about the objects, in the order of the files."""
     given = references.Given(manifests)
+    namespaces = Namespaces(manifests)
     findings = list(references.duplicate_objects(manifests))
     for manifest in manifests:
-        rejected = [*identity(manifest), *_rejections(manifest, gates)]
+        rejected = [*identity(manifest), *_rejections(manifest, gates, namespaces)]
         regretted = [finding for rule in regrets.RULES for finding in rule(manifest)]
         regretted += [finding for rule in references.RULES for finding in rule(manifest, given)]
         findings += [*rejected, *_without_twins(regretted, rejected)]
@@ -86,9 +88,12 @@ def _without_twins(regretted: Iterable[Finding], rejected: list[Finding]) -> Ite
             yield finding
 
 
-def _rejections(manifest: Manifest, gates: FeatureGates) -> Iterator[Finding]:
+def _rejections(manifest: Manifest, gates: FeatureGates, namespaces: Namespaces) -> Iterator[Finding]:
     entry = find(manifest.api_version, manifest.kind)
-    problems = check(manifest.document, gates=gates, expressions=Expressions()) if entry else []
+    permitted = namespaces.permit_admin_access(manifest.namespace)
+    problems = (
+        check(manifest.document, gates=gates, expressions=Expressions(), admin_namespace=permitted) if entry else []
+    )
     for problem in problems:
         yield _rejection(manifest, problem, problem.field, entry)
     known = {problem.field for problem in problems}

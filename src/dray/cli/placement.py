@@ -9,49 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from dray.allocation import Allocation, Inventory, Policy, Rejection, allocate, commit
 from dray.allocation.node_selectors import NodeSelectorError, matches
-from dray.api import intake
-from dray.api.catalogue import RESOURCE_GROUP, find
-from dray.api.gates import ALL_GATES
-from dray.api.shapes import mapping
-from dray.cli.claimspecs import Spec, pod_claims, pod_spec
 from dray.cli.manifests import Manifest
-from dray.yaml.text import ManifestError
+from dray.cli.stored import Stored, key_of, read_objects
+from dray.cli.wanted import Wanted, Workload, pods, unserved
+from dray.scheduling.extended import ResourceMap
 
 Object = dict[str, Any]
-
-_EPOCH: Final = "1970-01-01T00:00:00Z"
-_WANTED: Final = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule")
-_MOST_REPLICAS: Final = 1000
-
-
-class Missing(Exception):
-    """A pod refers to a claim or template that is not among the manifests."""
-
-
-@dataclass(slots=True)
-class Wanted:
-    """A pod with its claims, or a claim by itself."""
-
-    kind: str
-    namespace: str
-    name: str
-    claims: list[Object] = field(default_factory=list)
-    node_name: str = ""
-    node_labels: dict[str, str] = field(default_factory=dict)
-    missing: str = ""
-
-    @property
-    def title(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
-
-    def answers_to(self, target: str) -> bool:
-        """Whether `target` (NAME, NAMESPACE/NAME, pod/NAME, claim/NAME) means this."""
-        names = {self.name, f"{self.namespace}/{self.name}"}
-        return target in names or target in {f"{self.kind}/{name}" for name in names}
 
 
 @dataclass(slots=True)
@@ -62,6 +29,8 @@ class Placement:
     allocation: Allocation | None = None
     node: str = ""
     rejections: list[Rejection] = field(default_factory=list)
+    mappings: list[Object] = field(default_factory=list)
+    """Which container gets which extended resource from which request of the claim for those."""
 
     @property
     def fits(self) -> bool:
@@ -71,10 +40,13 @@ class Placement:
 @dataclass(slots=True)
 class Cluster:
     inventory: Inventory
+    resources: ResourceMap
     nodes: list[Object]
     wanted: list[Wanted]
     allocations: dict[tuple[str, str], Object]
     """What each claim holds, by namespace and name."""
+    notes: list[str]
+    """What the manifests ask for and is not looked at."""
 
     def place(self, wanted: Wanted, policy: Policy) -> Placement:
         """Takes the first allocation that a node offers into use."""
@@ -88,22 +60,24 @@ class Cluster:
     def ask(self, wanted: Wanted, policy: Policy) -> Placement:
         """Asks the nodes in order, up to the first that serves it."""
         placement = Placement(wanted)
-        claims = self.open_claims(wanted)
         for node in self.eligible(wanted) if not wanted.missing else ():
+            claims, mappings = self.claims_on(wanted, node)
             answer = allocate(self.inventory, node, claims, policy=policy)
             if isinstance(answer, Allocation):
-                placement.allocation, placement.node = answer, answer.node
+                placement.allocation, placement.node, placement.mappings = answer, answer.node, mappings
                 break
             placement.rejections.append(answer)
         return placement
 
-    def open_claims(self, wanted: Wanted) -> list[Object]:
-        """Those of its claims that hold nothing yet."""
-        return [claim for claim in wanted.claims if _key(claim) not in self.allocations]
+    def claims_on(self, wanted: Wanted, node: Object) -> tuple[list[Object], list[Object]]:
+        """Those of its claims that need devices of the node, the one for extended resources last, and its mappings."""
+        claims = [claim for claim in wanted.claims if key_of(claim) not in self.allocations]
+        special = wanted.special(node, self.resources)
+        return ([*claims, special[0]], special[1]) if special else (claims, [])
 
     def eligible(self, wanted: Wanted) -> Iterator[Object]:
         """The nodes that the pod and the claims it shares with others allow."""
-        held = [self.allocations[key] for claim in wanted.claims if (key := _key(claim)) in self.allocations]
+        held = [self.allocations[key] for claim in wanted.claims if (key := key_of(claim)) in self.allocations]
         selectors = [each["nodeSelector"] for each in held if each.get("nodeSelector")]
         for node in self.nodes:
             name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
@@ -117,59 +91,32 @@ class Cluster:
 
 
 def read_cluster(manifests: Sequence[Manifest], node: str = "") -> Cluster:
-    """The cluster that the manifests describe, or only `node` of it; raises ManifestError."""
-    objects: dict[str, list[Object]] = {}
-    pods: list[Object] = []
-    for manifest in manifests:
-        if pod_spec(manifest.document) is not None:
-            pods.append(manifest.document)
-        elif manifest.kind in _WANTED or (manifest.api_version, manifest.kind) == ("v1", "Node"):
-            objects.setdefault(manifest.kind, []).append(_decoded(manifest))
-    claims = {_key(claim): claim for claim in objects.get("ResourceClaim", ())}
+    """The cluster that the manifests describe, or only `node` of it; raises Unusable."""
+    stored = read_objects(manifests)
+    claims = {key_of(claim): claim for claim in stored.of("ResourceClaim")}
     allocated = {key: claim for key, claim in claims.items() if (claim.get("status") or {}).get("allocation")}
     inventory = Inventory(
-        slices=objects.get("ResourceSlice", ()),
-        classes=objects.get("DeviceClass", ()),
+        slices=stored.of("ResourceSlice"),
+        classes=stored.of("DeviceClass"),
         claims=allocated.values(),
-        taint_rules=objects.get("DeviceTaintRule", ()),
+        taint_rules=stored.of("DeviceTaintRule"),
     )
-    templates = {_key(each): each for each in objects.get("ResourceClaimTemplate", ())}
-    wanted = list(_wanted(pods, claims, templates))
-    used = {_key(claim) for each in wanted for claim in each.claims}
+    resources = ResourceMap()
+    for each in stored.of("DeviceClass"):
+        resources.put_class(each)
+    templates = {key_of(each): each for each in stored.of("ResourceClaimTemplate")}
+    wanted = list(pods(stored.workloads, claims, templates, resources))
+    used = {key_of(claim) for each in wanted for claim in each.claims}
     wanted += [
         Wanted("claim", *key, claims=[claim]) for key, claim in claims.items() if key not in used | allocated.keys()
     ]
     holdings = {key: claim["status"]["allocation"] for key, claim in allocated.items()}
-    nodes = objects.get("Node") or [{"metadata": {"name": name}} for name in _named(objects.get("ResourceSlice", ()))]
-    return Cluster(inventory, [each for each in nodes if node in ("", each["metadata"]["name"])], wanted, holdings)
+    nodes = [each for each in _nodes(stored) if node in ("", each["metadata"]["name"])]
+    return Cluster(inventory, resources, nodes, wanted, holdings, list(_notes(stored.workloads, resources)))
 
 
-def _decoded(manifest: Manifest) -> Object:
-    """The object in v1 shape with defaults, as an API server would store it."""
-    target = find(manifest.api_version, manifest.kind)
-    if target is None:
-        known = f"dray convert rewrites old versions of {RESOURCE_GROUP}"
-        raise _unusable(manifest, f"{manifest.api_version} is not served; {known}")
-    problems = intake.check(manifest.document, gates=ALL_GATES)
-    if problems:
-        raise _unusable(manifest, str(problems[0]))
-    decoded = intake.decode(manifest.document, target, now=_EPOCH, gates=ALL_GATES)
-    if isinstance(decoded, intake.Refusal):
-        raise _unusable(manifest, decoded.message)
-    decoded["metadata"].setdefault("name", decoded["metadata"].get("generateName", ""))
-    if target.namespaced:
-        decoded["metadata"]["namespace"] = decoded["metadata"].get("namespace") or "default"
-    return decoded
-
-
-def _unusable(manifest: Manifest, message: str) -> ManifestError:
-    place = manifest.place
-    return ManifestError(f"{manifest.title}: {message}", source=manifest.source, line=place.line, column=place.column)
-
-
-def _key(obj: Object) -> tuple[str, str]:
-    metadata = obj["metadata"]
-    return metadata.get("namespace") or "default", metadata.get("name") or ""
+def _nodes(stored: Stored) -> Sequence[Object]:
+    return stored.of("Node") or [{"metadata": {"name": name}} for name in _named(stored.of("ResourceSlice"))]
 
 
 def _named(slices: Iterable[Object]) -> list[str]:
@@ -179,53 +126,13 @@ def _named(slices: Iterable[Object]) -> list[str]:
     return sorted(name for name in names if name) or ["node"]
 
 
-def _wanted(
-    pods: Iterable[Object], claims: dict[tuple[str, str], Object], templates: dict[tuple[str, str], Object]
-) -> Iterator[Wanted]:
-    for document in pods:
-        spec = pod_spec(document)
-        if spec is None or not spec.value.get("resourceClaims"):
-            continue
-        namespace, name = _key(document)
-        alone = document.get("kind") == "Pod"
-        for number in range(1 if alone else _replicas(document)):
-            pod = Wanted("pod", namespace, name if alone else f"{name}-{number}")
-            pod.node_name = str(spec.value.get("nodeName") or "")
-            pod.node_labels = mapping(spec.value.get("nodeSelector"))
-            try:
-                pod.claims = list(_claims_of(pod, spec, claims, templates))
-            except Missing as problem:
-                pod.missing = str(problem)
-            yield pod
-
-
-def _replicas(document: Object) -> int:
-    spec = mapping(document.get("spec"))
-    number = spec.get("replicas", spec.get("parallelism", 1))
-    return max(0, min(number, _MOST_REPLICAS)) if isinstance(number, int) else 1
-
-
-def _claims_of(
-    pod: Wanted,
-    spec: Spec,
-    claims: dict[tuple[str, str], Object],
-    templates: dict[tuple[str, str], Object],
-) -> Iterator[Object]:
-    for entry in pod_claims(spec):
-        if entry.claim:
-            claim = claims.get((pod.namespace, entry.claim))
-            if claim is None:
-                raise Missing(f"there is no ResourceClaim {pod.namespace}/{entry.claim}")
-            yield claim
-            continue
-        template = templates.get((pod.namespace, entry.template))
-        if template is None:
-            raise Missing(f"there is no ResourceClaimTemplate {pod.namespace}/{entry.template}")
-        name = f"{pod.name}-{entry.name}"
-        metadata = {"name": name, "namespace": pod.namespace, "uid": f"{pod.namespace}/{name}"}
-        yield {
-            "apiVersion": f"{RESOURCE_GROUP}/v1",
-            "kind": "ResourceClaim",
-            "metadata": metadata,
-            "spec": template["spec"]["spec"],
-        }
+def _notes(workloads: Iterable[Workload], resources: ResourceMap) -> Iterator[str]:
+    groups = []
+    for each in workloads:
+        if names := unserved(each, resources):
+            what = f"asks for {', '.join(names)}, which no given DeviceClass serves: not looked at"
+            yield f"{each.title} {what}"
+        if (group := each.group) and group not in groups:
+            groups.append(group)
+    if groups:
+        yield f"pods of a group are placed one by one here, not all or none: {', '.join(groups)}"

@@ -16,6 +16,7 @@ from dray.allocation import Kind as RejectionKind
 from dray.allocation.text import summary
 from dray.scheduling import charges, fit, scores
 from dray.scheduling.demand import NO_DEVICES, chosen_rank
+from dray.scheduling.extended import claim_for
 from dray.scheduling.model import Amounts, Node, Object, Pod
 from dray.scheduling.standings import Standing, Standings
 from dray.scheduling.state import State
@@ -288,12 +289,7 @@ class Decider:
 
 def _special(pod: Pod, requests: Sequence[Object], mappings: Sequence[Object]) -> Special:
     namespace, name = pod.key
-    claim: Object = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"namespace": namespace, "name": f"{SPECIAL_NAME}/{name}", "uid": pod.uid},
-        "spec": {"devices": {"requests": list(requests)}},
-    }
+    claim = claim_for((namespace, f"{SPECIAL_NAME}/{name}"), pod.uid, requests)
     return Special(claim, tuple(mappings))
 
 

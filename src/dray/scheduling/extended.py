@@ -13,7 +13,7 @@ from typing import Final
 from dray.api.pod_requests import is_sidecar
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.shapes import mapping, objects
-from dray.scheduling.model import Object
+from dray.scheduling.model import Key, Object
 from dray.scheduling.requests import all_containers, container_requests
 
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
@@ -71,13 +71,15 @@ def wanted(document: Object, resources: ResourceMap) -> frozenset[str]:
         for containers in (spec.get("containers"), spec.get("initContainers"))
         for container in objects(containers)
         for name, amount in container_requests(container).items()
-        if "/" in name and _is_extended(name) and resources.class_of(name) is not None and _count(amount)
+        if is_extended(name) and resources.class_of(name) is not None and _count(amount)
     }
     return frozenset(found) if found else _NONE
 
 
-def _is_extended(name: str) -> bool:
-    return name.startswith(IMPLICIT) or ("kubernetes.io/" not in name and not name.startswith("requests."))
+def is_extended(name: str) -> bool:
+    """Whether it names a resource that is not one of Kubernetes' own."""
+    own = "/" not in name or "kubernetes.io/" in name or name.startswith("requests.")
+    return not own or name.startswith(IMPLICIT)
 
 
 def _count(amount: object) -> int:
@@ -104,6 +106,16 @@ def requests_for(document: Object, served: Iterable[str], resources: ResourceMap
             requests += ledger.requests
             mappings += ledger.mappings
     return sorted(requests, key=lambda request: str(request["name"])), mappings
+
+
+def claim_for(key: Key, uid: str, requests: Sequence[Object]) -> Object:
+    """The claim that the requests for extended resources are put into."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"namespace": key[0], "name": key[1], "uid": uid},
+        "spec": {"devices": {"requests": list(requests)}},
+    }
 
 
 class _Ledger:
