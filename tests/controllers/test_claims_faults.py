@@ -7,7 +7,7 @@ import pytest
 from dray.client.errors import ApiError, ConnectionFailed
 from dray.controllers.claims.objects import CLAIMS
 from dray.testing.cluster import LocalCluster
-from tests.controllers.claim_cluster import allocate, claims, noted, pod, start, template
+from tests.controllers.claim_cluster import allocate, claim, claims, noted, pod, start, template
 from tests.store.loop import in_loop
 
 VERBS = ("create", "apply", "update", "update_status", "delete", "get")
@@ -82,3 +82,60 @@ def test_requests_that_fail_are_made_good(seed):
             assert cluster.environment.informers.of(CLAIMS).has_synced
 
     test()
+
+
+class Beside:
+    """Somebody else writes, just before the pod's status is written for the first time."""
+
+    def __init__(self, client, meanwhile):
+        self._client = client
+        self._meanwhile = meanwhile
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    async def patch(self, resource, name, body, **options):
+        if resource.plural == "pods" and self._meanwhile is not None:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            await meanwhile()
+        return await self._client.patch(resource, name, body, **options)
+
+
+@in_loop
+async def test_the_claim_that_another_controller_noted_stays():
+    async with LocalCluster() as cluster:
+
+        async def note():
+            owner = await cluster.get("Pod", "p")
+            reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner["metadata"]["uid"]}
+            await cluster.create(claim("theirs", ownerReferences=[{**reference, "controller": True}]))
+            status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "theirs"}]}
+            await cluster.patch("Pod", "p", {"status": status}, subresource="status")
+
+        cluster.environment.client = Beside(cluster.client, note)
+        await start(cluster)
+        await cluster.create(template("t"))
+        await cluster.create(pod("p", gpu="t"))
+
+        async def ours_is_gone():
+            return [each["metadata"]["name"] for each in await claims(cluster)] == ["theirs"]
+
+        await cluster.eventually(ours_is_gone)
+        assert await noted(cluster, "p") == {"gpu": "theirs"}
+
+
+@in_loop
+async def test_what_else_is_written_to_the_status_meanwhile_is_no_obstacle():
+    async with LocalCluster() as cluster:
+
+        async def refuse():
+            condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+            await cluster.patch("Pod", "p", {"status": {"conditions": [condition]}}, subresource="status")
+
+        cluster.environment.client = Beside(cluster.client, refuse)
+        await start(cluster)
+        await cluster.create(template("t"))
+        await cluster.create(pod("p", gpu="t", nic="t"))
+        await cluster.eventually(lambda: noted(cluster, "p"))
+        assert len(await claims(cluster)) == 2
+        assert (await cluster.get("Pod", "p"))["status"]["conditions"]

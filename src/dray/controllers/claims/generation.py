@@ -12,10 +12,11 @@ from dray.client.cache import Cache
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
-from dray.client.interface import SHARED, Client, Object, WriteOptions
+from dray.client.interface import SHARED, Client, Object
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.memory import CreatedClaims, Written
 from dray.controllers.claims.metrics import Metrics
+from dray.controllers.claims.notes import Notes
 from dray.controllers.claims.objects import (
     CLAIMS,
     ENTRY_ANNOTATION,
@@ -31,7 +32,6 @@ from dray.controllers.claims.objects import (
 BY_OWNER: Final = "resourceclaim: controller uid"
 """The index of claims by the uid of their controller."""
 
-_NOTE: Final = WriteOptions(field_manager="ResourceClaimController", shared=True)
 # Names that may belong to somebody else before it looks like a mistake.
 _NAMES: Final = 4
 # For the informer to show a claim that was created.
@@ -60,6 +60,7 @@ class Generation:
         self._consumers = consumers
         self._created = CreatedClaims(claims)
         self._written = written
+        self._notes = Notes(client, written)
         self._metrics = metrics
 
     def is_needed(self, owner: Object) -> bool:
@@ -81,6 +82,7 @@ class Generation:
             return None
         names = recorded(owner)
         found: dict[str, str] = {}
+        made: dict[str, Object] = {}
         for entry in entries(owner):
             if not entry.get("resourceClaimTemplateName"):
                 continue
@@ -88,7 +90,7 @@ class Generation:
             if noted is None:
                 continue
             try:
-                name = await self._claim(kind, owner, entry, noted)
+                name = await self._claim(kind, owner, entry, noted, made)
             except Waiting as reason:
                 if reason.args:
                     self._report(kind, owner, entry, reason)
@@ -99,11 +101,13 @@ class Generation:
             if name != noted:
                 found[entry["name"]] = name
         if found:
-            await self._note(kind, owner, {**names, **found})
+            await self._notes.write(kind, owner, found, made)
         place = owner["metadata"]["namespace"]
         return None if all(self._claims.get(name, namespace=place) for name in found.values()) else _UNSEEN
 
-    async def _claim(self, kind: OwnerKind, owner: Object, entry: dict[str, str], noted: str) -> str:
+    async def _claim(
+        self, kind: OwnerKind, owner: Object, entry: dict[str, str], noted: str, made: dict[str, Object]
+    ) -> str:
         if noted and await self._is_there(owner, entry["name"], noted):
             return noted
         if kind is POD:
@@ -113,7 +117,11 @@ class Generation:
                 raise Waiting from None
             if group is not None:
                 return self._claim_of_group(group, entry["name"])
-        return self._unnoted(owner, entry["name"]) or await self._create(kind, owner, entry, noted)
+        name = self._unnoted(owner, entry["name"])
+        if not name:
+            claim = made[entry["name"]] = await self._create(kind, owner, entry, noted)
+            name = str(claim["metadata"]["name"])
+        return name
 
     def _is_known(self, owner: Object, entry: str, name: str) -> bool:
         claim = self._claims.get(name, namespace=owner["metadata"]["namespace"])
@@ -145,7 +153,7 @@ class Generation:
                 return str(claim["metadata"]["name"])
         return self._created.name(owner, entry)
 
-    async def _create(self, kind: OwnerKind, owner: Object, entry: dict[str, str], avoid: str) -> str:
+    async def _create(self, kind: OwnerKind, owner: Object, entry: dict[str, str], avoid: str) -> Object:
         name = entry["resourceClaimTemplateName"]
         template = self._templates.get(name, namespace=owner["metadata"]["namespace"])
         if template is None:
@@ -156,7 +164,7 @@ class Generation:
             claim = await self._post(kind, owner, body)
             if claim is not None:
                 self._created.add(owner, entry["name"], claim)
-                return str(claim["metadata"]["name"])
+                return claim
             avoid = body["metadata"]["name"]
         raise ClientError(f"the names of {_NAMES} claims belong to somebody else, {avoid} among them")
 
@@ -181,25 +189,6 @@ class Generation:
             if error.is_not_found:
                 return None
             raise
-
-    async def _note(self, kind: OwnerKind, owner: Object, names: dict[str, str | None]) -> None:
-        """All that is known, since the list is written as a whole."""
-        metadata = owner["metadata"]
-        statuses = [
-            {"name": entry, "resourceClaimName": name} if name else {"name": entry}
-            for entry, name in sorted(names.items())
-        ]
-        # The uid keeps it from another pod of the same name.
-        body = {"metadata": {"uid": metadata["uid"]}, "status": {"resourceClaimStatuses": statuses}}
-        written = await self._client.patch(
-            kind.resource,
-            metadata["name"],
-            body,
-            namespace=metadata["namespace"],
-            subresource="status",
-            options=_NOTE,
-        )
-        self._written.add(written)
 
     def _report(self, kind: OwnerKind, owner: Object, entry: dict[str, str], reason: Exception) -> None:
         about = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": owner["metadata"]}

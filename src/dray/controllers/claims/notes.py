@@ -1,0 +1,73 @@
+"""The names of claims in the status of a pod or group: written only where no other controller wrote one meanwhile.
+
+The status lists all names as one, so the whole of it is written on the version that was read. If that has changed, it
+is read again; a claim that was just made for an entry that names another one by then is taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from dray.client.errors import ApiError, ClientError
+from dray.client.interface import Client, DeleteOptions, Object, WriteOptions
+from dray.controllers.claims.memory import Written
+from dray.controllers.claims.objects import CLAIMS, OwnerKind, recorded, uid_of
+
+_NOTE: Final = WriteOptions(field_manager="ResourceClaimController", shared=True)
+# Others write to the status too, of other things: it may take more than one attempt.
+_ATTEMPTS: Final = 4
+
+
+class Notes:
+    def __init__(self, client: Client, written: Written) -> None:
+        self._client = client
+        self._written = written
+
+    async def write(self, kind: OwnerKind, owner: Object, names: Mapping[str, str], made: Mapping[str, Object]) -> None:
+        """`names` are the claims by entry, and `made` those that were made for it now."""
+        before = recorded(owner)
+        left = dict(names)
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._written.add(await self._patch(kind, owner, left))
+                return
+            except ApiError as error:
+                if not error.is_conflict or attempt == _ATTEMPTS - 1:
+                    raise
+            metadata = owner["metadata"]
+            fresh = await self._client.get(kind.resource, metadata["name"], namespace=metadata["namespace"])
+            if uid_of(fresh) != uid_of(owner):
+                return
+            owner, now = fresh, recorded(fresh)
+            for entry in [entry for entry in left if now.get(entry, "") not in (before.get(entry, ""), left[entry])]:
+                del left[entry]
+                if entry in made:
+                    await self._take_back(made[entry])
+            if not left:
+                return
+
+    async def _patch(self, kind: OwnerKind, owner: Object, names: Mapping[str, str]) -> Object:
+        metadata = owner["metadata"]
+        statuses = [
+            {"name": entry, "resourceClaimName": name} if name else {"name": entry}
+            for entry, name in sorted({**recorded(owner), **names}.items())
+        ]
+        # The uid keeps it from another pod of the same name, and the version from what others wrote.
+        same = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        return await self._client.patch(
+            kind.resource,
+            metadata["name"],
+            {"metadata": same, "status": {"resourceClaimStatuses": statuses}},
+            namespace=metadata["namespace"],
+            subresource="status",
+            options=_NOTE,
+        )
+
+    async def _take_back(self, claim: Object) -> None:
+        """Unless somebody has taken it up: then its owner's end is its end."""
+        metadata = claim["metadata"]
+        options = DeleteOptions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+        with suppress(ClientError):
+            await self._client.delete(CLAIMS, metadata["name"], namespace=metadata["namespace"], options=options)
