@@ -20,6 +20,11 @@ JSON = {"content-type": "application/json"}
 SECRETS = "/api/v1/namespaces/default/secrets"
 
 
+def sized(name, requests=None, limits=None, **more):
+    resources = {"requests": {**(requests or {}), **more}, "limits": limits or {}}
+    return pod(name, containers=[{"name": "main", "image": "x", "resources": resources}])
+
+
 class TestNamespaces:
     def test_are_born_active_and_labelled(self, api):
         made = api.create(NAMESPACES, {"metadata": {"name": "n"}})
@@ -147,6 +152,109 @@ class TestQuota:
         api.patch(f"{PODS}/a/status", {"status": {"phase": "Succeeded"}})
         api.create(PODS, pod("b"))
         assert api.refusal("POST", PODS, pod("c"))[0] == 403
+
+    @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+    def test_what_a_pod_says_of_itself_is_not_its_phase(self, api, phase):
+        self.quota(api, pods="1", **{"requests.cpu": "3"})
+        for member in ("labels", "annotations"):
+            body = sized("p-", cpu="1")
+            body["metadata"] = {"generateName": "p-", member: {"phase": phase}}
+            last = api.ask("POST", PODS, body)
+        assert last[0] == 403
+        assert "used: pods=1, limited: pods=1" in last[1]["message"]
+
+    def test_of_cpu_and_memory(self, api):
+        self.quota(api, **{"requests.cpu": "2", "limits.memory": "3Gi"})
+        api.create(PODS, sized("a", {"cpu": "1500m"}, {"memory": "1Gi"}))
+        code, answer = api.ask("POST", PODS, sized("b", {"cpu": "1"}, {"memory": "2560Mi"}))
+        assert (code, answer["reason"]) == (403, "Forbidden")
+        assert answer["message"] == (
+            'pods "b" is forbidden: exceeded quota: q, requested: limits.memory=2560Mi,requests.cpu=1, '
+            "used: limits.memory=1Gi,requests.cpu=1500m, limited: limits.memory=3Gi,requests.cpu=2"
+        )
+        api.create(PODS, sized("b", {"cpu": "500m"}, {"memory": "2Gi"}))
+        api.delete(f"{PODS}/a?gracePeriodSeconds=0")
+        api.create(PODS, sized("c", {"cpu": "1500m"}, {"memory": "1Gi"}))
+
+    def test_what_is_limited_must_be_stated(self, api):
+        self.quota(api, **{"cpu": "2", "requests.ephemeral-storage": "1Gi"})
+        code, answer = api.ask("POST", PODS, pod("b"))
+        assert code == 403
+        assert answer["message"] == 'pods "b" is forbidden: failed quota: q: must specify cpu for: main'
+        api.create(PODS, sized("b", {"cpu": "1"}))
+
+    @pytest.mark.parametrize(
+        ("name", "resource"),
+        [
+            ("requests.ephemeral-storage", "ephemeral-storage"),
+            ("hugepages-2Mi", "hugepages-2Mi"),
+            ("requests.hugepages-2Mi", "hugepages-2Mi"),
+            ("requests.example.com/gpu", "example.com/gpu"),
+        ],
+    )
+    def test_of_other_amounts_of_pods(self, api, name, resource):
+        self.quota(api, **{name: "4Mi"})
+        amounts = {resource: "4Mi", "cpu": "1"}
+        api.create(PODS, sized("a", amounts, amounts))
+        assert api.refusal("POST", PODS, sized("b", amounts, amounts))[0] == 403
+        api.create(PODS, pod("c"))
+
+    @pytest.mark.parametrize(
+        ("spec", "refused", "taken"),
+        [
+            ({"scopes": ["BestEffort"]}, {}, {"cpu": "1"}),
+            ({"scopes": ["NotBestEffort"]}, {"cpu": "1"}, {}),
+        ],
+    )
+    def test_of_pods_in_a_scope(self, api, spec, refused, taken):
+        api.create(QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}, **spec}})
+        api.create(PODS, sized("a", refused))
+        assert api.refusal("POST", PODS, sized("b", refused))[0] == 403
+        for name in ("c", "d"):
+            api.create(PODS, sized(name, taken))
+
+    def test_of_pods_by_priority(self, api):
+        api.create(PRIORITIES, {"metadata": {"name": "high"}, "value": 5})
+        chosen = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}]}
+        api.create(QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}, "scopeSelector": chosen}})
+        api.create(PODS, pod("a"))
+        assert api.refusal("POST", PODS, pod("b", priorityClassName="high"))[0] == 403
+
+    def test_a_pod_that_comes_into_a_scope_is_charged(self, api):
+        api.create(QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}, "scopes": ["Terminating"]}})
+        api.create(PODS, pod("a"))
+        code, answer = api.ask(
+            "PATCH", f"{PODS}/a", {"spec": {"activeDeadlineSeconds": 5}}, content_type="application/merge-patch+json"
+        )
+        assert code == 403, answer
+        assert "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0" in answer["message"]
+
+    def test_a_resize_is_charged_with_the_difference(self, api):
+        self.quota(api, **{"requests.cpu": "3"})
+        made = api.create(PODS, sized("a", {"cpu": "2"}))
+        made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "4"}}
+        code, answer = api.ask("PUT", f"{PODS}/a/resize", made)
+        assert code == 403
+        assert "requested: requests.cpu=2, used: requests.cpu=2, limited: requests.cpu=3" in answer["message"]
+        made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
+        api.put(f"{PODS}/a/resize", made)
+
+    def test_of_pods_that_come_at_once(self, tmp_path):
+        async def store():
+            return SqliteStore(tmp_path)
+
+        async def many(api):
+            bodies = [json.dumps(sized(f"p{n}", {"cpu": "300m"})).encode() for n in range(40)]
+            return await asyncio.gather(
+                *(api.server.handle(Request("POST", PODS, "", JSON, body, ADMIN)) for body in bodies)
+            )
+
+        with asyncio.Runner() as runner:
+            api = Api(runner, Context(runner.run(store())))
+            self.quota(api, **{"requests.cpu": "3"})
+            assert sum(answer.code == 201 for answer in runner.run(many(api))) == 10
+            runner.run(api.server.close())
+            runner.run(api.context.store.close())
 
     @pytest.mark.parametrize(
         "name", ["count/resourceclaims.resource.k8s.io", "gpu.deviceclass.resource.k8s.io/devices"]

@@ -162,6 +162,27 @@ class TestPartsOfAPod:
         assert api.refusal("PATCH", f"{PODS}/p/ephemeralcontainers", gone, content_type=MERGE)[0] == 422
 
     def test_resources_are_resized(self, api):
-        made = api.create(PODS, pod())
-        made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
-        assert api.put(f"{PODS}/p/resize", made)["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
+        made = api.create(PODS, pod(containers=[self.container(cpu="1")]))
+        made["spec"]["containers"] = [self.container(cpu="2")]
+        resized = api.put(f"{PODS}/p/resize", made)
+        assert resized["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "2"}}
+
+    @staticmethod
+    def container(**requests):
+        return {"name": "c", "image": "i", "resources": {"requests": requests} if requests else {}}
+
+    @pytest.mark.parametrize(
+        ("resources", "text"),
+        [
+            ({"requests": {"cpu": "-1"}}, "must be greater than or equal to 0"),
+            ({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}, "must be less than or equal to"),
+            ({}, "Pod QOS Class may not change as a result of resizing"),
+            ({"requests": {"cpu": "1", "ephemeral-storage": "1Gi"}}, "only cpu and memory resources are mutable"),
+        ],
+    )
+    def test_a_resize_is_validated(self, api, resources, text):
+        made = api.create(PODS, pod(containers=[self.container(cpu="1")]))
+        made["spec"]["containers"][0]["resources"] = resources
+        code, answer = api.ask("PUT", f"{PODS}/p/resize", made)
+        assert code == 422
+        assert text in answer["message"]

@@ -30,7 +30,7 @@ def _default_pod_requests(spec: Object, resources: Object) -> None:
     """A pod with limits as a whole asks for what its containers ask for, or else for its limits."""
     asked = {name: str(amount) for name, amount in effective(spec, _requested).items()}
     given = {**resources["limits"], **asked}
-    requests = {name: amount for name, amount in given.items() if name in _PODS_OWN or name.startswith(_HUGE_PAGES)}
+    requests = {name: amount for name, amount in given.items() if _is_pods_own(name)}
     requests.update(resources.get("requests") or {})
     if requests:
         resources["requests"] = requests
@@ -181,21 +181,29 @@ def _tolerates(toleration: Object, key: str) -> bool:
 
 
 def qos_class(spec: Object) -> str:
-    """Guaranteed: cpu and memory limits everywhere, equal to the requests; BestEffort: neither anywhere."""
-    requests: dict[str, int] = {}
-    limits: dict[str, int] = {}
-    guaranteed = True
-    for container in containers(spec):
-        resources = container["resources"]
-        limited = set()
-        for member, totals in (("requests", requests), ("limits", limits)):
-            for name in ("cpu", "memory"):
-                nanos = Quantity.parse((resources.get(member) or {}).get(name, "0")).nanos
-                if nanos:
-                    totals[name] = totals.get(name, 0) + nanos
-                    if member == "limits":
-                        limited.add(name)
-        guaranteed = guaranteed and len(limited) == 2
+    """By what is stated for the pod as a whole, else that of all containers if they agree."""
+    whole = spec.get("resources") or {}
+    if any(_is_pods_own(name) for member in ("requests", "limits") for name in whole.get(member) or ()):
+        return _qos_class(whole)
+    classes = {_qos_class(container["resources"]) for container in containers(spec)}
+    return classes.pop() if len(classes) == 1 else "Burstable" if classes else "BestEffort"
+
+
+def _qos_class(resources: Object) -> str:
+    """Guaranteed: limits of cpu and memory, equal to the requests; BestEffort: neither of any."""
+    stated = [
+        {
+            name: nanos
+            for name in _PODS_OWN
+            if (nanos := Quantity.parse((resources.get(member) or {}).get(name, "0")).nanos)
+        }
+        for member in ("requests", "limits")
+    ]
+    requests, limits = stated
     if not requests and not limits:
         return "BestEffort"
-    return "Guaranteed" if guaranteed and requests == limits else "Burstable"
+    return "Guaranteed" if len(limits) == len(_PODS_OWN) and requests == limits else "Burstable"
+
+
+def _is_pods_own(name: str) -> bool:
+    return name in _PODS_OWN or name.startswith(_HUGE_PAGES)

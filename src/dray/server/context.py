@@ -15,7 +15,8 @@ from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
 from dray.cel.admission import Expressions
 from dray.server import documents
 from dray.server.authorization import Authorizer
-from dray.server.quota_usage import CLAIMS, QuotaUsage
+from dray.server.quota import usage as quota_usage
+from dray.server.quota.usage import QuotaUsage
 from dray.server.recent import Recent
 from dray.server.resources import Resource, key_prefix
 from dray.server.security.composition import OBSERVED, Security
@@ -85,7 +86,8 @@ class Context:
         self.usage = QuotaUsage(self.store)
         for prefix in OBSERVED:
             self.observe(prefix, self.security.observe)
-        self.observe(CLAIMS, self.usage.observe)
+        for prefix in quota_usage.OBSERVED:
+            self.observe(prefix, self.usage.observe)
 
     def observe(self, prefix: str, observer: Observer) -> None:
         """From now on it is called with every object of a kind that was created, updated or deleted (None)."""

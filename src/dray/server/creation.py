@@ -10,7 +10,7 @@ from dray.server.authorization import User
 from dray.server.context import Context
 from dray.server.options import WriteOptions
 from dray.server.resources import Resource
-from dray.store.interface import Exists
+from dray.store.interface import Exists, StoreError
 
 Object = dict[str, Any]
 
@@ -65,13 +65,16 @@ async def _store(context: Context, resource: Resource, obj: Object, *, dry_run: 
             if context.store.get(key) is not None:
                 raise status.already_exists(resource.group, resource.plural, metadata["name"])
             return encoder(0)
-        context.usage.expect(key)
+        context.usage.expect(resource, key)
         try:
             record = await context.store.create(key, encoder)
         except Exists:
             if not generate or attempt == _TRIES - 1:
                 raise status.already_exists(resource.group, resource.plural, metadata["name"]) from None
             continue
+        except StoreError:
+            context.usage.expect(resource, key)
+            raise
         context.written(resource, key, obj, encoder.document, record.value)
         return record.value
     raise AssertionError("unreachable")

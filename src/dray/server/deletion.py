@@ -18,7 +18,7 @@ from dray.server.authorization import User
 from dray.server.context import Context
 from dray.server.custom import definitions
 from dray.server.resources import Resource
-from dray.store.interface import Conflict, Record
+from dray.store.interface import Conflict, Record, StoreError
 
 Object = dict[str, Any]
 
@@ -114,7 +114,12 @@ async def _delete(
     if options.dry_run:
         return record.value, True
     # Watchers see the object as it was, with the revision of its end.
-    gone = await context.store.delete(record.key, expect=record.revision, encode=resource.encoder(before))
+    try:
+        gone = await context.store.delete(record.key, expect=record.revision, encode=resource.encoder(before))
+    except StoreError:
+        # Whoever asked meanwhile did not see the object.
+        context.usage.expect(resource, record.key)
+        raise
     context.deleted(resource, record.key)
     return record.value if not gone.value else gone.value, True
 

@@ -13,7 +13,7 @@ from dray.server.authorization import User
 from dray.server.context import Context
 from dray.server.options import WriteOptions
 from dray.server.resources import Resource
-from dray.store.interface import Conflict, Missing, Record
+from dray.store.interface import Conflict, Missing, Record, StoreError
 
 Object = dict[str, Any]
 # From the object as it is, in hub form and not to be changed, to the document a client would send for it.
@@ -119,6 +119,7 @@ async def write(
     encoder = resource.encoder(obj)
     if dry_run:
         return encoder(0)
+    context.usage.expect(resource, record.key)
     try:
         if is_finished(obj):
             gone = await context.store.delete(record.key, expect=record.revision, encode=encoder)
@@ -127,6 +128,9 @@ async def write(
         stored = await context.store.update(record.key, encoder, expect=record.revision)
     except Missing:
         raise status.not_found(resource.group, resource.plural, obj["metadata"]["name"]) from None
+    except StoreError:
+        context.usage.expect(resource, record.key)
+        raise
     context.written(resource, record.key, obj, encoder.document, stored.value)
     return stored.value
 

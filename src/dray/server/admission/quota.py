@@ -1,43 +1,93 @@
-"""Quota: how many objects, and how many devices of a class, a namespace may ask for."""
+"""Quota: how many objects, how many devices and how much cpu and memory a namespace may ask for."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from dray.api.quantity import Quantity
 from dray.server import documents
 from dray.server.admission.attributes import Attributes
+from dray.server.quota import charges, constraints, names, scopes
+from dray.server.quota.usage import qualified
 from dray.server.resources import key_prefix
 
 Object = dict[str, Any]
 
 _QUOTAS = key_prefix("", "resourcequotas")
-_NANO = 10**9
+_UNCOUNTED = frozenset({("", "Event"), ("events.k8s.io", "Event")})
+_COUNTED_AGAIN = frozenset({names.CLAIMS, names.SERVICES})
 
 
 def charge(attributes: Attributes) -> None:
     """Refuses a write that would take more than a quota of its namespace leaves."""
-    if not attributes.namespace or attributes.subresource:
+    if not attributes.namespace or attributes.kind in _UNCOUNTED or not _counts(attributes):
         return
-    records = attributes.context.store.list(f"{_QUOTAS}{attributes.namespace}/").records
+    context, resource, obj, old = attributes.context, attributes.resource, attributes.obj, attributes.old
+    records = context.store.list(f"{_QUOTAS}{attributes.namespace}/").records
     if not records:
+        context.usage.forget(attributes.namespace)
         return
-    usage, resource = attributes.context.usage, attributes.resource
-    added = usage.charged(resource, attributes.obj) - usage.charged(resource, attributes.old)
-    for record in records:
-        quota = documents.decode(record.value)
-        if quota["spec"].get("scopes") or quota["spec"].get("scopeSelector"):
-            continue
-        _check(attributes, quota, added)
+    quotas = [quota for quota in map(_read, records) if _covers(attributes, quota, obj)]
+    for quota in quotas:
+        _check_constraints(attributes, quota)
+    now = context.clock()
+    taken = context.usage.charged(resource, obj, now)
+    before = context.usage.charged(resource, old, now) if old is not None else Counter[str]()
+    for quota in quotas:
+        _check(attributes, quota, taken - before if old is not None and _covers(attributes, quota, old) else taken)
 
 
-def _check(attributes: Attributes, quota: Object, added: dict[str, int]) -> None:
-    hard = quota["spec"].get("hard") or {}
+def _read(record: Any) -> Object:
+    quota: Object = documents.decode(record.value)
+    return quota
+
+
+def _counts(attributes: Attributes) -> bool:
+    """Whether the write may change what the object takes."""
+    plural, obj, old = qualified(attributes.resource), attributes.obj, attributes.old
+    if attributes.subresource:
+        return plural == names.PODS and attributes.subresource == "resize"
+    if old is None:
+        return True
+    if plural == names.PODS:
+        return scopes.is_terminating(obj) != scopes.is_terminating(old)
+    return plural in _COUNTED_AGAIN and (
+        obj["spec"] != old["spec"] or charges.owning_pod(obj) != charges.owning_pod(old)
+    )
+
+
+def _names(attributes: Attributes, quota: Object) -> list[str]:
+    """The names of the quota that objects of the kind take from."""
+    plural = qualified(attributes.resource)
+    return sorted(name for name in quota["spec"].get("hard") or {} if plural in names.counted(name))
+
+
+def _covers(attributes: Attributes, quota: Object, obj: Object) -> bool:
+    if not _names(attributes, quota):
+        return False
+    if qualified(attributes.resource) == names.PODS:
+        return scopes.covers(quota, scopes.scoped(obj))
+    return not scopes.has_scopes(quota)
+
+
+def _check_constraints(attributes: Attributes, quota: Object) -> None:
+    if qualified(attributes.resource) == names.PODS:
+        missing = constraints.missing(attributes.obj, _names(attributes, quota))
+        if missing:
+            raise attributes.forbid(f"failed quota: {quota['metadata']['name']}: must specify {missing}")
+
+
+def _check(attributes: Attributes, quota: Object, added: Counter[str]) -> None:
+    hard, now = quota["spec"]["hard"], attributes.context.clock()
     exceeded = []
-    for name in sorted(added.keys() & hard.keys()):
-        used = attributes.context.usage.used(name, attributes.resource, attributes.namespace)
-        if (used + added[name]) * _NANO > Quantity.parse(hard[name]).nanos:
-            exceeded.append((name, added[name], used, hard[name]))
+    for name in _names(attributes, quota):
+        if added[name] <= 0:
+            continue
+        used = attributes.context.usage.used(quota, name, attributes.resource, now)
+        if used + added[name] > Quantity.parse(hard[name]).nanos:
+            amounts = charges.text(name, added[name]), charges.text(name, used), Quantity.parse(hard[name]).canonical()
+            exceeded.append((name, *amounts))
     if exceeded:
         requested, taken, limited = (",".join(f"{item[0]}={item[index]}" for item in exceeded) for index in (1, 2, 3))
         text = f"exceeded quota: {quota['metadata']['name']}, requested: {requested}, used: {taken}, limited: {limited}"

@@ -13,7 +13,10 @@ from typing import Any
 from dray.api import errors, intake, schema
 from dray.api.errors import FieldError
 from dray.api.intake import Refusal
+from dray.api.pod_defaults import qos_class
+from dray.api.validation import pods
 from dray.server import answers, bodies, patching, status, updates
+from dray.server.admission import Attributes, quota
 from dray.server.calls import Call
 from dray.server.options import WriteOptions, write_options
 from dray.server.requests import Answer, Response
@@ -42,9 +45,14 @@ async def _write(call: Call, make: Callable[[Object], Any], options: WriteOption
         before = pod["spec"]
         pod["spec"] = deepcopy(before)
         problems = take(pod["spec"], wanted["spec"])
+        problems += pods.validate_spec(pod["spec"], "spec")
         if problems:
             raise status.invalid("Pod", "", call.path.name, problems)
         if pod["spec"] != before:
+            old = {**pod, "spec": before}
+            quota.charge(
+                Attributes(call.context, call.resource, call.request.user, pod, old, call.path.subresource, "update")
+            )
             pod["metadata"]["generation"] = pod["metadata"].get("generation", 0) + 1
 
     value = await updates.modify(call.context, call.resource, call.place, change, dry_run=options.dry_run)
@@ -81,15 +89,31 @@ def _take_ephemeral(spec: Object, wanted: Object) -> list[FieldError]:
 
 
 def _take_resources(spec: Object, wanted: Object) -> list[FieldError]:
+    before = qos_class(spec)
     for member in ("initContainers", "containers"):
         resources = {container.get("name"): container["resources"] for container in wanted.get(member) or []}
         for index, container in enumerate(spec.get(member) or []):
             given = resources.get(container["name"], container["resources"])
             if given.get("claims") != container["resources"].get("claims"):
                 return [errors.forbidden(f"spec.{member}[{index}].resources.claims", "claims may not be changed")]
+            if _fixed(given) != _fixed(container["resources"]):
+                return [errors.forbidden("spec", "only cpu and memory resources are mutable")]
             container["resources"] = given
+    if qos_class(spec) != before:
+        return [errors.invalid("spec", before, "Pod QOS Class may not change as a result of resizing")]
     return []
 
 
+def _fixed(resources: Object) -> list[tuple[str, str, str]]:
+    """What a resize may not touch."""
+    return sorted(
+        (member, name, amount)
+        for member in ("requests", "limits")
+        for name, amount in (resources.get(member) or {}).items()
+        if name not in _RESIZABLE
+    )
+
+
+_RESIZABLE = ("cpu", "memory")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _TAKE: dict[str, Take] = {"ephemeralcontainers": _take_ephemeral, "resize": _take_resources}

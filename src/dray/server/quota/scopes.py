@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from dray.api.pod_defaults import qos_class
 
 Object = dict[str, Any]
+
+
+class Scoped(NamedTuple):
+    """What decides which scopes a pod is in."""
+
+    is_terminating: bool
+    is_best_effort: bool
+    crosses_namespaces: bool
+    priority_class: str
 
 
 def has_scopes(quota: Object) -> bool:
@@ -13,7 +24,22 @@ def has_scopes(quota: Object) -> bool:
     return bool(quota["spec"].get("scopes") or (quota["spec"].get("scopeSelector") or {}).get("matchExpressions"))
 
 
-def covers(quota: Object, pod: Object) -> bool:
+def scoped(pod: Object) -> Scoped:
+    spec = pod["spec"]
+    return Scoped(
+        is_terminating=is_terminating(pod),
+        is_best_effort=((pod.get("status") or {}).get("qosClass") or qos_class(spec)) == "BestEffort",
+        crosses_namespaces=_looks_at_other_namespaces(spec.get("affinity") or {}),
+        priority_class=spec.get("priorityClassName") or "",
+    )
+
+
+def is_terminating(pod: Object) -> bool:
+    """It may not run forever. Nothing to do with being deleted."""
+    return pod["spec"].get("activeDeadlineSeconds") is not None
+
+
+def covers(quota: Object, pod: Scoped) -> bool:
     """Whether the pod is in every scope of the quota."""
     return all(_is_in(requirement, pod) for requirement in _requirements(quota["spec"]))
 
@@ -24,10 +50,10 @@ def _requirements(spec: Object) -> Iterator[Object]:
     yield from (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
 
 
-def _is_in(requirement: Object, pod: Object) -> bool:
+def _is_in(requirement: Object, pod: Scoped) -> bool:
     scope = requirement.get("scopeName")
     if scope == "PriorityClass":
-        return _has_priority(requirement, pod["spec"].get("priorityClassName") or "")
+        return _has_priority(requirement, pod.priority_class)
     test = _SCOPES.get(scope or "")
     return test is not None and test(pod)
 
@@ -46,27 +72,7 @@ def _has_priority(requirement: Object, name: str) -> bool:
     return False
 
 
-def _is_terminating(pod: Object) -> bool:
-    """It may not run forever. Nothing to do with being deleted."""
-    return pod["spec"].get("activeDeadlineSeconds") is not None
-
-
-def _is_best_effort(pod: Object) -> bool:
-    told = (pod.get("status") or {}).get("qosClass")
-    if told:
-        return bool(told == "BestEffort")
-    spec = pod["spec"]
-    holders = [spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    return not any(
-        name in ("cpu", "memory") and str(amount) not in ("0", "")
-        for holder in holders
-        for member in ("requests", "limits")
-        for name, amount in ((holder.get("resources") or {}).get(member) or {}).items()
-    )
-
-
-def _looks_at_other_namespaces(pod: Object) -> bool:
-    affinity = pod["spec"].get("affinity") or {}
+def _looks_at_other_namespaces(affinity: Object) -> bool:
     for member in ("podAffinity", "podAntiAffinity"):
         rules = affinity.get(member) or {}
         terms = list(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
@@ -77,10 +83,10 @@ def _looks_at_other_namespaces(pod: Object) -> bool:
     return False
 
 
-_SCOPES: Final[dict[str, Callable[[Object], bool]]] = {
-    "Terminating": _is_terminating,
-    "NotTerminating": lambda pod: not _is_terminating(pod),
-    "BestEffort": _is_best_effort,
-    "NotBestEffort": lambda pod: not _is_best_effort(pod),
-    "CrossNamespacePodAffinity": _looks_at_other_namespaces,
+_SCOPES: Final[dict[str, Callable[[Scoped], bool]]] = {
+    "Terminating": lambda pod: pod.is_terminating,
+    "NotTerminating": lambda pod: not pod.is_terminating,
+    "BestEffort": lambda pod: pod.is_best_effort,
+    "NotBestEffort": lambda pod: not pod.is_best_effort,
+    "CrossNamespacePodAffinity": lambda pod: pod.crosses_namespaces,
 }

@@ -1,4 +1,4 @@
-"""Keeps the status of resource quotas current.
+"""Keeps the status of resource quotas current, by the rules of `dray.server.quota`, which admission follows too.
 
 Only kinds that some quota counts are watched; a kind is added when a quota names it. Objects come and go in crowds, so
 a quota waits a moment for more before it counts: the longer, the longer it last took to count.
@@ -19,8 +19,8 @@ from dray.client.discovery import served_version
 from dray.client.informer import Informer
 from dray.client.interface import Resource
 from dray.controllers.environment import Environment, Workers
-from dray.controllers.quota import charges, names, scopes
 from dray.controllers.served import discover
+from dray.server.quota import charges, names, scopes
 
 Object = dict[str, Any]
 
@@ -135,10 +135,10 @@ class QuotaController:
             objects = self._sources[qualified].cache.in_namespace(namespace)
             if qualified == names.PODS:
                 for pod in objects:
-                    if scopes.covers(quota, pod):
+                    if scopes.covers(quota, scopes.scoped(pod)):
                         _add(sums, charges.OVER if charges.is_over(pod, now) else self._of_pod(pod))
             elif not is_scoped:
-                self._sum_others(sums, qualified, objects)
+                self._sum_others(sums, qualified, objects, now)
         return sums
 
     def _of_pod(self, pod: Object) -> Counter[str]:
@@ -148,10 +148,14 @@ class QuotaController:
             known = self._of_pods[uid] = (version, charges.of_pod(pod))
         return known[1]
 
-    def _sum_others(self, sums: Counter[str], qualified: str, objects: list[Object]) -> None:
+    def _sum_others(self, sums: Counter[str], qualified: str, objects: list[Object], now: datetime) -> None:
         if qualified == names.CLAIMS:
+            owned: dict[tuple[str, str], list[Object]] = {}
             for claim in objects:
-                _add(sums, charges.of_claim(claim, self._extended_name, self._pod_of(claim)))
+                if (owner := charges.owning_pod(claim)) is not None:
+                    owned.setdefault(owner, []).append(claim)
+            for claim in objects:
+                _add(sums, charges.of_claim(claim, self._extended_name, self._paid(claim, owned, now)))
         elif qualified == names.SERVICES:
             for service in objects:
                 _add(sums, charges.of_service(service))
@@ -170,16 +174,15 @@ class QuotaController:
         found = self._classes.cache.get(device_class)
         return found["spec"].get("extendedResourceName") if found is not None else None
 
-    def _pod_of(self, claim: Object) -> Object | None:
-        """The pod for whose extended resources the scheduler made the claim."""
-        pods = self._sources.get(names.PODS)
-        if pods is None or not charges.is_for_extended_resources(claim):
+    def _paid(self, claim: Object, owned: dict[tuple[str, str], list[Object]], now: datetime) -> Counter[str] | None:
+        """What the pod takes for whose extended resources the claim was made, if it has paid for this one."""
+        owner, pods = charges.owning_pod(claim), self._sources.get(names.PODS)
+        if owner is None or pods is None:
             return None
-        for reference in claim["metadata"].get("ownerReferences") or ():
-            pod = pods.cache.get(reference["name"], namespace=claim["metadata"]["namespace"])
-            if reference.get("kind") == "Pod" and pod is not None and pod["metadata"]["uid"] == reference["uid"]:
-                return pod
-        return None
+        pod = pods.cache.get(owner[0], namespace=claim["metadata"]["namespace"])
+        if pod is None or pod["metadata"]["uid"] != owner[1] or charges.is_over(pod, now):
+            return None
+        return self._of_pod(pod) if charges.is_charged_with(pod, claim, owned[owner]) else None
 
     async def _source(self, qualified: str) -> Informer | None:
         """The informer of a resource, with what there is in it; None if the server does not serve it."""
@@ -230,8 +233,9 @@ def _add(sums: Counter[str], amounts: Counter[str]) -> None:
 def _matters(before: Object, now: Object) -> bool:
     """Whether the change of a pod may change what it takes, or whose scopes it is in."""
     old, new = before["metadata"], now["metadata"]
+    was, told = before.get("status") or {}, now.get("status") or {}
     return (
-        (before.get("status") or {}).get("phase") != (now.get("status") or {}).get("phase")
+        any(was.get(member) != told.get(member) for member in ("phase", "qosClass", "extendedResourceClaimStatus"))
         or old.get("deletionTimestamp") != new.get("deletionTimestamp")
         or before["spec"] != now["spec"]
     )

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from dray.api.quantity import Format, Quantity
-from dray.client.clock import moment
 from dray.scheduling.requests import requests
-from dray.server.quota_usage import devices
 
 Object = dict[str, Any]
+ExtendedName = Callable[[str], str | None]
+"""The extended resource that a device class serves, if any."""
 
 UNIT: Final = 10**9
 _MILLI: Final = 10**6
 _EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 # Named with and without `requests.`, and with `limits.`.
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
-
+# The most devices a claim can get: what a request for all of them counts.
+_ALL_DEVICES: Final = 32
 
 OVER: Final[Counter[str]] = Counter({"count/pods": UNIT})
 """A pod that has ended is still an object, but takes nothing any more."""
@@ -52,7 +53,8 @@ def end_of_grace(pod: Object) -> datetime | None:
     metadata = pod["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("deletionGracePeriodSeconds") is None:
         return None
-    return moment(metadata["deletionTimestamp"]) + timedelta(seconds=metadata["deletionGracePeriodSeconds"])
+    grace = timedelta(seconds=metadata["deletionGracePeriodSeconds"])
+    return datetime.fromisoformat(metadata["deletionTimestamp"]) + grace
 
 
 def _limits_as_requests(spec: Object) -> Object:
@@ -72,34 +74,80 @@ def _turned(holder: Object) -> Object:
     return {"restartPolicy": holder.get("restartPolicy"), "resources": {"requests": limits}}
 
 
-def of_claim(claim: Object, extended_name: Callable[[str], str | None], pod: Object | None) -> Counter[str]:
-    """`pod` is the one for whose extended resources the claim was made: what it is charged for is not charged twice."""
+def devices(claim: Object) -> Counter[str]:
+    """Devices by class that a claim may take: of alternatives, per class the most that one of them asks for."""
+    total: Counter[str] = Counter()
+    for request in claim["spec"]["devices"].get("requests") or ():
+        if request.get("exactly"):
+            total[request["exactly"].get("deviceClassName", "")] += _amount(request["exactly"])
+            continue
+        most: Counter[str] = Counter()
+        for alternative in request.get("firstAvailable") or ():
+            most |= Counter({alternative.get("deviceClassName", ""): _amount(alternative)})
+        total += most
+    return total
+
+
+def _amount(request: Object) -> int:
+    mode = request.get("allocationMode")
+    if mode == "All":
+        return _ALL_DEVICES
+    return int(request.get("count") or 0) if mode == "ExactCount" else 0
+
+
+def of_claim(claim: Object, extended_name: ExtendedName, pod: Counter[str] | None = None) -> Counter[str]:
+    """`pod` is what the pod takes for whose extended resources the claim was made: it is not charged twice."""
     found: Counter[str] = Counter({"count/resourceclaims.resource.k8s.io": UNIT})
-    charged = requests(pod["spec"]) if pod is not None else {}
+    charged = pod if pod is not None else Counter[str]()
     for device_class, amount in devices(claim).items():
         found[f"{device_class}.deviceclass.resource.k8s.io/devices"] += amount * UNIT
-        names = [f"deviceclass.resource.kubernetes.io/{device_class}"]
+        names = [f"requests.deviceclass.resource.kubernetes.io/{device_class}"]
         if extended := extended_name(device_class):
-            names.append(extended)
+            names.append(f"requests.{extended}")
         for name in names:
-            found[f"requests.{name}"] += max(0, amount - charged.get(name, 0)) * UNIT
+            found[name] += max(0, amount * UNIT - charged[name])
     return found
 
 
-def is_for_extended_resources(claim: Object) -> bool:
-    return (claim["metadata"].get("annotations") or {}).get(_EXTENDED_CLAIM) == "true"
+def owning_pod(claim: Object) -> tuple[str, str] | None:
+    """Name and uid of the pod for whose extended resources a claim says it was made."""
+    metadata = claim["metadata"]
+    if (metadata.get("annotations") or {}).get(_EXTENDED_CLAIM) != "true":
+        return None
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller"):
+            is_pod = owner.get("kind") == "Pod" and owner.get("apiVersion") == "v1"
+            return (owner["name"], owner["uid"]) if is_pod else None
+    return None
+
+
+def is_charged_with(pod: Object, claim: Object, others: Iterable[Object]) -> bool:
+    """Whether the pod has paid for a claim that is owned by it, as `others` are: for one of them, its own or the first.
+
+    Otherwise a pod could be named by any number of claims.
+    """
+    told = (pod.get("status") or {}).get("extendedResourceClaimStatus")
+    if told is not None:
+        return bool(told.get("resourceClaimName") == claim["metadata"].get("name"))
+    return all(_age(claim) <= _age(other) for other in others)
+
+
+def _age(claim: Object) -> tuple[str, str]:
+    metadata = claim["metadata"]
+    return metadata.get("creationTimestamp") or "", metadata.get("name") or ""
 
 
 def of_service(service: Object) -> Counter[str]:
     found: Counter[str] = Counter({"count/services": UNIT, "services": UNIT})
     spec = service.get("spec") or {}
-    kind, ports = spec.get("type"), len(spec.get("ports") or ())
+    kind, ports = spec.get("type"), spec.get("ports") or ()
     if kind == "NodePort":
-        found["services.nodeports"] = ports * UNIT
+        found["services.nodeports"] = len(ports) * UNIT
     elif kind == "LoadBalancer":
         found["services.loadbalancers"] = UNIT
-        if spec.get("allocateLoadBalancerNodePorts") is not False:
-            found["services.nodeports"] = ports * UNIT
+        if spec.get("allocateLoadBalancerNodePorts") is False:
+            ports = [port for port in ports if port.get("nodePort")]
+        found["services.nodeports"] = len(ports) * UNIT
     return found
 
 
