@@ -141,8 +141,8 @@ def test_controllers_do_what_they_are_asked_for(
 @pytest.mark.parametrize("command", ["scheduler", "controllers"])
 def test_a_server_that_is_not_there(command: str, tmp_path: Path) -> None:
     config = tmp_path / "kubeconfig"
-    with listening(kubeconfig=config):
-        pass
+    with listening(kubeconfig=tmp_path / "written"):
+        config.write_bytes((tmp_path / "written").read_bytes())
     with running(command, "--kubeconfig", str(config)) as process:
         status, said = process.end()
     assert status == 2

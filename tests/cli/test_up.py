@@ -62,6 +62,8 @@ def test_manifests_are_applied_and_pods_placed_and_the_end_is_quick(run: Dray, t
         status, seconds = process.stop(signal.SIGINT)
         assert status == 0
         assert seconds < 5
+    # It leads to a cluster that is gone.
+    assert not config.exists()
 
 
 def test_it_carries_on_where_it_ended(run: Dray, tmp_path: Path) -> None:
@@ -73,6 +75,7 @@ def test_it_carries_on_where_it_ended(run: Dray, tmp_path: Path) -> None:
         assert eventually(lambda: node_of(run, config, "p")) == "a"
         held = get(run, config, "resourceclaim", "c")["status"]["allocation"]
         assert process.stop()[0] == 0
+    assert config.exists()
     with up(tmp_path, "more.yaml", "--data", "data") as process:
         wait(process)
         assert node_of(run, config, "p") == "a"
@@ -121,6 +124,15 @@ def test_what_is_wrong_with_a_manifest_is_shown_at_its_place(tmp_path: Path, tex
         ended, message = process.end()
     assert ended == status, message
     assert re.match(said, message), message
+    assert not (tmp_path / "dray.kubeconfig").exists()
+
+
+def test_a_kubeconfig_that_somebody_else_wrote_stays(tmp_path: Path) -> None:
+    with up(tmp_path) as process:
+        wait(process)
+        (tmp_path / "dray.kubeconfig").write_text("of another cluster")
+        assert process.stop()[0] == 0
+    assert (tmp_path / "dray.kubeconfig").read_text() == "of another cluster"
 
 
 def test_a_port_that_is_taken_is_named(run: Dray, tmp_path: Path) -> None:
@@ -129,6 +141,30 @@ def test_a_port_that_is_taken_is_named(run: Dray, tmp_path: Path) -> None:
         result = run("up", "--plain", "--port", str(port), "--kubeconfig", str(tmp_path / "k"))
     assert result.exit_code == 2
     assert result.stderr == f"error: 127.0.0.1:{port} is in use; choose another --port, or 0 for any that is free\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--port", "99999"), "cannot listen on 127.0.0.1:99999: a port is a number from 0 to 65535"),
+        (("--port", "-1"), "cannot listen on 127.0.0.1:-1: a port is a number from 0 to 65535"),
+        (("--port", "0", "--metrics-port", "99999"), "cannot serve metrics on 127.0.0.1:99999: a port is a number"),
+        (("--port", "0", "--metrics-bind", "192.0.2.1", "--metrics-port", "0"), "cannot serve metrics on 192.0.2.1:0"),
+    ],
+)
+def test_where_it_cannot_listen_is_one_line(run: Dray, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    result = run("up", "--plain", *arguments, "--kubeconfig", str(tmp_path / "k"))
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"error: {said}"), result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_address_of_another_machine_is_named(run: Dray) -> None:
+    result = run("apiserver", "--bind", "192.0.2.1", "--port", "0")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "error: cannot listen on 192.0.2.1:0: this machine has no address 192.0.2.1\n",
+    )
 
 
 def test_a_file_that_is_not_there(run: Dray, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from dray.cli.apiserver import apiserver
 from dray.server.http_protocol import MAX_HEAD_BYTES
-from dray.server.security.loopback import ListenError
+from dray.server.listening import ListenError
 from tests.server.process import listening
 
 

@@ -19,7 +19,7 @@ def apiserver(**given: Any) -> None:
     """Serve the Kubernetes API from this machine, until interrupted."""
     log_to_stderr()
     options = server_options(**given)
-    with failing_plainly(options):
+    with failing_plainly():
         sys.exit(run(_serve(options)))
 
 

@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
+_LAST_PORT: Final = 65535
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 _PATIENCE: Final = 5.0
+
+
+class MetricsError(Exception):
+    """Metrics cannot be served where they should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,14 @@ async def serving_metrics(
                 await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(answer, place.bind, place.port)
+    where = f"cannot serve metrics on {place.bind}:{place.port}"
+    # The faster loop takes a larger number for the port of its last 16 bits.
+    if not 0 <= place.port <= _LAST_PORT:
+        raise MetricsError(f"{where}: a port is a number from 0 to {_LAST_PORT}")
+    try:
+        server = await asyncio.start_server(answer, place.bind, place.port)
+    except OSError as error:
+        raise MetricsError(f"{where}: {error.strerror or error}") from error
     async with server:
         host, port = server.sockets[0].getsockname()[:2]
         yield f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import click
 
 from dray.cli.cluster import Where, complain, complain_unasked, endpoint_of
-from dray.cli.metrics import Place, serving_metrics
+from dray.cli.metrics import MetricsError, Place, serving_metrics
 from dray.cli.serving import log_to_stderr, run, settle_memory, stopping
 
 if TYPE_CHECKING:
@@ -161,8 +161,8 @@ def run_against(where: Where, options: PlaneOptions, metrics: Place, title: str)
     except ClientError as error:
         complain_unasked(error, server)
         sys.exit(2)
-    except OSError as error:
-        click.echo(f"error: cannot serve metrics on {metrics.bind}:{metrics.port}: {error.strerror}", err=True)
+    except MetricsError as error:
+        click.echo(f"error: {error}", err=True)
         sys.exit(2)
 
 

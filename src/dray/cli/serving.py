@@ -103,27 +103,20 @@ def log_to_stderr() -> None:
 
 
 @contextmanager
-def failing_plainly(options: Options) -> Iterator[None]:
+def failing_plainly() -> Iterator[None]:
     """What keeps a server from starting is one line and status 2."""
+    from dray.cli.metrics import MetricsError
+    from dray.server.listening import ListenError
     from dray.server.security.authority import AuthorityError
     from dray.server.security.kubeconfig import KubeconfigError
-    from dray.server.security.loopback import ListenError
     from dray.server.security.private_files import ExposedFileError
     from dray.store.interface import StoreError
 
     try:
         yield
-    except (AuthorityError, ExposedFileError, KubeconfigError, ListenError, OSError, StoreError) as error:
-        click.echo(f"error: {_listening(error, options) or error}", err=True)
+    except (AuthorityError, ExposedFileError, KubeconfigError, ListenError, MetricsError, OSError, StoreError) as error:
+        click.echo(f"error: {error}", err=True)
         sys.exit(2)
-
-
-def _listening(error: Exception, options: Options) -> str:
-    import errno
-
-    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-        return f"{options.bind}:{options.port} is in use; choose another --port, or 0 for any that is free"
-    return ""
 
 
 def run(work: Coroutine[Any, Any, int]) -> int:

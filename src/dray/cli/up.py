@@ -81,7 +81,7 @@ def up(
         gates=gates,
     )
     plane = PlaneOptions(chosen, controllers, gates=gates)
-    with failing_plainly(options):
+    with failing_plainly():
         sys.exit(run(_up(options, plane, reading.manifests, Place(metrics_bind, metrics_port))))
 
 

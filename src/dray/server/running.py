@@ -20,6 +20,7 @@ from dray.server.api_server import ApiServer
 from dray.server.application import Application, Limits
 from dray.server.context import Context
 from dray.server.http_protocol import LimitedProtocol
+from dray.server.listening import listen
 from dray.server.security import kubeconfig
 from dray.server.security.audit_log import AuditLog
 from dray.server.security.composition import Security
@@ -96,7 +97,7 @@ class RunningServer:
         server = ApiServer(self.context, retention=options.retention)
         self.application = Application(server, limits=options.limits, audit=self.audit)
         self._tls = None if options.plain else security.server_context((options.bind, *options.names))
-        self._socket = _listen(options.bind, options.port)
+        self._socket = listen(options.bind, options.port)
         self.url = self._url()
 
     def _url(self) -> str:
@@ -115,6 +116,7 @@ class RunningServer:
     async def running(self) -> AsyncIterator[RunningServer]:
         """Serves for as long as the block lasts."""
         collect_rarely()
+        written = b""
         server = _Uvicorn(self._config(), self.application)
         serving = asyncio.create_task(server.serve(sockets=[self._socket]))
         keeping = asyncio.create_task(self._keep_certificate())
@@ -125,7 +127,7 @@ class RunningServer:
                     raise RuntimeError("the server did not start")
                 await asyncio.sleep(0.01)
             if self.options.kubeconfig is not None:
-                kubeconfig.write_kubeconfig(self.options.kubeconfig, self.kubeconfig())
+                written = kubeconfig.write_kubeconfig(self.options.kubeconfig, self.kubeconfig())
             yield self
         finally:
             server.should_exit = True
@@ -134,6 +136,9 @@ class RunningServer:
             await self.store.close()
             if self.audit is not None:
                 self.audit.close()
+            # That of a cluster with data is good again when it comes back; this one's keys are gone.
+            if written and self.options.kubeconfig is not None and self.options.data is None:
+                kubeconfig.remove_kubeconfig(self.options.kubeconfig, written)
 
     def _config(self) -> uvicorn.Config:
         factory: Callable[..., ssl.SSLContext] | None = None
@@ -173,17 +178,3 @@ def collect_rarely() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECTION)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio switches Nagle's algorithm off for every connection: 40 ms an answer.
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        made.bind((host, port))
-    except OSError:
-        made.close()
-        raise
-    made.set_inheritable(False)
-    return made

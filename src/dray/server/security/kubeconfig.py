@@ -8,6 +8,7 @@ them and the other never does.
 from __future__ import annotations
 
 import base64
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -51,10 +52,19 @@ def plain(server: str, *, name: str = "dray") -> Object:
     return _document(name, {"server": server}, {})
 
 
-def write_kubeconfig(path: Path, document: Object) -> None:
-    """Readable by its owner only, replaced as a whole."""
+def write_kubeconfig(path: Path, document: Object) -> bytes:
+    """Readable by its owner only, replaced as a whole; what was written."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_private(path, yaml.safe_dump(document, sort_keys=False).encode())
+    content = yaml.safe_dump(document, sort_keys=False).encode()
+    write_private(path, content)
+    return content
+
+
+def remove_kubeconfig(path: Path, written: bytes) -> None:
+    """Unless something else stands there meanwhile."""
+    with suppress(OSError):
+        if path.read_bytes() == written:
+            path.unlink()
 
 
 def _document(name: str, cluster: Object, user: Object) -> Object:

@@ -13,11 +13,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from dray.server.listening import ListenError
 from dray.server.status import ApiError
-
-
-class ListenError(ValueError):
-    """Plain HTTP on an address that others can reach."""
 
 
 @lru_cache(maxsize=256)
