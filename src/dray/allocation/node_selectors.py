@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from dray.api.shapes import int64
+
 Object = dict[str, Any]
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -53,14 +55,10 @@ def _holds(requirement: Object, labels: Mapping[str, str]) -> bool:
 
 
 def _compares(operator: str, value: str | None, values: Iterable[str]) -> bool:
-    try:
-        (bound,) = map(int, values)
-    except ValueError:
-        raise NodeSelectorError(f"{operator} needs exactly one whole number") from None
-    try:
-        number = int(value) if value is not None else None
-    except ValueError:
-        return False
+    bounds = [int64(each) for each in values]
+    if len(bounds) != 1 or (bound := bounds[0]) is None:
+        raise NodeSelectorError(f"{operator} needs exactly one whole number")
+    number = int64(value)
     if number is None:
         return False
     return number > bound if operator == "Gt" else number < bound

@@ -23,6 +23,10 @@ def claim_key(claim: Object) -> ClaimKey:
     return metadata.get("namespace") or "", metadata.get("name") or ""
 
 
+def device_of(result: Object) -> DeviceID:
+    return result["driver"], result["pool"], result["device"]
+
+
 @dataclass(frozen=True, slots=True)
 class Share:
     owner: ClaimKey
@@ -60,33 +64,40 @@ class Usage:
         self.claims: dict[ClaimKey, list[Object]] = {}
 
     def hold(self, claim: ClaimKey, results: list[Object]) -> list[DeviceID]:
-        """Records what the claim holds, in place of what it held before; gives the devices that changed."""
+        """Records what the claim holds, in place of what it held before; gives the devices that changed.
+
+        Nothing is changed where the results cannot be read.
+        """
+        held = [(result, device_of(result), self._share(claim, result)) for result in results]
         changed = self.release(claim)
         self.claims[claim] = results
-        for result in results:
+        for result, device, share in held:
             if result.get("adminAccess"):
                 continue
-            device = (result["driver"], result["pool"], result["device"])
             usage = self.devices.get(device)
             if usage is None:
                 usage = self.devices[device] = DeviceUsage()
-            share = result.get("shareID")
-            if share and self._shares:
-                amounts = result.get("consumedCapacity") or {}
-                consumed = {name: quantity(amount) for name, amount in amounts.items()}
-                usage.shares[share] = Share(claim, consumed)
+            if share is not None:
+                usage.shares[result["shareID"]] = share
                 usage.sum_up()
             else:
                 usage.owners.append(claim)
             changed.append(device)
         return changed
 
+    def _share(self, claim: ClaimKey, result: Object) -> Share | None:
+        """None where the whole device is held."""
+        if not self._shares or not result.get("shareID"):
+            return None
+        amounts = result.get("consumedCapacity") or {}
+        return Share(claim, {name: quantity(amount) for name, amount in amounts.items()})
+
     def release(self, claim: ClaimKey) -> list[DeviceID]:
         """Forgets what the claim holds; gives the devices that changed."""
         self.revision += 1
         changed = []
         for result in self.claims.pop(claim, ()):
-            device = (result["driver"], result["pool"], result["device"])
+            device = device_of(result)
             usage = self.devices.get(device)
             if usage is None or result.get("adminAccess"):
                 continue

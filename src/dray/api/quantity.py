@@ -16,6 +16,8 @@ from enum import Enum
 from functools import lru_cache, total_ordering
 from typing import Final
 
+INT32_MAX: Final = 2**31 - 1
+INT32_MIN: Final = -(2**31)
 INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 MAX_EXPONENT: Final = 1000

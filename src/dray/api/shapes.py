@@ -7,7 +7,10 @@ checks.
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
+
+_INT64: Final = re.compile(r"([+-]?)0*(\d{1,19})", re.ASCII)
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -36,3 +39,17 @@ def walk(value: Any, *names: str) -> dict[str, Any]:
     for name in names:
         value = mapping(value).get(name)
     return mapping(value)
+
+
+def int64(value: Any) -> int | None:
+    """The whole number that a text stands for, as Go's ParseInt reads it; None where it is none or beyond 64 bits."""
+    match = _INT64.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    number = int(match[1] + match[2])
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def bounded(value: Any, least: int, most: int, default: int = 0) -> int:
+    """A whole number within bounds, however large the one is that was written; the default where there is none."""
+    return max(least, min(most, value)) if isinstance(value, int) and not isinstance(value, bool) else default

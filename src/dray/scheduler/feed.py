@@ -14,6 +14,7 @@ from dray.scheduling.claim_book import is_newer
 from dray.scheduling.scheduler import Scheduler
 
 Now = Callable[[], float]
+SetAside = Callable[[KindVersion, Change, Exception], None]
 _Take = Callable[[Object], None]
 
 
@@ -29,6 +30,8 @@ CLAIMS = kind("resource.k8s.io/v1", "ResourceClaim")
 _NAMESPACES = kind("v1", "Namespace")
 _SLICES = kind("resource.k8s.io/v1", "ResourceSlice")
 _CLASSES = kind("resource.k8s.io/v1", "DeviceClass")
+_TAINT_RULES = kind("resource.k8s.io/v1", "DeviceTaintRule")
+_GROUPS = kind("scheduling.k8s.io/v1beta1", "PodGroup")
 _BUDGETS = kind("policy/v1", "PodDisruptionBudget")
 
 
@@ -40,25 +43,33 @@ def feed(
     *,
     taint_rules: OptionalInformer,
     groups: OptionalInformer,
+    set_aside: SetAside,
 ) -> None:
-    """`wake` is called after each change."""
+    """`wake` is called after each change; `set_aside` is told of what could not be taken in."""
 
-    def taking(put: _Take, remove: _Take) -> Callable[[Change], None]:
+    def taking(resource: KindVersion, put: _Take, remove: _Take) -> Callable[[Change], None]:
         def take(change: Change) -> None:
-            (remove if change.type == "DELETED" else put)(change.object)
+            try:
+                (remove if change.type == "DELETED" else put)(change.object)
+            except Exception as error:
+                set_aside(resource, change, error)
             wake()
 
         return take
 
     def follow(resource: KindVersion, put: _Take, remove: _Take) -> None:
-        informers.of(resource).add_handler(taking(put, remove))
+        informers.of(resource).add_handler(taking(resource, put, remove))
 
     follow(NODES, scheduler.put_node, scheduler.remove_node)
     follow(_SLICES, scheduler.put_slice, scheduler.remove_slice)
     follow(_CLASSES, scheduler.put_class, scheduler.remove_class)
-    taint_rules.add_handler(taking(scheduler.put_taint_rule, scheduler.remove_taint_rule))
+    taint_rules.add_handler(taking(_TAINT_RULES, scheduler.put_taint_rule, scheduler.remove_taint_rule))
     groups.add_handler(
-        taking(lambda group: scheduler.put_group(group, now()), lambda group: scheduler.remove_group(group, now()))
+        taking(
+            _GROUPS,
+            lambda group: scheduler.put_group(group, now()),
+            lambda group: scheduler.remove_group(group, now()),
+        )
     )
     follow(_NAMESPACES, scheduler.put_namespace, scheduler.remove_namespace)
     follow(_BUDGETS, scheduler.put_budget, scheduler.remove_budget)

@@ -24,6 +24,7 @@ from dray.client.retries import Retries
 from dray.scheduler import volumes
 from dray.scheduler.binding import Binder, is_ordinary, reference
 from dray.scheduler.claim_writes import ClaimWriter
+from dray.scheduler.faults import Faults
 from dray.scheduler.feed import CLAIMS, feed
 from dray.scheduler.ledger import PATIENCE, Ledger, Stamp
 from dray.scheduler.metrics import Metrics
@@ -64,16 +65,17 @@ class SchedulerLoop:
         sharing: Sharing | None = None,
         retries: Retries | None = None,
     ) -> None:
-        self.scheduler = Scheduler(options)
+        self._events = events
+        self.metrics = Metrics(metrics or CollectorRegistry(), (options or Options()).name)
+        self._faults = Faults(events, self.metrics.faults)
+        self.scheduler = Scheduler(options, self._faults.report)
         self._client = client
         self._informers = informers
-        self._events = events
         self._time = time or SystemTime()
         self.now = seconds(self._time)
         name = self.scheduler.options.name
         self._claims = ClaimWriter(client, self._time.now, retries)
         self._pods = PodWriter(client, name, self._time.now, retries)
-        self.metrics = Metrics(metrics or CollectorRegistry(), name)
         self.metrics.follow(self.scheduler.queue)
         self._stirred = asyncio.Event()
         self._slots = asyncio.Semaphore(_MOST_WRITES)
@@ -89,6 +91,7 @@ class SchedulerLoop:
             self._stirred.set,
             taint_rules=self._taint_rules,
             groups=self._groups,
+            set_aside=self._faults.set_aside,
         )
         self._ledger = self._made(client, sharing) if sharing is not None else None
         self._binder = Binder(

@@ -49,6 +49,9 @@ class Metrics:
             "scheduler_preemption_victims", "Victims of one preemption.", buckets=(1, 2, 4, 8, 16, 32, 64)
         )
         self.preemptions = counter("scheduler_preemption_attempts_total", "Attempts to preempt.")
+        self.faults = counter(
+            "dray_scheduler_faults_total", "Errors in the scheduler that nobody expected, each about one object."
+        )
         self._conditions = counter(
             "scheduler_dra_bindingconditions_allocations_total",
             "Devices whose binding conditions were waited for, by outcome.",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dray.allocation import Allocation, Inventory, NodeCharge, charge
 from dray.allocation.usage import claim_key
 from dray.api.quantity import Quantity
+from dray.api.shapes import mapping, objects, sequence
 from dray.scheduling import requests
 from dray.scheduling.claim_book import ClaimBook
 from dray.scheduling.model import Amounts, Object, Pod
@@ -86,8 +87,7 @@ def _on_top(spec: Object, total: Amounts) -> dict[str, int]:
 
 def _whole(resource: str, amount: Quantity) -> int:
     """As requests are counted: thousandths of a cpu, whole units of everything else, rounded up."""
-    unit = 10**6 if resource == "cpu" else 10**9
-    return -(-amount.nanos // unit)
+    return requests.whole({resource: amount.nanos}).get(resource, 0)
 
 
 def _status(name: str, containers: list[str], taken: NodeCharge) -> Object:
@@ -112,14 +112,14 @@ def _text(member: str, amounts: Mapping[str, Quantity], resource: str) -> Object
 
 def amounts_of(document: Object) -> dict[str, int]:
     """The amounts again, from what a pod's status says."""
-    statuses = (document.get("status") or {}).get("nodeAllocatableResourceClaimStatuses") or ()
     total: dict[str, int] = {}
-    for status in statuses:
-        parts = [(each["name"], each["quantity"], 1) for each in status.get("mapping") or ()]
-        for each in status.get("overhead") or ():
-            parts.append((each["name"], each.get("perPod"), 1))
-            parts.append((each["name"], each.get("perContainer"), len(status.get("containers") or ())))
-        for resource, text, times in parts:
-            if text is not None:
-                total[resource] = total.get(resource, 0) + times * _whole(resource, Quantity.parse(text))
+    for status in objects(mapping(document.get("status")).get("nodeAllocatableResourceClaimStatuses")):
+        containers = len(sequence(status.get("containers")))
+        parts = [(each, each.get("quantity"), 1) for each in objects(status.get("mapping"))]
+        for each in objects(status.get("overhead")):
+            parts += [(each, each.get("perPod"), 1), (each, each.get("perContainer"), containers)]
+        for each, text, times in parts:
+            resource = each.get("name")
+            if isinstance(resource, str) and text is not None:
+                total[resource] = total.get(resource, 0) + times * requests.amounts({resource: text}).get(resource, 0)
     return _on_top(document["spec"], total) if total else total

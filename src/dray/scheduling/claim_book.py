@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from dray.allocation import Inventory
 from dray.allocation.devices import DeviceID
-from dray.allocation.usage import claim_key
+from dray.allocation.usage import claim_key, device_of
+from dray.api.shapes import objects
 from dray.scheduling.model import Key, Object
 
 MOST_CONSUMERS: Final = 256
@@ -91,7 +92,7 @@ class ClaimBook:
 
     def put(self, claim: Object) -> bool:
         """Whether it is news."""
-        key, uid = claim_key(claim), _uid(claim)
+        key, uid, users = claim_key(claim), _uid(claim), _consumers(claim)
         if uid in self._gone:
             return False
         known, left = self._claims.get(key), False
@@ -100,11 +101,11 @@ class ClaimBook:
                 self._drop(key, known)
             elif _newer(claim, known):
                 self._unlist(key, known)
-                left = not set(_consumers(known)) <= set(_consumers(claim))
+                left = not set(_consumers(known)) <= set(users)
             else:
                 return False
         self._claims[key] = claim
-        for user in _consumers(claim):
+        for user in users:
             self._used_by.setdefault(user, {})[key] = claim
         if _is_special(claim):
             self._special.setdefault(_controller_uid(claim), {})[key] = claim
@@ -174,7 +175,7 @@ class ClaimBook:
 
     def _held(self, key: Key) -> set[DeviceID]:
         results = self._inventory.usage.claims.get(key) or ()
-        return {(result["driver"], result["pool"], result["device"]) for result in results}
+        return set(map(device_of, results))
 
     def _drop(self, key: Key, claim: Object) -> None:
         del self._claims[key]
@@ -250,7 +251,7 @@ def _belongs(claim: Object, pod: Object) -> bool:
 
 
 def _consumers(claim: Object) -> list[str]:
-    return [str(each.get("uid")) for each in (claim.get("status") or {}).get("reservedFor") or ()]
+    return [str(each.get("uid")) for each in objects((claim.get("status") or {}).get("reservedFor"))]
 
 
 def _controller(claim: Object) -> Object:

@@ -14,7 +14,7 @@ from typing import Final
 from dray.allocation import KUBERNETES, Allocation, ChargeError, Policy, Rejection, allocate
 from dray.allocation import Kind as RejectionKind
 from dray.allocation.text import summary
-from dray.scheduling import charges, fit, scores
+from dray.scheduling import charges, faults, fit, scores
 from dray.scheduling.demand import NO_DEVICES, chosen_rank
 from dray.scheduling.extended import claim_for
 from dray.scheduling.model import Amounts, Node, Object, Pod
@@ -93,8 +93,10 @@ class Decider:
             return Refusal(familiar, nodes=here, social=social, familiar=True)
         if here is not None:
             apart[ELSEWHERE] += len(standing.feasible - here)
-        message = self._message(pod, wishes, standing, apart)
-        return Refusal(message, nodes=here, social=social)
+        counts = standing.counts + apart
+        message = self._message(wishes, standing, counts)
+        failed = any(reason.startswith(faults.NODE_FAILED) for reason in counts)
+        return Refusal(message, fault=failed, nodes=here, social=social)
 
     def to_release(self, pod: Pod, wishes: Wishes) -> Object | None:
         """A claim that keeps the pod from a node where it could be, and that nobody else uses."""
@@ -241,7 +243,17 @@ class Decider:
         return [*wishes.open, special.claim], special
 
     def _settle(self, pod: Pod, wishes: Wishes, node: Node) -> Placement | tuple[str, bool]:
-        """The devices on one node; else why not, and whether that is an error."""
+        """The devices on one node; else why not, and whether that is an error, which ends the attempt for all nodes.
+
+        What nobody expected speaks against the one node only.
+        """
+        try:
+            return self._settled(pod, wishes, node)
+        except Exception as error:
+            self._state.report(f"looking for devices on node {node.name}", error)
+            return faults.on_node(error), False
+
+    def _settled(self, pod: Pod, wishes: Wishes, node: Node) -> Placement | tuple[str, bool]:
         state = self._state
         assert node.document is not None
         claims, special = self.claims_on(pod, wishes, node)
@@ -264,11 +276,10 @@ class Decider:
             return reasons[0], False
         return Placement(node, wishes, allocation, special, extra, statuses)
 
-    def _message(self, pod: Pod, wishes: Wishes, standing: Standing, apart: Counter[str]) -> str:
+    def _message(self, wishes: Wishes, standing: Standing, counts: Counter[str]) -> str:
         size = self._state.size
         if not size:
             return "no nodes available to schedule pods"
-        counts = standing.counts + apart
         reasons = ", ".join(sorted(f"{number} {reason}" for reason, number in counts.items()))
         message = f"0/{size} nodes are available: {reasons}."
         if NO_DEVICES in counts and wishes.open:

@@ -104,7 +104,10 @@ class Demand:
     def rank(self, inventory: Inventory, node: Node) -> int:
         """How good the alternatives are that the node seems to offer: the higher, the better."""
         assert node.document is not None
-        view = inventory.view(node.document)
+        try:
+            view = inventory.view(node.document)
+        except NodeSelectorError:
+            return 0
         total = 0
         for request in self._requests:
             ways = request.get("firstAvailable") or ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dray.allocation import KUBERNETES, Policy, Rejection, allocate
 from dray.allocation import taints as device_taints
-from dray.scheduling import fit
+from dray.scheduling import faults, fit
 from dray.scheduling.actions import Preemption
 from dray.scheduling.claim_book import Unresolved
 from dray.scheduling.deciding import ELSEWHERE, Decider, Placement
@@ -67,6 +67,12 @@ class Inquiry:
             self._preemptor.put_budget(budget)
 
     def ask(self, pod: Pod, now: float, timeout: float) -> Answer:
+        try:
+            return self._ask(pod, now, timeout)
+        except Exception as error:
+            return Answer(f"the scheduler fails on this pod: {faults.text(error)}")
+
+    def _ask(self, pod: Pod, now: float, timeout: float) -> Answer:
         if self._state.groups.missing(pod.document) is not None:
             return Answer(f"it waits for its PodGroup {pod.key[0]}/{group_name(pod.document)}, which does not exist")
         try:

@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from dray.api.pod_requests import is_sidecar
-from dray.api.shapes import mapping, objects, strings
+from dray.api.quantity import INT32_MAX
+from dray.api.shapes import bounded, mapping, objects, strings
 from dray.scheduling import requests
 from dray.scheduling.model import Needs, Object, Port
 
@@ -127,9 +128,9 @@ class _Own:
 
     def weighted(self, rules: Object, sign: int) -> list[tuple[int, Object]]:
         return [
-            (sign * each["weight"], self._term(mapping(each.get("podAffinityTerm"))))
+            (sign * weight, self._term(mapping(each.get("podAffinityTerm"))))
             for each in objects(rules.get(_PREFERRED))
-            if isinstance(each.get("weight"), int) and each["weight"] > 0
+            if (weight := bounded(each.get("weight"), 0, INT32_MAX))
         ]
 
     def constraints(self, spec: Object) -> tuple[Object, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dray.api.shapes import mapping, objects, strings
+from dray.api.quantity import INT64_MAX
+from dray.api.shapes import bounded, mapping, objects, strings
 from dray.scheduling.model import Node, Object
 from dray.scheduling.requests import amounts
 
@@ -12,18 +13,19 @@ from dray.scheduling.requests import amounts
 def read(node: Node, document: Object) -> None:
     """Takes everything that the document says; what the pods take stays as it is."""
     spec, status = mapping(document.get("spec")), mapping(document.get("status"))
+    allocatable, images = amounts(status.get("allocatable")), _images(status)
     node.document = document
     node.labels = mapping(mapping(document.get("metadata")).get("labels"))
     node.taints = tuple(objects(spec.get("taints")))
     node.unschedulable = spec.get("unschedulable") is True
-    node.allocatable = amounts(status.get("allocatable"))
-    node.images = _images(status)
+    node.allocatable = allocatable
+    node.images = images
 
 
 def _images(status: Object) -> Mapping[str, int]:
     sizes = {}
     for image in objects(status.get("images")):
-        size = image.get("sizeBytes")
+        size = bounded(image.get("sizeBytes"), 0, INT64_MAX)
         for name in strings(image.get("names")):
-            sizes[name] = size if isinstance(size, int) else 0
+            sizes[name] = size
     return sizes

@@ -65,16 +65,17 @@ class Nominations:
             for nomination in self._kept.values()
             if nomination.pod.uid == pod.uid or nomination.pod.priority < pod.priority
         ]
-        for nomination in lifted:
-            self._leave(nomination, helps=False)
-            self._lifted.add(nomination.ghost.uid)
         try:
+            for nomination in lifted:
+                self._leave(nomination, helps=False)
+                self._lifted.add(nomination.ghost.uid)
             yield
         finally:
             for nomination in lifted:
-                self._lifted.discard(nomination.ghost.uid)
-                if self._kept.get(nomination.pod.uid) is nomination:
-                    self._enter(nomination)
+                if nomination.ghost.uid in self._lifted:
+                    self._lifted.discard(nomination.ghost.uid)
+                    if self._kept.get(nomination.pod.uid) is nomination:
+                        self._enter(nomination)
 
     def _enter(self, nomination: _Nomination) -> None:
         self._state.place(nomination.ghost, nomination.preemption.node)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dray.api.quantity import INT32_MAX, INT32_MIN
+from dray.api.shapes import bounded
 from dray.scheduling import charges
 from dray.scheduling.model import Object, Pod, key_of, labels_of
 from dray.scheduling.needs import Kinds
@@ -30,7 +32,7 @@ def read(document: Object, kinds: Kinds, known: Pod | None = None) -> Pod:
         metadata["uid"],
         document,
         needs,
-        spec.get("priority") or 0,
+        bounded(spec.get("priority"), INT32_MIN, INT32_MAX),
         spec.get("preemptionPolicy") != "Never",
         metadata.get("creationTimestamp") or "",
         known.extra if known is not None else charges.amounts_of(document),

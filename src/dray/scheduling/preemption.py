@@ -79,7 +79,11 @@ class Preemptor:
         most = max(_FEWEST_NODES, len(nodes) // 10)
         found: list[_Candidate] = []
         for node in nodes:
-            candidate = self._try(pod, wishes, node)
+            try:
+                candidate = self._try(pod, wishes, node)
+            except Exception as error:
+                state.report(f"making room on node {node.name}", error)
+                continue
             if candidate is not None:
                 found.append(candidate)
                 if not candidate.preemption.victims or len(found) >= most:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from enum import Enum
+from typing import Any
 
 from dray.allocation.usage import claim_key
 from dray.scheduling.claim_book import ClaimBook
@@ -55,8 +56,8 @@ def binding_of(claim: Object, now: float, timeout: float) -> Binding:
         ready = ready and true >= set(result["bindingConditions"])
     if ready:
         return Binding.READY
-    began = (allocation_of(claim) or {}).get("allocationTimestamp")
-    if began and now - datetime.fromisoformat(began.replace("Z", "+00:00")).timestamp() > timeout:
+    began = _seconds((allocation_of(claim) or {}).get("allocationTimestamp"))
+    if began is not None and now - began > timeout:
         return Binding.EXPIRED
     return Binding.PENDING
 
@@ -79,6 +80,14 @@ def binding_problem(claim: Object, now: float, timeout: float) -> str:
 
 def allocation_of(claim: Object) -> Object | None:
     return (claim.get("status") or {}).get("allocation") or None
+
+
+def _seconds(text: Any) -> float | None:
+    """None where there is no time."""
+    try:
+        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _conditional(claim: Object) -> list[tuple[Object, list[Object]]]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from dray.api.pod_requests import effective
-from dray.api.quantity import Quantity, QuantityError
+from dray.api.quantity import INT64_MAX, Quantity, QuantityError
 from dray.api.shapes import mapping, objects
 from dray.scheduling.model import Object
 
@@ -48,8 +48,12 @@ def of_containers(spec: Object) -> dict[str, int]:
 
 
 def whole(amounts: Mapping[str, int]) -> dict[str, int]:
-    """From nanos to the units that the scheduler counts in, without what is zero."""
-    return {name: -(-nanos // (_MILLI if name == "cpu" else _UNIT)) for name, nanos in amounts.items() if nanos > 0}
+    """From nanos to the units that the scheduler counts in, without what is zero; as Kubernetes, up to 64 bits."""
+    return {
+        name: min(INT64_MAX, -(-nanos // (_MILLI if name == "cpu" else _UNIT)))
+        for name, nanos in amounts.items()
+        if nanos > 0
+    }
 
 
 def container_requests(container: Object) -> Object:

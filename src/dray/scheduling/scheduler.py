@@ -17,10 +17,11 @@ from typing import Final
 from dray.allocation import KUBERNETES, Policy, commit
 from dray.allocation.usage import claim_key
 from dray.api.gates import ALL_GATES, FeatureGates
-from dray.scheduling import groups, pods, volumes
+from dray.scheduling import faults, groups, pods, volumes
 from dray.scheduling.actions import SCHEDULER_ERROR, UNSCHEDULABLE, Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.claim_book import Unresolved
 from dray.scheduling.deciding import Decider, Placement, Refusal
+from dray.scheduling.faults import Report
 from dray.scheduling.flights import Flight, claim_writes
 from dray.scheduling.interests import Interests, waiting_key
 from dray.scheduling.model import Key, Object, Pod, key_of
@@ -51,9 +52,10 @@ class Options:
 
 
 class Scheduler:
-    def __init__(self, options: Options | None = None) -> None:
+    def __init__(self, options: Options | None = None, report: Report = faults.ignore) -> None:
+        """`report` is told of errors that nobody expected; they concern the object that caused them and no other."""
         self.options = options or Options()
-        self.state = State(gates=self.options.gates, seed=self.options.seed)
+        self.state = State(gates=self.options.gates, seed=self.options.seed, report=report)
         self.queue = Queue()
         self._decider = Decider(self.state, policy=self.options.policy, weigh_devices=self.options.weigh_devices)
         self._preemptor = Preemptor(
@@ -220,6 +222,13 @@ class Scheduler:
 
     def _admit(self, waiting: Waiting, now: float) -> None:
         """Into the queue, if nothing keeps the pod from being tried at all."""
+        try:
+            self._let_in(waiting, now)
+        except Exception:
+            # The attempt tells what is wrong with it.
+            self.queue.activate(waiting, now)
+
+    def _let_in(self, waiting: Waiting, now: float) -> None:
         document = waiting.pod.document
         # After an error it waits its time, whatever its own writes stirred up.
         if waiting.place in (Place.FLYING, Place.DELAYED):
@@ -255,7 +264,10 @@ class Scheduler:
             waiting = self.queue.pop(now)
             if waiting is None:
                 return None
-            action = self._attempt(waiting, now)
+            try:
+                action = self._attempt(waiting, now)
+            except Exception as error:
+                action = self._give_up(waiting, error, now)
             if action is not None:
                 return action
 
@@ -288,6 +300,15 @@ class Scheduler:
                 return self._hinder(waiting, Hindrance(wanted.crowded, fault=True), now)
             return self._assume(waiting, answer, now)
 
+    def _give_up(self, waiting: Waiting, error: Exception, now: float) -> Refuse | None:
+        """An attempt ended in an error that nobody expected: the others go on, and this one is tried later."""
+        pod = waiting.pod
+        self.state.report(f"placing pod {pod.key[0]}/{pod.key[1]}", error)
+        self._nominations.drop(pod.uid)
+        message = f"the scheduler failed on this pod and will try again: {faults.text(error)}"
+        self.queue.park(waiting, ("fault", pod.uid), None, message, now, nodes=_NOWHERE, error=True)
+        return self._said(waiting, message, SCHEDULER_ERROR)
+
     def _hinder(self, waiting: Waiting, problem: Hindrance, now: float) -> Action | None:
         if problem.passing:
             self.queue.gate(waiting, now)
@@ -302,17 +323,22 @@ class Scheduler:
 
     def _assume(self, waiting: Waiting, placement: Placement, now: float) -> Bind:
         pod, node = waiting.pod, placement.node.name
-        self._nominations.drop(pod.uid)
-        pod.extra = placement.extra
-        self.state.place(pod, node)
         results: dict[Key, Object] = {}
         if placement.allocation is not None:
-            commit(self.state.inventory, placement.allocation)
             results = dict(zip(placement.allocation.claims, placement.allocation.results, strict=True))
-            for key, result in results.items():
-                self.state.claims.assume(key, result)
         writes = tuple(claim_writes(self.state.groups, pod, placement, results))
         promised = tuple(claim_key(write.claim) for write in writes)
+        self._nominations.drop(pod.uid)
+        pod.extra = placement.extra
+        try:
+            self.state.place(pod, node)
+            if placement.allocation is not None:
+                commit(self.state.inventory, placement.allocation)
+        except Exception:
+            self.state.displace(pod, node)
+            raise
+        for key, result in results.items():
+            self.state.claims.assume(key, result)
         for key in promised:
             self.state.claims.promise(key, pod.uid)
         self._flights[pod.uid] = Flight(waiting, node, results, promised)

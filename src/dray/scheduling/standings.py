@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
-from dray.scheduling import fit, scores
+from dray.scheduling import faults, fit, scores
 from dray.scheduling.demand import Demand
 from dray.scheduling.model import Needs, Node
 from dray.scheduling.state import State
@@ -90,11 +90,21 @@ class Standing:
             self._look(number)
 
     def _look(self, number: int) -> None:
-        state, kind = self._state, self.kind
+        state = self._state
         node = state.numbered[number]
         if node is None or node.document is None:
             self._set(number, GONE)
             return
+        try:
+            self._rate(number, node)
+        except Exception as error:
+            # A node that cannot be judged does not keep pods from the others.
+            state.report(f"judging node {node.name}", error)
+            self._set(number, (faults.on_node(error),))
+
+    def _rate(self, number: int, node: Node) -> None:
+        state, kind = self._state, self.kind
+        assert node.document is not None
         reasons, doubtful = _outlook(state, kind, node)
         self._set(number, reasons)
         if reasons:

@@ -13,11 +13,13 @@ from zlib import crc32
 from dray.allocation import Inventory
 from dray.allocation.devices import DeviceID
 from dray.api.gates import ALL_GATES, FeatureGates
+from dray.api.shapes import mapping, walk
 from dray.scheduling import nodes
 from dray.scheduling.changes import ChangeLog
 from dray.scheduling.claim_book import ClaimBook
 from dray.scheduling.demand import Demands
 from dray.scheduling.extended import ResourceMap
+from dray.scheduling.faults import Report, ignore
 from dray.scheduling.groups import Groups
 from dray.scheduling.model import Key, Node, Object, Pod
 from dray.scheduling.needs import Kinds
@@ -28,8 +30,9 @@ DONE: Final = ("Succeeded", "Failed")
 
 
 class State:
-    def __init__(self, *, gates: FeatureGates = ALL_GATES, seed: int = 0) -> None:
+    def __init__(self, *, gates: FeatureGates = ALL_GATES, seed: int = 0, report: Report = ignore) -> None:
         self.gates = gates
+        self.report = report
         self.inventory = Inventory(gates=gates)
         self.claims = ClaimBook(self.inventory, self._freed, self._taken)
         self.resources = ResourceMap()
@@ -171,7 +174,12 @@ class State:
     # Devices
 
     def put_slice(self, document: Object) -> None:
-        self.inventory.put_slice(document)
+        try:
+            self.inventory.put_slice(document)
+        except Exception:
+            # What it published before is gone.
+            self.reconsider()
+            raise
         devices = document["spec"].get("devices") or ()
         if not self.charging and self.gates["DRANodeAllocatableResources"]:
             self.charging = any(device.get("nodeAllocatableResources") for device in devices)
@@ -182,9 +190,9 @@ class State:
         self._published(document)
 
     def _published(self, document: Object) -> None:
-        spec = document["spec"]
-        name = spec.get("nodeName")
-        if not name or self.inventory.viewers((spec["driver"], spec["pool"]["name"], "")) is None:
+        spec = mapping(document.get("spec"))
+        name, driver, pool = spec.get("nodeName"), spec.get("driver") or "", mapping(spec.get("pool")).get("name") or ""
+        if not name or self.inventory.viewers((driver, pool, "")) is None:
             self.reconsider()
         elif name in self.nodes:
             self._changed(self.nodes[name], helps=True)
@@ -202,6 +210,9 @@ class State:
         self.reconsider()
 
     def put_taint_rule(self, document: Object) -> None:
+        if not walk(document, "spec", "taint").get("effect"):
+            # Every device would be looked at in vain.
+            raise ValueError("spec.taint.effect: required")
         self.inventory.put_taint_rule(document)
         self.reconsider()
 

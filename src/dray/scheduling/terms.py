@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from dray.api.shapes import strings
+from dray.api.quantity import INT32_MAX
+from dray.api.shapes import bounded, strings
 from dray.scheduling import selectors
 from dray.scheduling.model import Needs, Object
 
@@ -114,4 +115,4 @@ def _constraint(each: Object) -> Constraint:
 
 
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 1
+    return bounded(value, 1, INT32_MAX, 1)

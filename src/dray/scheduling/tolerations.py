@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dray.allocation import taints
+from dray.api.shapes import int64
 from dray.scheduling.model import Object
 
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
-_WHOLE: Final = re.compile(r"-?(0|[1-9]\d*)", re.ASCII)
+_WHOLE: Final = re.compile(r"-?(0|[1-9]\d{,18})", re.ASCII)
 
 
 def tolerated(taint: Object, tolerations: Sequence[Object]) -> bool:
@@ -38,7 +39,13 @@ def _beyond(toleration: Object, taint: Object) -> bool:
         return False
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False
-    bound, value = str(toleration.get("value")), str(taint.get("value"))
-    if not (_WHOLE.fullmatch(bound) and _WHOLE.fullmatch(value)):
+    bound, value = _number(toleration), _number(taint)
+    if bound is None or value is None:
         return False
-    return int(value) > int(bound) if operator == "Gt" else int(value) < int(bound)
+    return value > bound if operator == "Gt" else value < bound
+
+
+def _number(of: Object) -> int | None:
+    """None where it is no whole number of 64 bits, or has leading zeros."""
+    text = of.get("value")
+    return int64(text) if isinstance(text, str) and _WHOLE.fullmatch(text) else None

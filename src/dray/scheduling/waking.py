@@ -38,9 +38,16 @@ class Waker:
         for group in self._queue.groups():
             if group.trying is not None:
                 continue
-            if (landed and group.unsettled) or self._may_help(group, changed, pods=pods, nodes=nodes):
-                if now < group.not_before and changed and self._has_place(group, changed):
-                    self._queue.hurry(group)
+            try:
+                helps = (landed and group.unsettled) or self._may_help(group, changed, pods=pods, nodes=nodes)
+                hurries = helps and now < group.not_before and changed and self._has_place(group, changed)
+            except Exception as error:
+                # Trying it tells what is wrong with it.
+                state.report("asking whether a change helps pods that wait", error)
+                helps, hurries = True, False
+            if hurries:
+                self._queue.hurry(group)
+            if helps:
                 self._queue.wake(group, now)
 
     def _wake_nominated(self, changed: set[int] | None, now: float) -> None:

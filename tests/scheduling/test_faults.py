@@ -1,0 +1,211 @@
+"""Objects that nobody thought of: what they cause concerns them, and whoever else is there goes on."""
+
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+
+from dray.scheduling.inquiry import Inquiry
+from dray.scheduling.queue import Place
+from tests.scheduler import objects
+from tests.scheduling.core import Core, bound, one_gpu_node, placed, pod, refused
+
+HUGE = "1e400"
+DIGITS = "9" * 4301
+
+
+def broken(core, name):
+    """Makes every attempt for the pod of that name raise something."""
+    attempt = core.scheduler._attempt
+
+    def fail(waiting, now):
+        if waiting.pod.key[1] == name:
+            raise ZeroDivisionError("one of a kind")
+        return attempt(waiting, now)
+
+    core.scheduler._attempt = fail
+
+
+# Boundaries
+
+
+def test_an_error_in_an_attempt_concerns_one_pod():
+    core = one_gpu_node(pod("bad", value=5), pod("good"))
+    broken(core, "bad")
+    actions = core.actions()
+    assert bound(actions) == {"good": "n"}
+    (refusal,) = [each for each in actions if each.pod.key[1] == "bad"]
+    assert refusal.reason == "SchedulerError"
+    assert "ZeroDivisionError: one of a kind" in refusal.message
+    assert core.scheduler.queue.get(refusal.pod.uid).place is Place.PARKED
+
+
+def test_after_such_an_error_the_pod_is_tried_again_less_and_less_often():
+    core = one_gpu_node(pod("bad"))
+    broken(core, "bad")
+    reports = []
+    core.state.report = lambda what, error: reports.append((core.now, what))
+    core.later(60)
+    times = [when for when, _ in reports]
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    assert pauses == sorted(pauses)
+    assert 5 < len(times) < 20
+    assert {what for _, what in reports} == {"placing pod default/bad"}
+
+
+def test_the_pod_is_placed_once_the_error_is_over():
+    core = one_gpu_node(pod("bad"))
+    attempt = core.scheduler._attempt
+    broken(core, "bad")
+    core.actions()
+    core.scheduler._attempt = attempt
+    assert bound(core.later(20)) == {"bad": "n"}
+
+
+def test_a_node_that_cannot_be_judged_does_not_keep_pods_from_the_others():
+    core = Core(objects.node("bad", cpu="64"), objects.node("good"), pod("p"))
+    core.state.nodes["bad"].allocatable = {"cpu": None}
+    assert bound(core.actions()) == {"p": "good"}
+
+
+def test_where_only_such_nodes_are_left_the_pod_is_told_of_the_error():
+    core = Core(objects.node("bad"), objects.node("full", cpu="1"), pod("p", cpu="2"))
+    core.state.nodes["bad"].allocatable = {"cpu": "many"}
+    (action,) = core.actions()
+    assert action.reason == "SchedulerError"
+    assert "1 Insufficient cpu" in action.message
+    assert "1 node(s) on which the scheduler failed (TypeError" in action.message
+
+
+def test_an_error_while_devices_are_looked_for_is_about_one_node():
+    nodes = [objects.node("bad", cpu="64"), objects.node("good"), objects.gpus_of("good"), objects.gpus_of("bad")]
+    core = Core(*nodes, objects.claim("c"), pod("p", claims=["c"]))
+    settled = core.scheduler._decider._settled
+
+    def fail(pod, wishes, node):
+        return settled(pod, wishes, node) if node.name == "good" else 1 / 0
+
+    core.scheduler._decider._settled = fail
+    assert bound(core.actions()) == {"p": "good"}
+
+
+def test_an_error_while_room_is_made_leaves_everything_as_it_was():
+    core = Core(objects.node("n", cpu="2"), placed("old", "n", cpu="2"), pod("new", cpu="2", value=5))
+    core.scheduler._preemptor._reprieve = lambda *_: 1 / 0
+    assert "Insufficient cpu" in refused(core.actions())["new"]
+    assert core.state.nodes["n"].requested["cpu"] == 2000
+
+
+def test_whoever_asks_why_such_a_pod_waits_gets_an_answer():
+    core = one_gpu_node(pod("p", resourceClaims=[None]))
+    waiting = core.scheduler.queue.get(core.get("Pod", "p")["metadata"]["uid"])
+    assert "AttributeError" in Inquiry(core.state).ask(waiting.pod, core.now, 600.0).hindrance
+
+
+@pytest.mark.parametrize(
+    ("kind", "document"),
+    [
+        ("ResourceSlice", {**objects.gpus_of("n"), "spec": {"nodeName": "n", "pool": None}}),
+        ("ResourceSlice", {**objects.gpus_of("n"), "spec": {"driver": "d", "pool": {}, "devices": [{}]}}),
+        ("ResourceClaim", {**objects.claim("c"), "status": {"allocation": {"devices": {"results": [{}]}}}}),
+        ("ResourceClaim", {**objects.claim("c"), "status": {"reservedFor": [None]}}),
+        ("DeviceTaintRule", {"kind": "DeviceTaintRule", "metadata": {"name": "r"}, "spec": {}}),
+        ("Pod", {**objects.pod("q"), "spec": {"nodeName": "n", "containers": None, "priority": "high"}}),
+        ("Node", {**objects.node("m"), "spec": None, "status": {"allocatable": {"cpu": []}, "images": [1]}}),
+    ],
+)
+def test_what_cannot_be_read_spoils_nothing_and_can_be_removed(kind, document):
+    core = one_gpu_node()
+    name = document["metadata"]["name"]
+    with suppress(Exception):
+        core.put(document)
+    core.put(objects.gpus_of("n"), objects.claim("mine"), pod("p", claims=["mine"]))
+    assert bound(core.actions()) == {"p": "n"}
+    core.remove(kind, name)
+    core.put(objects.node("n"), objects.gpus_of("n", 2), objects.claim("yours"), pod("o", claims=["yours"]))
+    assert bound(core.later()) == {"o": "n"}
+
+
+# Large numbers
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [{"name": "main", "resources": {"requests": {"cpu": HUGE}}}]},
+        {"overhead": {"cpu": HUGE, "memory": HUGE}},
+        {"resources": {"requests": {"memory": HUGE}}},
+    ],
+)
+def test_a_pod_on_a_node_may_claim_to_take_any_amount(spec):
+    core = Core(objects.node("n"), objects.node("m"))
+    core.put(placed("large", "n", **spec))
+    core.put(objects.pod("p", requests={"memory": "1Gi"}), objects.pod("o", cpu="1"))
+    assert set(bound(core.actions())) >= {"p", "o"}
+
+
+def test_a_pod_that_was_granted_any_amount_is_no_obstacle():
+    large = placed("large", "n")
+    large["status"] = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": HUGE}}}]}
+    core = Core(objects.node("n"), objects.node("m"), large, objects.pod("p", requests={"memory": "1Gi"}))
+    assert bound(core.actions()) == {"p": "m"}
+
+
+def test_a_node_may_have_any_amount_of_anything():
+    images = [{"names": ["busybox:latest"], "sizeBytes": 2**63 - 1}]
+    status = {"allocatable": {"cpu": HUGE, "memory": "-1", "pods": HUGE}, "images": images}
+    core = Core({**objects.node("n"), "status": status}, pod("p", cpu="1"))
+    assert bound(core.actions()) == {"p": "n"}
+
+
+@pytest.mark.parametrize("operator", ["Gt", "Lt"])
+def test_numbers_of_thousands_of_digits_match_nothing(operator):
+    load = {"key": "example.com/load", "effect": "NoSchedule"}
+    core = Core(objects.node("n", taints=[{**load, "value": "5"}]))
+    core.put(pod("p", tolerations=[{"key": load["key"], "operator": operator, "value": DIGITS}]))
+    assert "untolerated taint" in refused(core.actions())["p"]
+
+
+@pytest.mark.parametrize("value", ["abc", DIGITS, "1_000", ""])
+@pytest.mark.parametrize("preferred", [False, True])
+def test_a_node_affinity_with_something_else_than_a_number_matches_nothing(value, preferred):
+    term = {"matchExpressions": [{"key": "size", "operator": "Gt", "values": [value]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    liked = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 2**70, "preference": term}]}
+    core = Core(objects.node("n", labels={"size": "5"}))
+    core.put(pod("p", affinity={"nodeAffinity": liked if preferred else required}))
+    actions = core.actions()
+    assert bound(actions) == ({"p": "n"} if preferred else {})
+
+
+def test_a_slice_whose_node_selector_makes_no_sense_is_an_error_for_those_who_want_devices():
+    odd = objects.resource_slice("odd", [objects.gpu("g")])
+    del odd["spec"]["allNodes"]
+    expression = {"key": "num", "operator": "Gt", "values": ["abc"]}
+    odd["spec"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    ways = [{"name": name, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1} for name in "ab"]
+    spec = {"devices": {"requests": [{"name": "r", "firstAvailable": ways}]}}
+    core = one_gpu_node(odd, objects.claim("c", spec), pod("p", claims=["c"]), pod("other"))
+    actions = core.actions()
+    assert bound(actions) == {"other": "n"}
+    assert "Gt needs exactly one whole number" in refused(actions)["p"]
+
+
+@pytest.mark.parametrize("when", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "garbage"])
+def test_a_claim_may_have_been_allocated_at_any_time(when):
+    result = {"request": "r", "driver": objects.DRIVER, "pool": "n", "device": "gpu-0", "bindingConditions": ["ok"]}
+    allocation = {"devices": {"results": [result]}, "allocationTimestamp": when}
+    core = one_gpu_node({**objects.claim("c"), "status": {"allocation": allocation}}, pod("p", claims=["c"]))
+    assert len(core.actions()) == 1
+
+
+@pytest.mark.parametrize("number", [2**70, -(2**70)])
+def test_priorities_weights_and_skews_may_be_any_number(number):
+    spread = {"maxSkew": number, "minDomains": number, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}
+    term = {"topologyKey": "zone", "labelSelector": {}}
+    preferred = [{"weight": number, "podAffinityTerm": term}]
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    core = Core(objects.node("n", labels={"zone": "a"}), objects.node("m", labels={"zone": "b"}))
+    for name in ("p", "o"):
+        core.put(pod(name, value=number, affinity=affinity, topologySpreadConstraints=[spread]))
+    assert set(bound(core.actions())) == {"p", "o"}
