@@ -1,7 +1,11 @@
 """Jobs as their users see them: pods come, end, are counted, and the Job ends."""
 
+import asyncio
 import re
 
+import pytest
+
+from dray.controllers.jobs.controller import JobController
 from tests.controllers.jobs import (
     Clock,
     cluster,
@@ -254,6 +258,44 @@ async def test_a_job_that_is_active_too_long_fails():
         done = await finished(local, "Failed")
         assert condition(done, "Failed") == "DeadlineExceeded"
         await running(local, 0)
+
+
+@in_loop
+async def test_a_job_whose_time_is_up_waits_for_its_last_pod_without_looking_again_and_again(monkeypatch):
+    clock, waits = Clock(), []
+    reconcile = JobController._reconcile
+
+    async def observed(self, key):
+        waits.append(await reconcile(self, key))
+        return waits[-1]
+
+    monkeypatch.setattr(JobController, "_reconcile", observed)
+    async with cluster(clock) as local:
+        await local.create(job(activeDeadlineSeconds=30))
+        (pod,) = await running(local, 1)
+        await place(local, pod)
+        clock.advance(31)
+        await nudge(local)
+
+        async def is_announced():
+            return condition(await local.get("Job", "work"), "FailureTarget")
+
+        await local.eventually(is_announced)
+        assert (await local.get("Pod", pod["metadata"]["name"]))["metadata"]["deletionTimestamp"]
+        await asyncio.sleep(0.2)
+        assert all(wait is None or wait > 0 for wait in waits)
+        assert len(waits) < 20
+
+
+@pytest.mark.parametrize("member", ["activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit"])
+@in_loop
+async def test_numbers_of_a_job_may_be_as_large_as_their_type(member):
+    largest = 2**63 - 1 if member == "activeDeadlineSeconds" else 2**31 - 1
+    async with cluster() as local:
+        await local.create(job(**{member: largest}))
+        (pod,) = await running(local, 1)
+        await end(local, pod)
+        await finished(local, "Complete")
 
 
 @in_loop

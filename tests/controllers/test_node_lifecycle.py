@@ -7,7 +7,7 @@ import pytest
 from dray.client.clock import micro_timestamp, timestamp
 from dray.controllers.node_lifecycle import NodeLifecycle
 from dray.controllers.node_lifecycle.health import silenced, taints
-from dray.controllers.node_lifecycle.tolerations import Expulsion, deadline, tolerates
+from dray.controllers.node_lifecycle.tolerations import Expulsion, deadline
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.store.loop import in_loop
 
@@ -350,10 +350,22 @@ async def test_a_deleted_node_is_forgotten():
         ({"key": "k", "operator": "Lt", "value": "6"}, True),
         ({"key": "k", "operator": "Gt", "value": "6"}, False),
         ({"key": "k", "operator": "Gt", "value": "four"}, False),
+        ({"key": "k", "operator": "Lt", "value": "9" * 4301}, False),
     ],
 )
-def test_tolerates(toleration, expected):
-    assert tolerates(toleration, {"key": "k", "value": "5", "effect": "NoExecute"}) is expected
+def test_a_pod_stays_for_what_it_tolerates(toleration, expected):
+    taint = {"key": "k", "value": "5", "effect": "NoExecute"}
+    pod = {"metadata": {}, "spec": {"tolerations": [toleration]}}
+    assert (deadline(pod, [Expulsion(taint, START)], START) is None) is expected
+
+
+@pytest.mark.parametrize("seconds", [2**63 - 1, 10**20])
+def test_a_pod_may_tolerate_a_taint_for_any_number_of_seconds(seconds):
+    taint = {"key": "k", "effect": "NoExecute"}
+    pod = {"metadata": {}, "spec": {"tolerations": [{"operator": "Exists", "tolerationSeconds": seconds}]}}
+    end = deadline(pod, [Expulsion(taint, START)], START)
+    assert end is not None
+    assert end.year == 9999
 
 
 def test_deadline():

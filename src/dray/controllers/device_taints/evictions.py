@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from dray.allocation import taints
 from dray.allocation.devices import DeviceID
+from dray.api.times import after
 from dray.client.clock import moment
 from dray.controllers.device_taints.rules import NO_EXECUTE
 
@@ -99,11 +100,4 @@ def _when(taint: Object, tolerations: Iterable[Object]) -> datetime | None:
             if toleration.get("tolerationSeconds") is None:
                 return None
             seconds.append(max(0, toleration["tolerationSeconds"]))
-    return _later(moment(added), min(seconds, default=0))
-
-
-def _later(start: datetime, seconds: int) -> datetime:
-    try:
-        return start + timedelta(seconds=seconds)
-    except OverflowError:
-        return datetime.max.replace(tzinfo=UTC)
+    return after(moment(added), min(seconds, default=0))

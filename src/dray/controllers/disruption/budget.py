@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
+from dray.api.times import after
 from dray.client.clock import moment, timestamp
 
 Object = dict[str, Any]
 
 DISRUPTION_ALLOWED: Final = "DisruptionAllowed"
 # How long an eviction that was granted may take to be seen; then the pod counts again.
-DELETION_TIMEOUT: Final = timedelta(minutes=2)
+DELETION_TIMEOUT: Final = 120.0
 
 
 def needs_scale(budget: Object) -> bool:
@@ -66,11 +67,11 @@ def disrupted(budget: Object, pods: Iterable[Object], now: datetime) -> Disrupte
         name = pod["metadata"]["name"]
         if name not in granted or is_leaving(pod):
             continue
-        if moment(granted[name]) + DELETION_TIMEOUT > now:
+        if after(moment(granted[name]), DELETION_TIMEOUT) > now:
             waiting[name] = granted[name]
         else:
             overdue.append(pod)
-    until = min((moment(each) + DELETION_TIMEOUT for each in waiting.values()), default=None)
+    until = min((after(moment(each), DELETION_TIMEOUT) for each in waiting.values()), default=None)
     return Disrupted(waiting, overdue, until)
 
 

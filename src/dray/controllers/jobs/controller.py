@@ -10,9 +10,9 @@ Pods whose Job is gone or over are let go by a queue of their own.
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import Any, Final
 
+from dray.api.times import after
 from dray.client.cache import Change, Key
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ApiError, ClientError
@@ -174,7 +174,7 @@ class JobController:
         ttl = JobSpec.of(job).ttl
         if ttl is None or job["metadata"].get("deletionTimestamp"):
             return None
-        wait = (moment(end["lastTransitionTime"]) + timedelta(seconds=ttl) - self._time.now()).total_seconds()
+        wait = (after(moment(end["lastTransitionTime"]), ttl) - self._time.now()).total_seconds()
         if wait > 0:
             return wait
         # Only as it was judged: a later write may have given it more time.
@@ -196,12 +196,13 @@ class JobController:
             job, news = _started(job, timestamp(now))
         view = JobView.of(job, pods)
         record = self._record(view)
-        found, wait = verdict.judge(view, now), verdict.deadline(view, now)
-        failure = None
+        found, wait, failure = verdict.judge(view, now), None, None
         if found is None and not view.is_leaving:
             next_ = plan(view, record, now)
             failure = await self._carry_out(view, next_)
-            wait = min((each for each in (wait, next_.wait) if each is not None), default=None)
+            # Once it is over there is nothing to wait for but its pods, and they make themselves heard.
+            waits = (verdict.deadline(view, now), next_.wait)
+            wait = min((each for each in waits if each is not None), default=None)
             view = JobView.of(job, self._membership.of(job))
             record = self._record(view)
         found = found or verdict.completed(view)

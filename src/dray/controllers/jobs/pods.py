@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
+from dray.api.times import after
 from dray.client.clock import moment
 
 Object = dict[str, Any]
@@ -103,8 +104,7 @@ def finish_time(pod: Object) -> datetime:
         return moment(ready["lastTransitionTime"])
     metadata = pod["metadata"]
     if metadata.get("deletionTimestamp"):
-        grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
-        return moment(metadata["deletionTimestamp"]) - grace
+        return after(moment(metadata["deletionTimestamp"]), -(metadata.get("deletionGracePeriodSeconds") or 0))
     return moment(metadata["creationTimestamp"])
 
 

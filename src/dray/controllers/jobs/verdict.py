@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from dray.api.times import after
 from dray.client.clock import moment
 from dray.controllers.jobs import conditions, policies
 from dray.controllers.jobs import pods as pod_facts
@@ -64,7 +65,7 @@ def deadline(view: JobView, now: datetime) -> float | None:
     start = view.status.get("startTime")
     if view.spec.active_deadline is None or view.spec.suspended or not start:
         return None
-    return (moment(start) + timedelta(seconds=view.spec.active_deadline) - now).total_seconds()
+    return (after(moment(start), view.spec.active_deadline) - now).total_seconds()
 
 
 def _failed_by_indexes(view: JobView) -> Verdict | None:

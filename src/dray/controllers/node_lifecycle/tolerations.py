@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Final
+from datetime import datetime
 
+from dray.api.times import after
 from dray.client.clock import moment
 from dray.client.interface import Object
-
-_LONGEST: Final = 10 * 365 * 24 * 3600
+from dray.scheduling.tolerations import tolerated
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,31 +18,6 @@ class Expulsion:
 
     taint: Object
     since: datetime
-
-
-def tolerates(toleration: Object, taint: Object) -> bool:
-    if toleration.get("effect") not in (None, "", taint.get("effect")):
-        return False
-    if toleration.get("key") not in (None, "", taint.get("key")):
-        return False
-    ours, theirs = toleration.get("value") or "", taint.get("value") or ""
-    match toleration.get("operator") or "Equal":
-        case "Exists":
-            return True
-        case "Equal":
-            return bool(ours == theirs)
-        case "Lt":
-            return _whole(theirs) is not None and _whole(ours) is not None and int(theirs) < int(ours)
-        case "Gt":
-            return _whole(theirs) is not None and _whole(ours) is not None and int(theirs) > int(ours)
-    return False
-
-
-def _whole(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None
 
 
 def deadline(pod: Object, expulsions: Iterable[Expulsion], now: datetime) -> datetime | None:
@@ -55,12 +29,12 @@ def deadline(pod: Object, expulsions: Iterable[Expulsion], now: datetime) -> dat
     bound = _bound(pod)
     ends: list[datetime] = []
     for expulsion in expulsions:
-        toleration = next((each for each in tolerations if tolerates(each, expulsion.taint)), None)
+        toleration = next((each for each in tolerations if tolerated(expulsion.taint, [each])), None)
         if toleration is None:
             ends.append(min(expulsion.since, now))
         elif (seconds := toleration.get("tolerationSeconds")) is not None:
             since = expulsion.since if bound is None else max(expulsion.since, bound)
-            ends.append(since + timedelta(seconds=min(max(seconds, 0), _LONGEST)))
+            ends.append(after(since, max(seconds, 0)))
     return min(ends, default=None)
 
 

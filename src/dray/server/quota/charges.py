@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from dray.api.quantity import Format, Quantity
+from dray.api.times import after
 from dray.scheduling.requests import requests
 
 Object = dict[str, Any]
@@ -53,8 +54,7 @@ def end_of_grace(pod: Object) -> datetime | None:
     metadata = pod["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("deletionGracePeriodSeconds") is None:
         return None
-    grace = timedelta(seconds=metadata["deletionGracePeriodSeconds"])
-    return datetime.fromisoformat(metadata["deletionTimestamp"]) + grace
+    return after(datetime.fromisoformat(metadata["deletionTimestamp"]), metadata["deletionGracePeriodSeconds"])
 
 
 def _limits_as_requests(spec: Object) -> Object:
