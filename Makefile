@@ -37,10 +37,12 @@ soak: $(READY)
 	DRAY_SOAK_SECONDS=600 DRAY_KILL_ROUNDS=50 DRAY_WALK_ROUNDS=200 DRAY_WALK_STEPS=500 $(BIN)/python -m pytest \
 		tests/store/test_soak.py tests/server/test_soak.py tests/store/test_kill.py tests/scheduler/test_random_walk.py
 
-# Many requests made from our own OpenAPI, each time others; the tests have a few of them.
+# Ten minutes of mutated objects and calls beside pods of others, and requests made from our own OpenAPI, each time
+# others; the tests have a few of them.
+fuzz: export DRAY_FUZZ_SEED := $(or $(DRAY_FUZZ_SEED),$(shell date +%s))
 fuzz: $(READY)
-	DRAY_FUZZ_EXAMPLES=$${DRAY_FUZZ_EXAMPLES:-20} DRAY_FUZZ_SEED=$${DRAY_FUZZ_SEED:-$$(date +%s)} \
-		$(BIN)/python -m pytest tests/server/test_schemathesis.py -n 0
+	DRAY_FUZZ_SECONDS=$${DRAY_FUZZ_SECONDS:-600} $(BIN)/python -m pytest tests/attacks/fuzz -n 0 -s
+	DRAY_FUZZ_EXAMPLES=$${DRAY_FUZZ_EXAMPLES:-20} $(BIN)/python -m pytest tests/server/test_schemathesis.py -n 0
 
 # Writes src/dray/api/wire_types.py anew from the installed lightkube-models.
 schema: $(READY)

@@ -18,7 +18,12 @@ PODS = f"/api/v1/namespaces/{NAME}/pods"
 DRIVER = "canary.example.com"
 TAINT = {"key": DRIVER, "effect": "NoSchedule", "value": "only"}
 SELECTOR = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
-REQUEST = {"deviceClassName": NAME, "selectors": [SELECTOR], "tolerations": [{"operator": "Exists"}]}
+REQUEST = {
+    "deviceClassName": NAME,
+    "selectors": [SELECTOR],
+    # Only tolerations that name the effect keep a pod from being evicted.
+    "tolerations": [{"operator": "Exists"}, {"operator": "Exists", "effect": "NoExecute"}],
+}
 RESOURCE = "resource.k8s.io/v1"
 ROOM: list[dict[str, Any]] = [
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAME}},

@@ -144,16 +144,25 @@ def withstands(
     arguments: Sequence[str] = (),
 ) -> None:
     """The attack disturbs nobody, neither when it happens nor after a restart on the data that it left."""
-    for attempt in range(1, ATTEMPTS + 1):
+
+    def attempt(own: Path) -> None:
+        with started(own, *manifests or (LAB,), arguments=arguments) as cluster:
+            with cluster.undisturbed(settle):
+                attack(cluster)
+            cluster.restart()
+            with cluster.undisturbed(settle):
+                pass
+
+    retried(folder, attempt)
+
+
+def retried(folder: Path, attempt: Callable[[Path], object]) -> None:
+    """Makes attempts, each in a folder of its own, until one is not too slow."""
+    for number in range(1, ATTEMPTS + 1):
         try:
-            with started(folder / str(attempt), *manifests or (LAB,), arguments=arguments) as cluster:
-                with cluster.undisturbed(settle):
-                    attack(cluster)
-                cluster.restart()
-                with cluster.undisturbed(settle):
-                    pass
+            attempt(folder / str(number))
         except TooSlow:
-            if attempt == ATTEMPTS:
+            if number == ATTEMPTS:
                 raise
         else:
             return

@@ -15,15 +15,14 @@ from dray.allocation.node_resources import ChargeError, NodeCharge, charge
 from dray.allocation.policies import KUBERNETES, PACK, POLICIES, Policy
 from dray.allocation.reasons import Kind, Rejection
 from dray.allocation.results import ShareIds, derived_share_id
+from dray.allocation.search import STEP_LIMIT
 from dray.allocation.shortlist import Shortlist
-from dray.allocation.work import ATTEMPT, THOROUGH, Work, WorkExhausted
 
 __all__ = [
-    "ATTEMPT",
     "KUBERNETES",
     "PACK",
     "POLICIES",
-    "THOROUGH",
+    "STEP_LIMIT",
     "Allocation",
     "ChargeError",
     "Commitment",
@@ -34,8 +33,6 @@ __all__ = [
     "Rejection",
     "ShareIds",
     "Shortlist",
-    "Work",
-    "WorkExhausted",
     "allocate",
     "charge",
     "commit",

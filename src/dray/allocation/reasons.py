@@ -7,7 +7,7 @@ together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from dray.allocation.devices import DeviceID
@@ -20,7 +20,7 @@ class Kind(Enum):
     """There is no solution, and a pool that might have offered one contradicts itself."""
     FAULT = "fault"
     """The claims cannot be judged: an expression failed, a class is missing. Asking another node is no use."""
-    UNDECIDED = "undecided"
+    STEPS = "steps"
     """The search was given up: whether there is a solution is not known."""
 
 
@@ -226,8 +226,7 @@ class Rejection:
     kind: Kind
     node: str
     message: str = ""
-    work: int = field(default=0, compare=False)
-    """What it took to find out, in units of work."""
+    steps: int = 0
     requests: tuple[RequestReasons, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     pools: tuple[PoolReason, ...] = ()

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 from dray import cel
 from dray.allocation.devices import NO_VALUE, Device, Values, frozen
-from dray.allocation.work import Work
 from dray.api.gates import FeatureGates
 from dray.api.semver import Semver
 
@@ -24,12 +23,6 @@ _HINT: Final = (
 )
 # More groups than this, and the oldest answers are not worth their memory.
 _MOST_GROUPS: Final = 100_000
-# Units of work: for a compilation beside one a character, for an evaluation, and for each unit of its CEL cost, which
-# is counted as it goes where the estimate does not rule out that it is exceeded.
-_COMPILATION: Final = 500
-_EVALUATION: Final = 4
-_COST: Final = 0.12
-_COST_COUNTED: Final = 0.8
 
 
 class Column(NamedTuple):
@@ -44,8 +37,6 @@ class _Expression:
     program: cel.Program | None
     fault: str
     key: Callable[[Device], Any]
-    units: int = 0
-    """The work of one evaluation, by the estimate of its cost."""
     answers: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -58,8 +49,6 @@ class Selectors:
         )
         self._selectors: dict[str, _Expression] = {}
         self._derived: dict[str, _Expression] = {}
-        self.work = Work()
-        """Of whoever asks at the moment. Answers found before it was exhausted are kept."""
 
     def column(self, expression: str, devices: Sequence[Device]) -> Column:
         """The verdicts of a selector; an expression that does not compile faults on every device."""
@@ -103,16 +92,14 @@ class Selectors:
         return compiled.fault if compiled.program is None else None
 
     def _compile(self, expression: str, compile_: Callable[..., cel.Program]) -> _Expression:
-        self.work.spend(_COMPILATION + len(expression))
         try:
             program = compile_(expression, env=self._environment)
         except cel.CompileError as error:
             return _Expression(None, error.message, lambda device: None)
-        rate = _COST if program.may_run_fast else _COST_COUNTED
-        units = _EVALUATION + int(rate * min(program.estimated_cost, cel.COST_LIMIT))
-        return _Expression(program, "", _grouping(program.reads), units)
+        return _Expression(program, "", _grouping(program.reads))
 
-    def _answer(self, compiled: _Expression, device: Device, ask: Callable[[cel.Program, Device], Any]) -> Any:
+    @staticmethod
+    def _answer(compiled: _Expression, device: Device, ask: Callable[[cel.Program, Device], Any]) -> Any:
         key = compiled.key(device)
         answers = compiled.answers
         try:
@@ -122,7 +109,6 @@ class Selectors:
                 answers.clear()
             assert compiled.program is not None
             answer = answers[key] = ask(compiled.program, device)
-            self.work.spend(compiled.units)
             return answer
 
 

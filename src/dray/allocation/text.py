@@ -41,7 +41,7 @@ def _branches(tree: Tree, indent: str) -> Iterator[str]:
 
 def summary(rejection: r.Rejection) -> str:
     """The rejection in one line."""
-    if rejection.kind in (r.Kind.FAULT, r.Kind.UNDECIDED):
+    if rejection.kind in (r.Kind.FAULT, r.Kind.STEPS):
         return rejection.message
     short = [each for each in _hopeless(rejection.requests) if not each.suffices]
     parts = [f"{each.request}: {_balance(each)}{_main_causes(each)}" for each in short[:2]]
@@ -90,7 +90,7 @@ def considered(allocation: Allocation, requests: Sequence[r.RequestReasons]) -> 
 def _verdict(rejection: r.Rejection) -> str:
     if rejection.kind is r.Kind.FAULT:
         return f"cannot be judged: {rejection.message}"
-    if rejection.kind is r.Kind.UNDECIDED:
+    if rejection.kind is r.Kind.STEPS:
         return f"gave up, {rejection.message}"
     return f"does not fit{f' ({rejection.message})' if rejection.message else ''}"
 

@@ -1,0 +1,79 @@
+"""Objects that are accepted, and that a scheduler or a controller might fail at."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.attacks.cluster import Cluster, withstands
+
+PODS = "/api/v1/namespaces/default/pods"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+
+
+def pod(name: str, requests: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "x", "resources": {"requests": requests or {}}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+
+
+def test_a_job_past_its_deadline_whose_pod_is_still_terminating(tmp_path: Path) -> None:
+    template = {"spec": {**pod("")["spec"], "restartPolicy": "Never", "nodeName": "nowhere"}}
+
+    def attack(cluster: Cluster) -> None:
+        job = {"metadata": {"name": "now"}, "spec": {"activeDeadlineSeconds": 1, "template": template}}
+        cluster.create(JOBS, {"apiVersion": "batch/v1", "kind": "Job", **job})
+        time.sleep(1.5)
+
+    withstands(tmp_path, attack)
+
+
+def test_amounts_beyond_any_number(tmp_path: Path) -> None:
+    huge = {"cpu": "1e400"}
+
+    def attack(cluster: Cluster) -> None:
+        # They may be refused; those that come later are what matters.
+        cluster.request("POST", PODS, pod("container", huge, nodeName="big"))
+        cluster.request("POST", PODS, pod("overhead", nodeName="cheap", overhead=huge))
+        cluster.request("POST", PODS, pod("pod", nodeName="cut", resources={"requests": huge}))
+        cluster.create(PODS, pod("small", {"memory": "1Mi"}))
+
+    withstands(tmp_path, attack)
+
+
+def test_tolerations_of_numbers_too_long_to_be_read(tmp_path: Path) -> None:
+    tolerations = [{"key": "example.com/load", "operator": "Gt", "value": "9" * 4301, "effect": "NoSchedule"}]
+    taints = [{"key": "example.com/load", "value": "5", "effect": "NoSchedule"}]
+
+    def attack(cluster: Cluster) -> None:
+        node = cluster.get("/api/v1/nodes/cheap")
+        node["spec"]["taints"] = taints
+        assert cluster.request("PUT", "/api/v1/nodes/cheap", node).status == 200
+        cluster.request("POST", PODS, pod("long", tolerations=tolerations))
+
+    withstands(tmp_path, attack)
+
+
+def test_slices_whose_node_selector_compares_with_words(tmp_path: Path) -> None:
+    terms = [{"matchExpressions": [{"key": "num", "operator": "Gt", "values": ["abc"]}]}]
+    spec = {
+        "driver": "gpu.example.com",
+        "pool": {"name": "odd", "generation": 1, "resourceSliceCount": 1},
+        "nodeSelector": {"nodeSelectorTerms": terms},
+        "devices": [{"name": "gpu-0"}],
+    }
+    resource = "resource.k8s.io/v1"
+    options = [{"name": "any", "deviceClassName": "gpu"}, {"name": "part", "deviceClassName": "mig"}]
+    requests = [{"name": "gpu", "firstAvailable": options}]
+    claims = [{"name": "gpu", "resourceClaimName": "first"}]
+
+    def attack(cluster: Cluster) -> None:
+        slice_ = {"apiVersion": resource, "kind": "ResourceSlice", "metadata": {"name": "odd"}, "spec": spec}
+        cluster.request("POST", SLICES, slice_)
+        claim = {"metadata": {"name": "first"}, "spec": {"devices": {"requests": requests}}}
+        cluster.create(CLAIMS, {"apiVersion": resource, "kind": "ResourceClaim", **claim})
+        cluster.create(PODS, pod("first", resourceClaims=claims))
+
+    withstands(tmp_path, attack)
