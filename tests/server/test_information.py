@@ -157,3 +157,14 @@ def test_rights_can_be_given(api):
     api.delete(f"{roles}/rolebindings/joe-reads")
     api.user = joe
     assert api.ask("GET", PODS)[0] == 403
+
+
+def test_names_that_clients_make_up_do_not_fill_the_metrics():
+    from dray.server.metrics import Metrics
+
+    metrics = Metrics(lambda: 1)
+    for number in range(10_000):
+        metrics.count("GET", "", f"things-{number}", "", 403, 0.001)
+    exposed = metrics.expose().decode()
+    assert exposed.count("apiserver_request_total{") < 5000
+    assert 'apiserver_request_total{code="403",group="",resource="",subresource="",verb="GET"}' in exposed

@@ -7,7 +7,8 @@ from typing import Any
 
 from dray.allocation.devices import Values
 from dray.allocation.selectors import Column, Selectors
-from dray.allocation.views import AttributeIndex, View
+from dray.allocation.views import MOST_INDEXES, AttributeIndex, View
+from dray.api.caches import Few
 
 Object = dict[str, Any]
 
@@ -26,7 +27,7 @@ class Arrangement(View):
         self.every = base.every
         self.shareable = self._moved(base.shareable)
         self.here = self._moved(base.here)
-        self._indexes = {}
+        self._indexes = Few(MOST_INDEXES)
 
     def _moved(self, bits: int) -> int:
         return sum(1 << self._place[rank] for rank in self.ranks(bits))

@@ -78,7 +78,7 @@ class Device:
         self.shareable = bool(spec.get("allowMultipleAllocations"))
         self.consumes = _consumptions(spec.get("consumesCounters") or ())
         self.sound = all(map(_is_sound, (spec.get("attributes") or {}).values()))
-        self._attributes: dict[str, Values | None] = {}
+        self._attributes: dict[str, Values] = {}
         self._capacity: dict[str, Capacity] | None = None
         self._shape: tuple[Any, ...] | None = None
         self.taints: tuple[Object, ...] = ()
@@ -109,7 +109,10 @@ class Device:
             return self._attributes[name]
         except KeyError:
             found = self.published(name)
-            result = self._attributes[name] = None if found is None else read_values(found)
+            if found is None:
+                # Claims may name any attribute; only those that are there are remembered.
+                return None
+            result = self._attributes[name] = read_values(found)
             return result
 
     @property

@@ -7,6 +7,7 @@ This is the one place that runs CEL.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -21,8 +22,17 @@ _HINT: Final = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() "
     "for optional fields"
 )
-# More groups than this, and the oldest answers are not worth their memory.
-_MOST_GROUPS: Final = 100_000
+# Expressions and answers are kept up to these bounds; the expressions that were asked for longest ago go first. What is
+# compiled from an expression takes some hundred bytes for each of its characters, and an answer a few hundred.
+_MOST_TEXT: Final = 256 * 1024
+_MOST_ANSWERS: Final = 200_000
+# What an expression counts for at least.
+_LEAST_TEXT: Final = 64
+MOST_COLUMNS: Final = 256
+"""How many verdicts a sequence of devices remembers."""
+
+
+Compile = Callable[..., cel.Program]
 
 
 class Column(NamedTuple):
@@ -47,14 +57,13 @@ class Selectors:
         self._environment = cel.device_environment(
             consumable_capacity=gates["DRAConsumableCapacity"], list_attributes=gates["DRAListTypeAttributes"]
         )
-        self._selectors: dict[str, _Expression] = {}
-        self._derived: dict[str, _Expression] = {}
+        self._known: OrderedDict[tuple[Compile, str], _Expression] = OrderedDict()
+        self._text = 0
+        self._answers = 0
 
     def column(self, expression: str, devices: Sequence[Device]) -> Column:
         """The verdicts of a selector; an expression that does not compile faults on every device."""
-        compiled = self._selectors.get(expression)
-        if compiled is None:
-            compiled = self._selectors[expression] = self._compile(expression, cel.compile_selector)
+        compiled = self._expression(expression, cel.compile_selector)
         if compiled.program is None:
             return Column(0, dict.fromkeys(range(len(devices)), compiled.fault))
         selected, faults = 0, {}
@@ -68,14 +77,12 @@ class Selectors:
 
     def evaluations(self, expression: str) -> int:
         """How many distinct devices a selector was asked about."""
-        compiled = self._selectors.get(expression)
+        compiled = self._known.get((cel.compile_selector, expression))
         return len(compiled.answers) if compiled is not None else 0
 
     def derived(self, expression: str, device: Device) -> Values:
         """The values of a derived attribute; raises cel.CelError."""
-        compiled = self._derived.get(expression)
-        if compiled is None:
-            compiled = self._derived[expression] = self._compile(expression, cel.compile_derived)
+        compiled = self._expression(expression, cel.compile_derived)
         if compiled.program is None:
             raise cel.CelError(compiled.fault)
         answer = self._answer(compiled, device, _derive)
@@ -86,29 +93,48 @@ class Selectors:
 
     def derived_fault(self, expression: str) -> str | None:
         """Why a derived attribute does not compile, if it does not."""
-        compiled = self._derived.get(expression)
-        if compiled is None:
-            compiled = self._derived[expression] = self._compile(expression, cel.compile_derived)
+        compiled = self._expression(expression, cel.compile_derived)
         return compiled.fault if compiled.program is None else None
 
-    def _compile(self, expression: str, compile_: Callable[..., cel.Program]) -> _Expression:
+    def _expression(self, expression: str, compile_: Compile) -> _Expression:
+        key = (compile_, expression)
+        compiled = self._known.get(key)
+        if compiled is None:
+            compiled = self._known[key] = self._compile(expression, compile_)
+            self._text += len(expression) + _LEAST_TEXT
+            self._forget()
+        else:
+            self._known.move_to_end(key)
+        return compiled
+
+    def _forget(self) -> None:
+        """The oldest, until what is left is within the bounds; what was asked last stays."""
+        while (self._text > _MOST_TEXT or self._answers >= _MOST_ANSWERS) and len(self._known) > 1:
+            (_, expression), gone = self._known.popitem(last=False)
+            self._text -= len(expression) + _LEAST_TEXT
+            self._answers -= len(gone.answers)
+
+    def _compile(self, expression: str, compile_: Compile) -> _Expression:
         try:
             program = compile_(expression, env=self._environment)
         except cel.CompileError as error:
             return _Expression(None, error.message, lambda device: None)
         return _Expression(program, "", _grouping(program.reads))
 
-    @staticmethod
-    def _answer(compiled: _Expression, device: Device, ask: Callable[[cel.Program, Device], Any]) -> Any:
+    def _answer(self, compiled: _Expression, device: Device, ask: Callable[[cel.Program, Device], Any]) -> Any:
         key = compiled.key(device)
         answers = compiled.answers
         try:
             return answers[key]
         except KeyError:
-            if len(answers) >= _MOST_GROUPS:
-                answers.clear()
+            if self._answers >= _MOST_ANSWERS:
+                self._forget()
+                if len(answers) >= _MOST_ANSWERS:
+                    self._answers -= len(answers)
+                    answers.clear()
             assert compiled.program is not None
             answer = answers[key] = ask(compiled.program, device)
+            self._answers += 1
             return answer
 
 

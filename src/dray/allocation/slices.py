@@ -11,7 +11,8 @@ from typing import Any
 
 from dray.allocation import node_selectors
 from dray.allocation.devices import Device, quantity
-from dray.allocation.selectors import Column, Selectors
+from dray.allocation.selectors import MOST_COLUMNS, Column, Selectors
+from dray.api.caches import Few
 from dray.api.gates import FeatureGates
 
 Object = dict[str, Any]
@@ -43,7 +44,7 @@ class Slice:
         self.has_conditions = any(device.spec.get("bindingConditions") is not None for device in self.devices)
         self.held = 0
         self.shared = 0
-        self._columns: dict[str, Column] = {}
+        self._columns: Few[str, Column] = Few(MOST_COLUMNS)
 
     @property
     def key(self) -> PoolKey:

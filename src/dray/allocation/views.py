@@ -9,19 +9,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from dray.allocation import taints
 from dray.allocation.counters import Ledger
 from dray.allocation.devices import NO_VALUE, Device, Values, is_scalar
 from dray.allocation.pools import Pool, PoolState
-from dray.allocation.selectors import Column, Selectors
+from dray.allocation.selectors import MOST_COLUMNS, Column, Selectors
 from dray.allocation.slices import Slice, device_targets
 from dray.allocation.usage import Usage
+from dray.api.caches import Few
 from dray.api.gates import FeatureGates
 
 Object = dict[str, Any]
 NODE_OPERATIONS = "DRAOptionalNodeOperations"
+
+
+MOST_INDEXES: Final = 64
+"""How many attributes a view remembers the values of."""
 
 
 class AttributeIndex:
@@ -99,8 +104,8 @@ class View:
         self.shareable = self._where(lambda device: device.shareable)
         self.here = self._selected_here()
         self._tainted = self._where(lambda device: bool(device.taints)) if gates["DRADeviceTaints"] else 0
-        self._columns: dict[str, Column] = {}
-        self._indexes: dict[str, AttributeIndex] = {}
+        self._columns: Few[str, Column] = Few(MOST_COLUMNS)
+        self._indexes: Few[str, AttributeIndex] = Few(MOST_INDEXES)
 
     def _identify(self, node: Object) -> None:
         metadata = node["metadata"]

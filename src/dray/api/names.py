@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from dray.api.caches import LONGEST, remember
+
 LABEL_DETAIL = "a DNS label: at most 63 lower case letters, digits and '-', with a letter or digit at both ends"
 SUBDOMAIN_DETAIL = (
     "a DNS subdomain: at most 253 lower case letters, digits, '-' and '.', with a letter or digit at both ends"
@@ -19,6 +21,8 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _LABEL_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+# Names of which it is remembered that all are qualified.
+_MOST_TOGETHER = 64
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 
 MAX_DRIVER = 63
@@ -31,7 +35,7 @@ def size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-@lru_cache(maxsize=4096)
+@remember(4096)
 def is_label(text: str) -> bool:
     return len(text) <= 63 and _LABEL.fullmatch(text) is not None
 
@@ -55,9 +59,15 @@ def is_identifier(text: str) -> bool:
     return _IDENTIFIER.fullmatch(text) is not None
 
 
-@lru_cache(maxsize=1024)
 def are_qualified_names(texts: tuple[str, ...]) -> bool:
     """`identifier` or `driver/identifier`, the form of attribute and capacity names."""
+    if len(texts) > _MOST_TOGETHER or any([len(text) > LONGEST for text in texts]):
+        return all(_is_qualified_name(text) for text in texts)
+    return _are_qualified_names(texts)
+
+
+@lru_cache(maxsize=1024)
+def _are_qualified_names(texts: tuple[str, ...]) -> bool:
     return all(_is_qualified_name(text) for text in texts)
 
 

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import Any
 
+from dray.api.caches import LONGEST, remember
 from dray.api.errors import ErrorType, FieldError
 from dray.api.quantity import INT64_MAX, INT64_MIN, Quantity, QuantityError
 from dray.api.wire_types import TYPES
@@ -254,7 +255,7 @@ def _read_as_is(value: Any, problems: list[Problem]) -> Any:
     return None
 
 
-@lru_cache(maxsize=4096)
+@remember(4096)
 def _canonical_quantity(text: str) -> str | None:
     try:
         return str(Quantity.parse(text.strip()))
@@ -262,7 +263,7 @@ def _canonical_quantity(text: str) -> str | None:
         return None
 
 
-@lru_cache(maxsize=4096)
+@remember(4096)
 def _is_canonical_quantity(text: str) -> bool:
     return _canonical_quantity(text) == text
 
@@ -301,7 +302,15 @@ def _read_bytes(value: Any, problems: list[Problem]) -> Any:
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 
+def _time(text: str, timespec: str) -> str | None:
+    return _short_time(text, timespec) if len(text) <= LONGEST else _canonical_time(text, timespec)
+
+
 @lru_cache(maxsize=4096)
+def _short_time(text: str, timespec: str) -> str | None:
+    return _canonical_time(text, timespec)
+
+
 def _canonical_time(text: str, timespec: str) -> str | None:
     if not _TIME.fullmatch(text):
         return None
@@ -314,7 +323,7 @@ def _canonical_time(text: str, timespec: str) -> str | None:
 
 def _time_reader(timespec: str) -> Reader:
     def read_time(value: Any, problems: list[Problem]) -> Any:
-        if type(value) is str and (text := _canonical_time(value, timespec)) is not None:
+        if type(value) is str and (text := _time(value, timespec)) is not None:
             return text
         _wrong(problems, value, "a time as in 2006-01-02T15:04:05Z")
         return None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache, total_ordering
+from functools import total_ordering
+
+from dray.api.caches import remember
 
 _NUMBER = r"(0|[1-9]\d*)"
 _IDENTIFIER = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
@@ -59,7 +61,7 @@ class Semver:
         return hash(self._key())
 
 
-@lru_cache(maxsize=4096)
+@remember(4096)
 def is_semver(text: str) -> bool:
     try:
         Semver.parse(text)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from urllib.parse import quote
 
+from dray.api.caches import remember
 from dray.client.interface import Resource
 
 # `quote` takes ten times as long to find out that there is nothing to do.
@@ -25,7 +25,7 @@ def item(resource: Resource, namespace: str, name: str, subresource: str = "") -
     return f"{path}/{_segment(subresource)}" if subresource else path
 
 
-@lru_cache(4096)
+@remember(4096)
 def _segment(text: str) -> str:
     """A name that is empty, or that a proxy could take for a way up, would reach something else."""
     if not text or text in (".", "..") or "/" in text or "%" in text:

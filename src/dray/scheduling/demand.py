@@ -7,7 +7,6 @@ and says so: an error on one node ends the attempt for all.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.pools import PoolState
 from dray.allocation.requests import MOST_DEVICES
 from dray.allocation.views import View
+from dray.api.caches import Cache
 from dray.api.quantity import Quantity, QuantityError
 from dray.scheduling.extended import ResourceMap, requests_for
 from dray.scheduling.model import Node, Object
@@ -25,6 +25,8 @@ from dray.scheduling.model import Node, Object
 NO_DEVICES: Final = "cannot allocate all claims"
 INVALID_POOLS: Final = "invalid resource pools were encountered"
 _MOST_KINDS: Final = 20_000
+# Of the claims; what is made of them is several times as large.
+_MOST_BYTES: Final = 16 << 20
 _PREFERENCE: Final = 8
 _LARGE: Final = 2**62 * 10**9
 """An amount beyond which arithmetic may fail, in nanos."""
@@ -191,19 +193,17 @@ class Demands:
     """The demands that were seen lately."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[Any, ...], Demand] = OrderedDict()
+        self._known: Cache[tuple[Any, ...], Demand] = Cache(_MOST_KINDS, _MOST_BYTES)
 
     def of(self, claims: Sequence[Object], extended: frozenset[str], document: Object, needs: object) -> Demand:
         """`needs` tells pods apart whose containers ask for different amounts of extended resources."""
         specs = [claim["spec"] for claim in claims]
-        key = (msgspec.json.encode(specs), extended, needs if extended else None)
+        text = msgspec.json.encode(specs)
+        key = (text, extended, needs if extended else None)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = Demand(specs, extended, document)
-            if len(self._known) > _MOST_KINDS:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(key)
+            known = Demand(specs, extended, document)
+            self._known.put(key, known, len(text))
         return known
 
     def forget_classes(self) -> None:

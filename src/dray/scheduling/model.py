@@ -23,7 +23,7 @@ Port = tuple[str, str, int]
 PODS = "pods"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Needs:
     """Compared by identity: `Kinds` gives the same one to pods that need the same."""
 

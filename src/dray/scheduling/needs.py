@@ -6,12 +6,12 @@ pods with terms about other pods, since such terms speak of the pod's own labels
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 
+from dray.api.caches import Cache
 from dray.api.pod_requests import is_sidecar
 from dray.api.quantity import INT32_MAX
 from dray.api.shapes import bounded, mapping, objects, strings
@@ -19,6 +19,8 @@ from dray.scheduling import requests
 from dray.scheduling.model import Needs, Object, Port
 
 _MOST: Final = 20_000
+# Of what tells them apart; what is made of it is several times as large.
+_MOST_BYTES: Final = 16 << 20
 _EVERYWHERE: Final = "0.0.0.0"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -28,21 +30,17 @@ class Kinds:
     """The kinds that were seen lately."""
 
     def __init__(self, most: int = _MOST) -> None:
-        self._most = most
-        self._known: OrderedDict[bytes, Needs] = OrderedDict()
+        self._known: Cache[bytes, Needs] = Cache(most, _MOST_BYTES)
         self._encode = msgspec.json.Encoder().encode
 
     def needs(self, document: Object) -> Needs:
         """The same object for pods that need the same, as long as it is remembered."""
         key = self._encode(_relevant(document))
         known = self._known.get(key)
-        if known is not None:
-            self._known.move_to_end(key)
-            return known
-        made = self._known[key] = compiled(document)
-        if len(self._known) > self._most:
-            self._known.popitem(last=False)
-        return made
+        if known is None:
+            known = compiled(document)
+            self._known.put(key, known, len(key))
+        return known
 
 
 def _relevant(document: Object) -> Any:

@@ -8,9 +8,9 @@ cpu, memory and huge pages that are stated for the pod as a whole replace what i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
+from dray.api.caches import remember
 from dray.api.pod_requests import effective
 from dray.api.quantity import INT64_MAX, Quantity, QuantityError
 from dray.api.shapes import mapping, objects
@@ -88,7 +88,7 @@ def _nanos(written: Object) -> Nanos:
     return {name: _read(amount if isinstance(amount, str) else str(amount)) for name, amount in written.items()}
 
 
-@lru_cache(maxsize=16_384)
+@remember(16_384)
 def _read(text: str) -> int:
     try:
         return Quantity.parse(text).nanos

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from dray.api import label_selectors
+from dray.api.caches import Cache
 from dray.api.label_selectors import Matcher
 from dray.api.shapes import mapping, objects
 
+# What is made of a selector is several times as large as its text.
+_known: Final[Cache[bytes, Matcher]] = Cache(16_384, 4 << 20)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -22,7 +24,12 @@ def text(selector: Any) -> bytes | None:
     return _encode({**members, "matchExpressions": objects(selector.get("matchExpressions"))})
 
 
-@lru_cache(maxsize=16_384)
 def matcher(selector: bytes | None) -> Matcher:
     """An absent selector matches nothing, an empty one everything."""
-    return label_selectors.nothing if selector is None else label_selectors.from_object(msgspec.json.decode(selector))
+    if selector is None:
+        return label_selectors.nothing
+    found = _known.get(selector)
+    if found is None:
+        found = label_selectors.from_object(msgspec.json.decode(selector))
+        _known.put(selector, found, len(selector))
+    return found

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from dray.api.quantity import INT32_MAX
 from dray.api.shapes import bounded, strings
@@ -70,13 +70,19 @@ class Manners:
 
 
 NONE = Manners((), (), (), (), ())
+# As long as there are pods that need it.
+_known: WeakKeyDictionary[Needs, Manners] = WeakKeyDictionary()
 
 
 def manners(needs: Needs) -> Manners:
-    return _compiled(needs) if needs.social else NONE
+    if not needs.social:
+        return NONE
+    found = _known.get(needs)
+    if found is None:
+        found = _known[needs] = _compiled(needs)
+    return found
 
 
-@lru_cache(maxsize=20_000)
 def _compiled(needs: Needs) -> Manners:
     return Manners(
         _terms(needs.affinity),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
+from dray.api.caches import remember
 from dray.server import status
 
 Object = dict[str, Any]
@@ -67,7 +67,7 @@ def fields(group: str, kind: str, *, namespaced: bool) -> dict[str, Field]:
     return {**(_EVERY if namespaced else _EVERY_CLUSTERED), **_FIELDS.get((group, kind), {})}
 
 
-@lru_cache(maxsize=512)
+@remember(512)
 def parse(text: str) -> tuple[tuple[str, bool, str], ...]:
     """(field, equal, value) of each term; a backslash takes the meaning from `,`, `=` and itself."""
     terms = []

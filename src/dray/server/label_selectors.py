@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from dray.api import names
+from dray.api.caches import remember
 from dray.api.label_selectors import Labels, Matcher, absent, equal, outside, present, unequal, within
 from dray.server import status
 
@@ -112,6 +112,6 @@ class _Parser:
         return value
 
 
-@lru_cache(maxsize=512)
+@remember(512, longest=4096)
 def parse(text: str) -> tuple[Matcher, ...]:
     return tuple(_Parser(text).parse())

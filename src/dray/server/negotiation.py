@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from enum import Enum
-from functools import lru_cache
 
+from dray.api.caches import remember
 from dray.server import status
 
 JSON = "application/json"
@@ -43,7 +43,7 @@ def _pair(item: str) -> tuple[str, str] | None:
     return (name.strip(), value.strip().strip('"')) if separator else None
 
 
-@lru_cache(maxsize=256)
+@remember(256)
 def form(accept: str) -> Form:
     """The first form the client asks for that this server speaks; version v1 and v1beta1 of it read the same."""
     if accept == JSON or not accept:
@@ -60,7 +60,7 @@ def form(accept: str) -> Form:
     raise status.not_acceptable(f"{JSON}, {YAML}")
 
 
-@lru_cache(maxsize=256)
+@remember(256)
 def wants_yaml(accept: str) -> bool:
     for kind, _ in clauses(accept):
         if kind == JSON or kind in _WILDCARDS:
@@ -70,7 +70,7 @@ def wants_yaml(accept: str) -> bool:
     return False
 
 
-@lru_cache(maxsize=64)
+@remember(64)
 def wants_aggregated_discovery(accept: str) -> str:
     """The version of the aggregated form that the client prefers, empty if it wants the plain one."""
     for kind, parameters in clauses(accept):

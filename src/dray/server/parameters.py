@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from urllib.parse import parse_qsl
 
+from dray.api.caches import remember
 from dray.server import status
 
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
@@ -14,7 +14,7 @@ _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 EMPTY: Mapping[str, str] = {}
 
 
-@lru_cache(maxsize=2048)
+@remember(2048, longest=1024)
 def parse(query: str) -> Mapping[str, str]:
     """The parameters by name; of one that is given twice the first counts."""
     if not query:

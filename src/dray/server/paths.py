@@ -8,7 +8,8 @@ begins like a prefix.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+
+from dray.api.caches import remember
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ def segments(path: str) -> list[str]:
     return path.strip("/").split("/")
 
 
-@lru_cache(maxsize=4096)
+@remember(4096, longest=1024)
 def parse(path: str) -> ResourcePath | None:
     """The resource a path names, or None where it names something else."""
     parts = segments(path)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final
 
+from dray.api.caches import remember
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.semver import Semver, SemverError
 from dray.cel import types as t
@@ -21,7 +21,7 @@ register_type(Quantity, "kubernetes.Quantity")
 register_type(Semver, "kubernetes.Semver")
 
 
-@lru_cache(maxsize=1024)
+@remember(1024)
 def _parse_quantity(text: str) -> Quantity:
     return Quantity.parse(text)
 
@@ -56,7 +56,7 @@ def normalize(text: str) -> str:
     return ".".join(parts + ["0"] * (3 - len(parts))) + dash + prerelease + plus + build
 
 
-@lru_cache(maxsize=1024)
+@remember(1024)
 def _parse_semver(text: str) -> Semver:
     return Semver.parse(text)
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import msgspec
 
+from dray.api.caches import LONGEST
+
 _encode = msgspec.json.Encoder(order="sorted").encode
 _RANK = {"f": 0, "k": 1, "v": 2, "i": 3}
 
@@ -25,9 +27,13 @@ def keyed(keys: dict[str, Any]) -> str:
     return "k:" + _encode(keys).decode()
 
 
-@lru_cache(maxsize=1024)
 def keyed_by(name: str, text: str) -> str:
     """`keyed` for the common list: one key, and that a text."""
+    return _short_key(name, text) if len(text) <= LONGEST else keyed({name: text})
+
+
+@lru_cache(maxsize=1024)
+def _short_key(name: str, text: str) -> str:
     return keyed({name: text})
 
 

@@ -7,17 +7,18 @@ walk would not do, and `differing` says so.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from dray.api.caches import Cache
 from dray.server.apply import path_elements
 from dray.server.apply.field_set import FieldSet
 from dray.server.apply.field_types import ATOMIC, FieldType
 
 Object = dict[str, Any]
 NOTHING = FieldSet()
+_known: Final[Cache[tuple[FieldType, bytes, bytes], Object]] = Cache(512, 4 << 20)
 
 
 class NotOnlyAdded(Exception):
@@ -50,10 +51,13 @@ def differing(kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) 
     return _items(kind, new)
 
 
-@lru_cache(maxsize=512)
 def remembered(kind: FieldType, old: bytes, new: bytes) -> Object:
     """`differing` of documents in JSON: objects made from one template are in most parts the same."""
-    return differing(kind, msgspec.json.decode(old), msgspec.json.decode(new))
+    found = _known.get((kind, old, new))
+    if found is None:
+        found = differing(kind, msgspec.json.decode(old), msgspec.json.decode(new))
+        _known.put((kind, old, new), found, len(old) + len(new))
+    return found
 
 
 def overlap(fields: Object, others: Object) -> bool:

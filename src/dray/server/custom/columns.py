@@ -14,7 +14,7 @@ from dray.server.custom.definitions import ColumnDefinition, CustomVersion
 Object = dict[str, Any]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def columns(version: CustomVersion) -> tuple[Column, ...]:
     return (NAME, *(_column(definition) for definition in version.columns))
 

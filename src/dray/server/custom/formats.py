@@ -7,13 +7,13 @@ import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date, datetime
-from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 import re2
 
 from dray.api import names
+from dray.api.caches import remember
 
 
 def is_valid(text: str, format_name: str) -> bool:
@@ -26,7 +26,7 @@ def is_valid(text: str, format_name: str) -> bool:
         return False
 
 
-@lru_cache(maxsize=1024)
+@remember(256, longest=8192)
 def pattern(text: str) -> Any | None:
     """A pattern that takes time linear in the text it is tried on; nothing if it is none."""
     options = re2.Options()

@@ -111,7 +111,7 @@ def _check(obj: Object, version: CustomVersion, old: Object | None = None) -> li
     return [*found, *rules.Asked().check(_visible(obj), version.schema, old=past)]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _has_rules(version: CustomVersion) -> bool:
     return rules.are_in(version.schema)
 

@@ -21,14 +21,20 @@ class MergeRule:
     key: str = ""
 
 
-@cache
+_UNKNOWN = MergeRule(UNTYPED, replace=False)
+
+
 def rule(type_name: str, field: str) -> MergeRule:
     """How `field` of an object of the type is merged, and the type of its value or of its items."""
     if type_name.startswith("{}"):
         return MergeRule(type_name[2:], replace=False)
-    mark = TYPES.get(type_name, {}).get(field)
-    if mark is None:
-        return MergeRule(UNTYPED, replace=False)
+    # Only what the types have is remembered: a patch may name any other field.
+    return _known(type_name, field) if field in TYPES.get(type_name, ()) else _UNKNOWN
+
+
+@cache
+def _known(type_name: str, field: str) -> MergeRule:
+    mark = TYPES[type_name][field]
     value_type = mark.lstrip("!*")
     path = f"{versionless(type_name)}.{field}"
     if value_type.startswith("[]"):

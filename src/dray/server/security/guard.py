@@ -8,11 +8,11 @@ it lets those act as others who may. What is left for the server is to authorize
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from dray.api.caches import remember
 from dray.server.authorization import Authorizer, User
 from dray.server.security.authentication import Authenticator
 from dray.server.security.credentials import read_credentials, refuse_tokens_in_query
@@ -60,7 +60,7 @@ class Guard:
         return Caller(impersonate(sender, credentials.impersonation, self._authorizer), sender)
 
 
-@lru_cache(maxsize=256)
+@remember(256)
 def _matters(name: bytes) -> bool:
     """Most headers have nothing to do with who sent them: they are looked at once, not by every check."""
     return name in _HEADERS or name.startswith(_IMPERSONATE)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
-from functools import lru_cache
 from urllib.parse import urlsplit
 
+from dray.api.caches import remember
 from dray.server.listening import ListenError
 from dray.server.status import ApiError
 
 
-@lru_cache(maxsize=256)
+@remember(256)
 def is_loopback(host: str) -> bool:
     """Of a host as it stands in a URL or a Host header, without its port."""
     name = host.lower().removeprefix("[").removesuffix("]")
@@ -55,7 +55,7 @@ def refuse_foreign_origin(headers: Iterable[tuple[bytes, bytes]]) -> None:
         raise _forbidden("a page of another origin sent this")
 
 
-@lru_cache(maxsize=256)
+@remember(256)
 def _is_here(host: str) -> bool:
     return is_loopback(_host_of(f"//{host}"))
 
