@@ -185,9 +185,10 @@ CASES: list[Callable[[], Case]] = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_reads_as_it_did(case: Callable[[], Case]) -> None:
     slices, claims, allocated = case()
-    answer = allocate(Inventory(slices=slices, classes=classes(), claims=allocated), node(), claims)
+    inventory = Inventory(slices=slices, classes=classes(), claims=allocated)
+    answer = allocate(inventory, node(), claims)
     assert isinstance(answer, Rejection)
-    text = "\n".join([*lines(tree(answer)), "", summary(answer), ""])
+    text = "\n".join([*lines(tree(answer, inventory)), "", summary(answer), ""])
     path = GOLDEN / f"{case.__name__}.txt"
     if os.environ.get("DRAY_GOLDEN") == "write":
         path.write_text(text)

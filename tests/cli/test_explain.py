@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 from click.testing import CliRunner, Result
@@ -25,15 +26,15 @@ def test_shows_what_was_chosen_and_from_what(write: Write) -> None:
     result = run("small", write(CLUSTER + claim("small", 1).replace("deviceClassName: gpu,", selectors)))
     assert result.output.splitlines() == [
         "claim default/small: on node b",
+        "├─ node b: fits",
+        "│  └─ claim default/small",
+        "│     └─ request gpus: needs 1, 2 available",
+        "│        └─ picked b/gpu-0",
         "├─ node a: does not fit",
         "│  └─ claim default/small",
         "│     └─ request gpus: needs 1, 0 available",
-        f"│        ├─ 1 device not selected by request, selector 1: {MEMORY}: a/gpu-0",
-        f"│        └─ nearest miss: gpu.example.com/a/gpu-0, not selected by request, selector 1: {MEMORY}",
-        "└─ node b: fits",
-        "   └─ claim default/small",
-        "      └─ request gpus: needs 1, 2 available",
-        "         └─ picked b/gpu-0",
+        "│        └─ 1 device not selected by request, selector 1 (no memory): a/gpu-0",
+        f"└─ request gpus, selector 1: {MEMORY}",
     ]
     assert result.exit_code == 0
 
@@ -66,3 +67,25 @@ def test_a_missing_claim_is_named(write: Write) -> None:
     result = run("p", write(CLUSTER + pod("p", "resourceClaimName: nothing")))
     assert "there is no ResourceClaim default/nothing" in result.output
     assert result.exit_code == 1
+
+
+def test_data(write: Write) -> None:
+    result = run("claim/second", write(CLUSTER + claim("first", 2) + claim("second", 2)), "-o", "json")
+    assert result.exit_code == 1
+    row = json.loads(result.stdout)
+    assert (row["kind"], row["namespace"], row["name"], row["fits"]) == ("claim", "default", "second", False)
+    assert row["conclusion"].endswith("would fit on b if freed: default/first")
+    [a, b] = row["nodes"]
+    assert (a["node"], a["requests"][0]["available"]) == ("a", ["gpu.example.com/a/gpu-0"])
+    [used] = b["requests"][0]["unavailable"]
+    assert (used["reason"], used["owners"]) == ("InUse", [["default", "first"]])
+    assert used["devices"] == ["gpu.example.com/b/gpu-0", "gpu.example.com/b/gpu-1"]
+    assert b["toFree"] == ["default/first"]
+    fits = json.loads(run("claim/first", write(CLUSTER + claim("first", 1)), "-o", "json").stdout)
+    assert fits["nodes"][0]["claims"][0]["allocation"]["devices"]["results"][0]["device"] == "gpu-0"
+
+
+def test_labels_that_no_node_has_are_named(write: Write) -> None:
+    nowhere = pod("p", "resourceClaimTemplateName: one-gpu", extra="nodeSelector: {zone: north}")
+    result = run("pod/p", write(CLUSTER + nowhere))
+    assert result.stdout == "pod default/p: does not fit: no node is eligible: none has the labels zone=north\n"

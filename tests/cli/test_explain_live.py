@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,8 @@ def test_what_stands_in_the_way_on_every_node(server: Server) -> None:
     status, lines = server.explain("pod", "p")
     assert status == 1
     assert lines == [
-        "pod default/p: does not fit",
+        "pod default/p: does not fit: 1 device short on node a; gpu: needs 2, 1 available; "
+        "other nodes: 1 tainted, 1 Insufficient cpu",
         "├─ node a: does not fit",
         "│  └─ claim default/two",
         "│     └─ request gpu: needs 2, 1 available",
@@ -90,7 +92,10 @@ def test_what_stands_in_the_way_on_every_node(server: Server) -> None:
         "└─ node c: does not fit",
         "   └─ Insufficient cpu: 2 wanted, 1 of 1 left",
     ]
-    assert server.explain("pod/p", "--node", "c")[1] == [lines[0], *lines[6:]]
+    assert server.explain("pod/p", "--node", "c")[1] == [
+        "pod default/p: does not fit: no node takes it: Insufficient cpu: 2 wanted, 1 of 1 left",
+        *lines[6:],
+    ]
     assert server.explain("pod/p", "--node", "d") == (2, ["Error: there is no node d"])
 
 
@@ -128,7 +133,10 @@ def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> No
     assert status == 1
     assert lines[-1] == "└─ would fit on node a without pods of lower priority: default/low (priority 0)"
     assert "1 device in use by default/one: a/gpu-0" in "\n".join(lines)
-    assert server.explain("claim", "other")[1][0] == "claim default/other: not allocated; pods that wait with it: high"
+    assert server.explain("claim", "other")[1][0] == (
+        "claim default/other: not allocated; pods that wait with it: high; 1 device short on node a; "
+        "gpu: needs 1, 0 available (1 in use by default/one); would fit on a if freed: default/one"
+    )
 
 
 @pytest.mark.parametrize(
@@ -136,6 +144,10 @@ def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> No
     [
         (pod("p", schedulingGates="[{name: example.com/later}]"), "waits until its scheduling gates are removed"),
         (template("t") + pod("p", "resourceClaimTemplateName: t"), "ResourceClaim not created yet"),
+        (
+            pod("p", "resourceClaimTemplateName: missing"),
+            "there is no ResourceClaimTemplate default/missing, which a claim is to be made from",
+        ),
         (pod("p", "resourceClaimName: nothing"), 'could not find ResourceClaim "default/nothing"'),
         (claim("c").replace("deviceClassName: gpu", "deviceClassName: tpu") + pod("p", "resourceClaimName: c"), "tpu"),
         (pod("p", schedulingGroup="{podGroupName: team}"), "it waits for its PodGroup default/team, which does not"),
@@ -145,7 +157,7 @@ def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> No
         ),
         (pod("p"), "there are no nodes"),
     ],
-    ids=["gated", "no claim yet", "no claim", "no class", "no group", "no volume", "no nodes"],
+    ids=["gated", "no claim yet", "no template", "no claim", "no class", "no group", "no volume", "no nodes"],
 )
 def test_what_keeps_all_nodes_from_being_asked(server: Server, text: str, said: str) -> None:
     server.apply(text)
@@ -168,3 +180,69 @@ def test_a_server_that_is_not_there(run: Dray, tmp_path: Path) -> None:
     result = run("explain", "pod/p", "--kubeconfig", str(tmp_path / "none"))
     assert result.exit_code == 2
     assert "none" in result.stderr
+
+
+def test_labels_that_no_node_has_are_named(server: Server) -> None:
+    server.node("a", 1)
+    server.node("b", 1)
+    server.patch("Node", "b", {"metadata": {"labels": {"zone": "east"}}})
+    server.apply(pod("p", nodeSelector="{zone: north}"))
+    assert server.explain("pod/p") == (
+        1,
+        [
+            "pod default/p: does not fit: no node takes it: label zone must be north, and is not there (1), east (1)",
+            "└─ 2 nodes (a, b): do not fit",
+            "   └─ label zone must be north, and is not there (1), east (1)",
+        ],
+    )
+    affinity = (
+        "{nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+        "[{matchExpressions: [{key: zone, operator: NotIn, values: [east, west]}, {key: rack, operator: Exists}]}]}}}"
+    )
+    server.apply(pod("q", affinity=affinity))
+    assert server.explain("pod/q", "--node", "b")[1][1:] == [
+        "└─ node b: does not fit",
+        "   ├─ label zone must not be east or west, and is east",
+        "   └─ label rack must be there, and is not there",
+    ]
+
+
+def test_equal_nodes_share_a_tree(server: Server) -> None:
+    for name in "abcdef":
+        server.node(name, 1)
+    server.apply(claim("two", 2) + pod("p", "resourceClaimName: two"))
+    assert server.explain("pod/p")[1] == [
+        "pod default/p: does not fit: 1 device short on each of 6 nodes; gpu: needs 2, 1 available",
+        "└─ 6 nodes (a, b, c, d and 2 more): do not fit",
+        "   └─ claim default/two",
+        "      └─ request gpu: needs 2, 1 available on each",
+    ]
+
+
+def test_what_the_claim_controller_said_is_shown(server: Server) -> None:
+    event = """
+        apiVersion: v1
+        kind: Event
+        metadata: {name: e, namespace: default}
+        involvedObject: {kind: Pod, namespace: default, name: p}
+        reason: FailedResourceClaimCreation
+        message: "PodResourceClaim t: exceeded quota"
+        """
+    server.apply(template("t") + pod("p", "resourceClaimTemplateName: t"))
+    server.apply(textwrap.dedent(event))
+    assert server.explain("pod/p")[1][-1] == "└─ PodResourceClaim t: exceeded quota"
+
+
+def test_data(server: Server) -> None:
+    server.node("a", 1)
+    server.node("b", 1, taints=[{"key": "repair", "effect": "NoSchedule"}])
+    server.apply(claim("two", 2) + pod("p", "resourceClaimName: two"))
+    status, lines = server.explain("pod/p", "-o", "json")
+    assert status == 1
+    row = json.loads("\n".join(lines))
+    assert (row["kind"], row["name"], row["fits"], row["outcome"]) == ("pod", "p", False, "does not fit")
+    assert row["conclusion"].startswith("1 device short on node a")
+    assert [each["node"] for each in row["nodes"]] == ["a", "b"]
+    assert row["nodes"][0]["requests"][0]["available"] == ["gpu.example.com/a/gpu-0"]
+    assert row["nodes"][1]["obstacles"][-1] == "tainted repair:NoSchedule, not tolerated"
+    assert json.loads("\n".join(server.explain("claim/two", "-o", "json")[1]))["nodes"][0]["fits"] is False

@@ -17,6 +17,7 @@ from dray.allocation.constraints import Constraint
 from dray.allocation.demands import Demand, Way, servable
 from dray.allocation.devices import Device, quantity
 from dray.allocation.inventory import Inventory
+from dray.allocation.nearness import stage
 from dray.allocation.picks import Picks
 from dray.allocation.pools import PoolState
 from dray.allocation.reasons import (
@@ -54,22 +55,6 @@ from dray.api.quantity import Format, Quantity
 
 Object = dict[str, Any]
 
-# In the order of the checks; the later a device falls, the nearer it came.
-_ORDER: Final = (
-    NotSelected,
-    SelectorFault,
-    OtherNode,
-    ConditionsOff,
-    CapacityAbsent,
-    CapacityTooSmall,
-    OperationsNotSkippable,
-    Tainted,
-    AttributeAbsent,
-    GroupsIncompatible,
-    CounterShort,
-    InUse,
-    CapacityUsed,
-)
 _MOST_TRIALS: Final = 64
 
 
@@ -100,9 +85,9 @@ class Diagnosis:
                 available.append(rank)
             else:
                 fallen.setdefault(cause, []).append(rank)
-        causes = sorted(fallen, key=_stage)
-        last = _stage(causes[-1]) if causes else None
-        nearest = min((cause for cause in causes if _stage(cause) == last), key=fallen.__getitem__, default=None)
+        causes = sorted(fallen, key=stage)
+        last = stage(causes[-1]) if causes else None
+        nearest = min((cause for cause in causes if stage(cause) == last), key=fallen.__getitem__, default=None)
         return RequestReasons(
             claim_key(self._task.claims[claim]),
             request.name,
@@ -288,13 +273,6 @@ class Diagnosis:
         elif not bounds.by_match(covered, constraint, self._view.shareable):
             counts.sort(key=lambda each: (-each[1], each[0]))
             yield NoCommonValue(key, constraint.attribute, self._names(covered), need, tuple(counts))
-
-
-def _stage(cause: Cause) -> tuple[int, bool, int]:
-    """How far a device got that fell to the cause."""
-    if isinstance(cause, NotSelected):
-        return _ORDER.index(NotSelected), cause.source == "request", cause.number
-    return _ORDER.index(type(cause)), False, 0
 
 
 def to_free(trial: Inventory, fits: Callable[[Inventory], bool]) -> tuple[ClaimKey, ...] | None:

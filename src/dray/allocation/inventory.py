@@ -195,15 +195,14 @@ class Inventory:
 
     def excerpt(self, view: View) -> Inventory:
         """A copy of what the view depends on: its pools and the claims that hold devices of them."""
-        keys = [(pool.driver, pool.name) for pool in view.pools]
         copy = Inventory(gates=self.gates, taint_rules=self._rules.values(), selectors=self.selectors)
         copy.classes = dict(self.classes)
-        for key in keys:
-            for slice_ in self._by_pool.get(key, ()):
-                copy.put_slice(slice_.document)
-        for claim, results in self.usage.claims.items():
-            if any((result["driver"], result["pool"]) in keys for result in results):
-                copy.follow(copy.usage.hold(claim, results))
+        slices = [slice_ for pool in view.pools for slice_ in self._by_pool.get((pool.driver, pool.name), ())]
+        for slice_ in slices:
+            copy.put_slice(slice_.document)
+        held = [self.usage.devices.get(device.id) for slice_ in slices for device in slice_.devices]
+        for claim in sorted({claim for usage in held if usage is not None for claim in usage.claims()}):
+            copy.follow(copy.usage.hold(claim, self.usage.claims[claim]))
         return copy
 
     def _look(self, node: Object) -> View:

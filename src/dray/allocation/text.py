@@ -1,23 +1,42 @@
 """Reasons as text: one line for a summary, a tree for the whole reasoning.
 
 A tree is a label and branches, so that a terminal, a page or an event can draw it as it likes; `lines` draws it
-plainly.
+plainly. Nodes that say the same share a tree, what came nearest comes first, and selectors are written out once, at
+the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from dray.allocation import conclusions as c
 from dray.allocation import reasons as r
+from dray.allocation.alike import alike
 from dray.allocation.allocator import Allocation
 from dray.allocation.devices import DeviceID
+from dray.allocation.encounters import encounters
+from dray.allocation.inventory import Inventory
+from dray.allocation.nearness import stage
 from dray.allocation.usage import ClaimKey
+from dray.allocation.wording import (
+    cause_text,
+    conclusion_text,
+    conflict_text,
+    count_text,
+    device_names,
+    key_text,
+    keys_text,
+    met_text,
+    some,
+)
 
-_MOST_NAMES: Final = 4
 _MOST_CAUSES: Final = 2
 _MOST_BRANCHES: Final = 12
+_MOST_OWNERS: Final = 3
+"""Devices in use by more claims than this are one branch."""
+_MOST_GROUPS: Final = 8
 
 
 @dataclass(slots=True)
@@ -41,74 +60,188 @@ def _branches(tree: Tree, indent: str) -> Iterator[str]:
 
 def summary(rejection: r.Rejection) -> str:
     """The rejection in one line."""
+    return _summary(rejection, _main_causes)
+
+
+def _summary(rejection: r.Rejection, causes: Callable[[r.RequestReasons], str]) -> str:
     if rejection.kind in (r.Kind.FAULT, r.Kind.STEPS):
         return rejection.message
     short = [each for each in _hopeless(rejection.requests) if not each.suffices]
-    parts = [f"{each.request}: {_balance(each)}{_main_causes(each)}" for each in short[:2]]
+    parts = [f"{each.request}: {_balance(each)}{causes(each)}" for each in short[:2]]
     parts += [conflict_text(conflict) for conflict in rejection.conflicts[:1]]
     if rejection.kind is r.Kind.INVALID_POOLS:
         parts.append(rejection.message)
     return "; ".join(parts) or "no devices fit"
 
 
-def tree(rejection: r.Rejection) -> Tree:
-    """The whole reasoning."""
-    root = Tree(f"node {rejection.node}: {_verdict(rejection)}")
-    root.branches += [
-        Tree(f"pool {pool.pool} is {pool.state}{f': {pool.problem}' if pool.problem else ''}")
-        for pool in rejection.pools
-    ]
-    for claim, requests in _by_claim(rejection.requests):
-        root.branches.append(Tree(f"claim {_key(claim)}", [_request(each) for each in requests]))
-    if rejection.conflicts:
-        conflicts = [Tree(conflict_text(conflict)) for conflict in rejection.conflicts]
-        root.branches.append(Tree("there are enough devices, but none that go together", conflicts))
-    if rejection.to_free:
-        root.branches.append(Tree(f"would fit if freed: {', '.join(map(_key, rejection.to_free))}"))
+def tree(rejection: r.Rejection, inventory: Inventory | None = None) -> Tree:
+    """The whole reasoning about one node."""
+    reasoning = Reasoning(inventory)
+    [root] = reasoning.trees([rejection])
+    root.branches += reasoning.selectors()
     return root
 
 
-def considered(allocation: Allocation, requests: Sequence[r.RequestReasons]) -> Tree:
-    """What an allocation chose from."""
-    root = Tree(f"node {allocation.node}: fits")
-    picked: dict[tuple[ClaimKey, str], list[DeviceID]] = {}
-    for claim, result in zip(allocation.claims, allocation.results, strict=True):
-        for each in result["devices"].get("results") or ():
-            device = (each["driver"], each["pool"], each["device"])
-            picked.setdefault((claim, each["request"]), []).append(device)
-    for claim, reasons in _by_claim(requests):
-        branch = Tree(f"claim {_key(claim)}")
-        for each in reasons:
-            made = _request(each)
-            chosen = picked.get((claim, each.request))
-            made.branches.insert(0, Tree(f"picked {_names(chosen)}" if chosen else "not chosen"))
-            branch.branches.append(made)
-        root.branches.append(branch)
-    return root
+def concluding(conclusion: c.Conclusion, inventory: Inventory | None = None) -> str:
+    """What it all comes to, in one line."""
+    words = conclusion_text(conclusion)
+    if isinstance(conclusion, c.Short):
+        words = f"{words}; {_summary(conclusion.nearest, _telling_causes)}"
+    elif isinstance(conclusion, c.NothingSuitable) and conclusion.nearest is not None:
+        nearest = conclusion.nearest
+        why = _described(nearest.cause, [nearest.device], inventory)
+        words = f"{words}; the nearest is {device_names([nearest.device])}, {why}"
+    free: c.Freeing | None = getattr(conclusion, "free", None)
+    return f"{words}; would fit on {free.node} if freed: {keys_text(free.claims)}" if free else words
 
 
-def _verdict(rejection: r.Rejection) -> str:
+class Reasoning:
+    """Trees about nodes. With an inventory they say what selectors met; the selectors they name are remembered."""
+
+    def __init__(self, inventory: Inventory | None = None) -> None:
+        self._inventory = inventory
+        self._named: dict[str, str] = {}
+
+    def trees(self, rejections: Iterable[r.Rejection], most: int = _MOST_GROUPS) -> list[Tree]:
+        """One for all nodes that say the same, the nearest first, and a last one for what is too much."""
+        groups = alike(rejections)
+        made = [self._group(group) for group in groups[:most]]
+        if rest := sum(map(len, groups[most:])):
+            made.append(Tree(f"{rest:,} more nodes do not fit for other reasons; --node NAME asks one of them"))
+        return made
+
+    def selectors(self) -> list[Tree]:
+        """The selectors that were named so far."""
+        return [Tree(f"{title}: {expression}") for title, expression in self._named.items()]
+
+    def considered(self, allocation: Allocation, requests: Sequence[r.RequestReasons]) -> Tree:
+        """What an allocation chose from."""
+        root = Tree(f"node {allocation.node}: fits")
+        picked: dict[tuple[ClaimKey, str], list[DeviceID]] = {}
+        for claim, result in zip(allocation.claims, allocation.results, strict=True):
+            for each in result["devices"].get("results") or ():
+                device = (each["driver"], each["pool"], each["device"])
+                picked.setdefault((claim, each["request"]), []).append(device)
+        for claim, reasons in _by_claim(requests):
+            branch = Tree(f"claim {key_text(claim)}")
+            for each in reasons:
+                made = self._request([each])
+                chosen = picked.get((claim, each.request))
+                made.branches.insert(0, Tree(f"picked {device_names(chosen)}" if chosen else "not chosen"))
+                branch.branches.append(made)
+            root.branches.append(branch)
+        return root
+
+    def _group(self, group: Sequence[r.Rejection]) -> Tree:
+        first = group[0]
+        root = Tree(f"{nodes_text([each.node for each in group])}: {_verdict(first, len(group))}")
+        root.branches += [
+            Tree(f"pool {pool.pool} is {pool.state}{f': {pool.problem}' if pool.problem else ''}")
+            for pool in first.pools
+        ]
+        several = zip(*(each.requests for each in group), strict=True)
+        for claim, requests in _by_claim(first.requests):
+            branches = [self._request(next(several)) for _ in requests]
+            root.branches.append(Tree(f"claim {key_text(claim)}", branches))
+        if first.conflicts:
+            conflicts = [Tree(conflict_text(conflict)) for conflict in first.conflicts]
+            root.branches.append(Tree("there are enough devices, but none that go together", conflicts))
+        if first.to_free:
+            on = f" on {first.node}" if len(group) > 1 else ""
+            root.branches.append(Tree(f"would fit{on} if freed: {keys_text(first.to_free)}"))
+        return root
+
+    def _request(self, group: Sequence[r.RequestReasons]) -> Tree:
+        """Of one request on nodes that say the same of it."""
+        first, many = group[0], len(group) > 1
+        made = Tree(f"request {first.request}: {_balance(first)}{' on each' if many else ''}")
+        others: list[DeviceID] = []
+        for each in _merged(first.fallen, 0 if many else _MOST_OWNERS):
+            devices, foreign = _by_driver(first, each)
+            others += foreign
+            if not devices:
+                continue
+            cause = r.InUse(_users(group)) if many and isinstance(each.cause, r.InUse) else each.cause
+            made.branches.append(self._fallen(first, cause, devices, named=not many))
+        if rest := made.branches[_MOST_BRANCHES:]:
+            made.branches[_MOST_BRANCHES:] = [Tree(f"{len(rest)} more reasons")]
+        if others:
+            drivers = sorted({driver for driver, _, _ in others})
+            names = "" if many else f": {device_names(others)}"
+            made.branches.append(Tree(f"{count_text(len(others))} of other drivers ({some(drivers)}){names}"))
+        return made
+
+    def _fallen(self, reasons: r.RequestReasons, cause: r.Cause, devices: Sequence[DeviceID], *, named: bool) -> Tree:
+        if isinstance(cause, r.NotSelected):
+            source = f"request {reasons.request}" if cause.source == "request" else cause.source
+            self._named.setdefault(f"{source}, selector {cause.number + 1}", cause.expression)
+        names = f": {device_names(devices)}" if named else ""
+        return Tree(f"{count_text(len(devices))} {_described(cause, devices, self._inventory)}{names}")
+
+
+def nodes_text(names: Sequence[str]) -> str:
+    return f"node {names[0]}" if len(names) == 1 else f"{len(names):,} nodes ({some(names)})"
+
+
+def _described(cause: r.Cause, devices: Sequence[DeviceID], inventory: Inventory | None) -> str:
+    """The cause, with what was met on the devices in place of a selector's text."""
+    if not isinstance(cause, r.NotSelected):
+        return cause_text(cause)
+    met = met_text(encounters(inventory, cause.expression, devices)) if inventory is not None else ""
+    return f"{_brief(cause)}{f' ({met})' if met else ''}"
+
+
+def _brief(cause: r.Cause) -> str:
+    if isinstance(cause, r.NotSelected):
+        return f"not selected by {cause.source}, selector {cause.number + 1}"
+    return cause_text(cause)
+
+
+def _verdict(rejection: r.Rejection, nodes: int) -> str:
     if rejection.kind is r.Kind.FAULT:
         return f"cannot be judged: {rejection.message}"
     if rejection.kind is r.Kind.STEPS:
         return f"gave up, {rejection.message}"
-    return f"does not fit{f' ({rejection.message})' if rejection.message else ''}"
+    refusal = "does not fit" if nodes == 1 else "do not fit"
+    return f"{refusal}{f' ({rejection.message})' if rejection.message else ''}"
 
 
-def _request(reasons: r.RequestReasons) -> Tree:
-    made = Tree(f"request {reasons.request}: {_balance(reasons)}")
-    made.branches += [
-        Tree(f"{_devices(len(fallen.devices))} {cause_text(fallen.cause)}: {_names(fallen.devices)}")
-        for fallen in reasons.fallen[:_MOST_BRANCHES]
-    ]
-    if rest := reasons.fallen[_MOST_BRANCHES:]:
-        number = sum(len(fallen.devices) for fallen in rest)
-        made.branches.append(Tree(f"{_devices(number)} for {len(rest)} more reasons"))
-    if reasons.nearest is not None and not reasons.suffices:
-        made.branches.append(
-            Tree(f"nearest miss: {'/'.join(reasons.nearest.device)}, {cause_text(reasons.nearest.cause)}")
-        )
-    return made
+def _merged(fallen: Sequence[r.Fallen], most: int) -> list[r.Fallen]:
+    """What came nearest first; devices in use by more than so many claims as one."""
+    ordered = sorted(fallen, key=lambda each: stage(each.cause), reverse=True)
+    used = [each for each in ordered if isinstance(each.cause, r.InUse)]
+    if len(used) <= max(most, 1):
+        return ordered
+    position = ordered.index(used[0])
+    devices = tuple(sorted(device for each in used for device in each.devices))
+    rest = [each for each in ordered if not isinstance(each.cause, r.InUse)]
+    return [*rest[:position], r.Fallen(r.InUse(_owners(used)), devices), *rest[position:]]
+
+
+def _owners(fallen: Iterable[r.Fallen]) -> tuple[ClaimKey, ...]:
+    causes = [each.cause for each in fallen]
+    return tuple(dict.fromkeys(owner for each in causes if isinstance(each, r.InUse) for owner in each.owners))
+
+
+def _users(group: Iterable[r.RequestReasons]) -> tuple[ClaimKey, ...]:
+    """Who uses devices that the request would take, on all the nodes."""
+    return _owners(fallen for each in group for fallen in each.fallen)
+
+
+def _by_driver(reasons: r.RequestReasons, fallen: r.Fallen) -> tuple[list[DeviceID], list[DeviceID]]:
+    """The devices, those apart that the class passes over while it takes devices of other drivers."""
+    if not _is_foreign(fallen.cause):
+        return list(fallen.devices), []
+    taken = {driver for driver, _, _ in reasons.available}
+    for each in reasons.fallen:
+        if not _is_foreign(each.cause):
+            taken |= {driver for driver, _, _ in each.devices}
+    if not taken:
+        return list(fallen.devices), []
+    return (
+        [device for device in fallen.devices if device[0] in taken],
+        [device for device in fallen.devices if device[0] not in taken],
+    )
 
 
 def _balance(reasons: r.RequestReasons) -> str:
@@ -124,6 +257,17 @@ def _main_causes(reasons: r.RequestReasons) -> str:
     return f" ({'; '.join(causes)})" if causes else ""
 
 
+def _telling_causes(reasons: r.RequestReasons) -> str:
+    """The same without what the class does not want, and without the texts of selectors."""
+    telling = [each for each in _merged(reasons.fallen, 0) if not _is_foreign(each.cause)][:_MOST_CAUSES]
+    causes = [f"{len(each.devices)} {_brief(each.cause)}" for each in telling]
+    return f" ({'; '.join(causes)})" if causes else ""
+
+
+def _is_foreign(cause: r.Cause) -> bool:
+    return isinstance(cause, r.NotSelected) and cause.source != "request"
+
+
 def _hopeless(requests: Sequence[r.RequestReasons]) -> Iterator[r.RequestReasons]:
     """The requests none of whose alternatives suffices."""
     served = {(each.claim, each.request.partition("/")[0]) for each in requests if each.suffices}
@@ -135,89 +279,3 @@ def _by_claim(requests: Iterable[r.RequestReasons]) -> Iterable[tuple[ClaimKey, 
     for each in requests:
         grouped.setdefault(each.claim, []).append(each)
     return grouped.items()
-
-
-def _key(claim: ClaimKey) -> str:
-    return "/".join(part for part in claim if part)
-
-
-def _devices(number: int) -> str:
-    return f"{number} device{'' if number == 1 else 's'}"
-
-
-def _names(devices: Sequence[DeviceID]) -> str:
-    shown = ", ".join(f"{pool}/{name}" for _, pool, name in devices[:_MOST_NAMES])
-    more = len(devices) - _MOST_NAMES
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _owners(owners: Sequence[ClaimKey]) -> str:
-    return ", ".join(map(_key, owners))
-
-
-_CAUSES: Final[dict[type[r.Cause], Callable[[Any], str]]] = {
-    r.NotSelected: lambda c: f"not selected by {c.source}, selector {c.number + 1}: {c.expression}",
-    r.SelectorFault: lambda c: f"cannot be judged: {c.text}",
-    r.OtherNode: lambda c: "for other nodes",
-    r.ConditionsOff: lambda c: "with binding conditions, which are switched off",
-    r.CapacityAbsent: lambda c: f"without capacity {c.name}",
-    r.CapacityTooSmall: lambda c: (
-        f"too small or not divisible so: {c.wanted} of {c.name} wanted, {c.value} there"
-        if c.value
-        else f"not divisible as {c.name} asks"
-    ),
-    r.InUse: lambda c: f"in use by {_owners(c.owners)}",
-    r.CapacityUsed: lambda c: f"too full: {c.wanted} of {c.name} wanted, {c.left} left beside {_owners(c.owners)}",
-    r.OperationsNotSkippable: lambda c: "with skipped node operations, which the node does not support",
-    r.GroupsIncompatible: lambda c: (
-        f"not compatible with what is allocated on {c.counter_set}"
-        f" (groups: {', '.join(c.groups) if c.groups else 'none'})"
-    ),
-    r.CounterShort: lambda c: f"short of counter {c.counter_set}/{c.counter}: {c.wanted} wanted, {c.left} left",
-    r.Tainted: lambda c: f"tainted {c.key}={c.value}:{c.effect}, not tolerated",
-    r.AttributeAbsent: lambda c: f"without attribute {c.attribute}, which a constraint needs",
-}
-
-
-def cause_text(cause: r.Cause) -> str:
-    return _CAUSES[type(cause)](cause)
-
-
-def _wanting(requests: Sequence[str]) -> str:
-    return f"request {requests[0]} needs" if len(requests) == 1 else f"requests {', '.join(requests)} need"
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _competing(values: Sequence[tuple[str, int]]) -> str:
-    shown = ", ".join(f"{value} ({number})" for value, number in values[:_MOST_NAMES])
-    more = len(values) - _MOST_NAMES
-    return f"{shown} and {more} more" if more > 0 else shown
-
-
-_CONFLICTS: Final[dict[type[r.Conflict], Callable[[Any], str]]] = {
-    r.TooFewTogether: lambda c: f"{_wanting(c.requests)} {c.need} devices and there are {c.devices} in all",
-    r.NoCommonValue: lambda c: (
-        f"{_wanting(c.requests)} {c.need} devices with one value of {c.attribute}; "
-        f"devices by value: {_competing(c.values)}"
-    ),
-    r.TooFewValues: lambda c: (
-        f"{_wanting(c.requests)} {c.need} different values of {c.attribute}; "
-        f"there are {len(c.values)}: {_some(c.values)}"
-    ),
-    r.CountersShort: lambda c: (
-        f"{_wanting(c.requests)} at least {c.wanted} of {_some(c.counters)}, {c.left} left"
-        if c.counters
-        else f"{_wanting(c.requests)} more devices than the counters can carry"
-    ),
-    r.CapacityShort: lambda c: f"{_wanting(c.requests)} more shared capacity than is left",
-    r.TooManyDevices: lambda c: f"claim {_key(c.claim)} would get more than {c.limit} devices",
-    r.Entangled: lambda c: f"no set of devices serves {', '.join(c.requests)} under all constraints",
-}
-
-
-def conflict_text(conflict: r.Conflict) -> str:
-    return _CONFLICTS[type(conflict)](conflict)

@@ -6,17 +6,18 @@ Everything the scheduler would look at is listed once and given to the scheduler
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from dray.allocation import Rejection, allocate
+from dray.allocation.conclusions import conclude
 from dray.allocation.policies import Policy
-from dray.allocation.text import Tree, lines, tree
+from dray.allocation.text import Reasoning, Tree, concluding
 from dray.cli.cluster import Cluster
-from dray.cli.reports import one_line
-from dray.cli.verdicts import MOST_TREES, NodeTrees, device, few, holding, preemption
+from dray.cli.explanations import Explanation, allocation_row, rejection_row
+from dray.cli.verdicts import MOST_TREES, Verdicts, device, few, holding, preemption
 from dray.scheduling import groups
 from dray.scheduling.inquiry import Inquiry
 from dray.scheduling.scheduler import Options, Scheduler
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from dray.client.interface import Resource
 
 Object = dict[str, Any]
-_DISPENSABLE: Final = ("PersistentVolumeClaim", "PodDisruptionBudget", "PodGroup", "Namespace")
+_CREATION_FAILED: Final = "FailedResourceClaimCreation"
+_DISPENSABLE: Final = ("PersistentVolumeClaim", "PodDisruptionBudget", "PodGroup", "Namespace", "ResourceClaimTemplate")
 
 
 class Unfindable(click.ClickException):
@@ -34,17 +36,36 @@ class Unfindable(click.ClickException):
     exit_code = 2
 
 
-async def explain_live(cluster: Cluster, kind: str, target: str, node: str, policy: Policy) -> int:
-    """`kind` is empty where it is to be found out. Prints the tree; 0 if it has what it needs or could have it."""
+async def explain_live(
+    cluster: Cluster, kind: str, target: str, node: str, policy: Policy, show: Callable[[Explanation], None]
+) -> int:
+    """`kind` is empty where it is to be found out. 0 if it has what it needs or could have it."""
     namespace, _, name = target.rpartition("/")
     world = World(await _listed(cluster), namespace or cluster.namespace, policy)
     found = [each for each in ("pod", "claim") if kind in ("", each) and world.get(each, name) is not None]
     if len(found) != 1:
         raise Unfindable(_confusion(kind, world.namespace, name, found))
-    tree, good = world.pod(name, node) if found[0] == "pod" else world.claim(name, node)
-    for line in lines(tree):
-        click.echo(one_line(line))
-    return 0 if good else 1
+    explanation = world.pod(name, node) if found[0] == "pod" else world.claim(name, node)
+    if explanation.unmade and (why := await _complaint(cluster, world.namespace, name)):
+        explanation.trees.append(Tree(why))
+    show(explanation)
+    return 0 if explanation.good else 1
+
+
+async def _complaint(cluster: Cluster, namespace: str, pod: str) -> str:
+    """What the claim controller said last about a pod whose claims it could not make."""
+    from dray.api.catalogue import find
+    from dray.client.errors import ApiError
+    from dray.client.interface import Selection
+
+    resource = find("v1", "Event")
+    assert resource is not None
+    selection = Selection(fields=f"involvedObject.name={pod},reason={_CREATION_FAILED}")
+    try:
+        found = (await cluster.client.list_all(resource, namespace=namespace, selection=selection)).get("items") or []
+    except ApiError:
+        return ""
+    return str(found[-1].get("message") or "") if found else ""
 
 
 def _confusion(kind: str, namespace: str, name: str, found: list[str]) -> str:
@@ -69,6 +90,7 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
             ("resource.k8s.io/v1", "ResourceSlice"),
             ("resource.k8s.io/v1", "DeviceClass"),
             ("resource.k8s.io/v1", "ResourceClaim"),
+            ("resource.k8s.io/v1", "ResourceClaimTemplate"),
             ("policy/v1", "PodDisruptionBudget"),
         )
     }
@@ -142,25 +164,34 @@ class World:
 
     # Pods
 
-    def pod(self, name: str, node: str) -> tuple[Tree, bool]:
+    def pod(self, name: str, node: str) -> Explanation:
         document = self.get("pod", name)
         assert document is not None
-        title = f"pod {self.namespace}/{name}"
+        spec, metadata = document["spec"], document["metadata"]
         phase = (document.get("status") or {}).get("phase")
         if phase in ("Succeeded", "Failed"):
-            return Tree(f"{title}: has ended ({phase})"), True
-        if place := document["spec"].get("nodeName"):
-            held = [holding(claim) for claim in self._claims_of(document)]
-            return Tree(f"{title}: on node {place}", held or [Tree("it has no claims")]), True
-        if gates := document["spec"].get("schedulingGates"):
-            return Tree(
-                f"{title}: waits until its scheduling gates are removed: {few([each['name'] for each in gates])}"
-            ), False
-        if document["metadata"].get("deletionTimestamp"):
-            return Tree(f"{title}: is being deleted"), False
-        return self._waiting(title, document, node)
+            return self._say("pod", name, f"has ended ({phase})", good=True)
+        if place := spec.get("nodeName"):
+            made = self._say("pod", name, f"on node {place}", good=True)
+            made.trees = [holding(claim) for claim in self._claims_of(document)] or [Tree("it has no claims")]
+            made.data = lambda: {"node": place, "claims": list(self._claims_of(document))}
+            return made
+        if gates := spec.get("schedulingGates"):
+            return self._say(
+                "pod", name, "waits until its scheduling gates are removed", few([each["name"] for each in gates])
+            )
+        if metadata.get("deletionTimestamp"):
+            return self._say("pod", name, "is being deleted")
+        return self._waiting(document, node)
 
-    def _waiting(self, title: str, document: Object, only: str) -> tuple[Tree, bool]:
+    def _say(self, kind: str, name: str, outcome: str, conclusion: str = "", *, good: bool = False) -> Explanation:
+        return Explanation(kind, self.namespace, name, outcome, good, conclusion)
+
+    def _waiting(self, document: Object, only: str) -> Explanation:
+        name = document["metadata"]["name"]
+        if template := self._missing_template(document):
+            missing = f"there is no ResourceClaimTemplate {self.namespace}/{template}, which a claim is to be made from"
+            return self._say("pod", name, "cannot be placed", missing)
         scheduler = self._scheduler(document["spec"].get("schedulerName") or "default-scheduler")
         waiting = scheduler.queue.get(document["metadata"]["uid"])
         assert waiting is not None
@@ -168,43 +199,77 @@ class World:
         inquiry = Inquiry(scheduler.state, policy=self._policy, budgets=budgets)
         answer = inquiry.ask(waiting.pod, self._now, scheduler.options.binding_timeout)
         if answer.hindrance:
-            return Tree(f"{title}: cannot be placed", [Tree(answer.hindrance)]), False
-        fitting = [each for each in answer.verdicts if each.placement is not None]
-        root = Tree(f"{title}: {f'fits on {few([each.node for each in fitting])}' if fitting else 'does not fit'}")
-        if not answer.verdicts:
-            root.branches.append(Tree("there are no nodes"))
+            made = self._say("pod", name, "cannot be placed", answer.hindrance)
+            made.unmade = bool(self._unmade(document))
+            return made
         if only and not any(each.node == only for each in answer.verdicts):
             raise Unfindable(f"there is no node {only}")
-        root.branches += NodeTrees(inquiry, scheduler, waiting.pod, answer, only).trees()
+        fitting = [each.node for each in answer.verdicts if each.placement is not None]
+        verdicts = Verdicts(inquiry, scheduler, waiting.pod, answer, only)
+        made = self._say("pod", name, f"fits on {few(fitting)}" if fitting else "does not fit", good=bool(fitting))
+        made.conclusion = "" if fitting else verdicts.conclusion()
+        made.trees, made.data = list(verdicts.trees()), lambda: {"nodes": verdicts.rows()}
         if answer.preemption is not None:
-            root.branches.append(preemption(answer))
+            made.trees.append(preemption(answer))
         if fitting and not only:
-            root.branches.append(Tree("it has not been tried since, or its scheduler does not run"))
-        return root, bool(fitting)
+            made.trees.append(Tree("it has not been tried since, or its scheduler does not run"))
+        return made
+
+    def _unmade(self, document: Object) -> list[str]:
+        """The templates of claims that the pod has not been given yet."""
+        statuses = (document.get("status") or {}).get("resourceClaimStatuses") or ()
+        made = {each["name"] for each in statuses}
+        entries = document["spec"].get("resourceClaims") or ()
+        return [
+            name for each in entries if (name := each.get("resourceClaimTemplateName")) and each["name"] not in made
+        ]
+
+    def _missing_template(self, document: Object) -> str:
+        """A template that does not exist; none where they could not be looked at."""
+        if "ResourceClaimTemplate" not in self._listed:
+            return ""
+        known = {_key(each) for each in self._listed["ResourceClaimTemplate"]}
+        return next((name for name in self._unmade(document) if (self.namespace, name) not in known), "")
 
     # Claims
 
-    def claim(self, name: str, only: str) -> tuple[Tree, bool]:
+    def claim(self, name: str, only: str) -> Explanation:
         claim = self.get("claim", name)
         assert claim is not None
         users = [each for each in self._listed["Pod"] if any(claim is one for one in self._claims_of(each))]
         if (claim.get("status") or {}).get("allocation"):
-            return holding(claim), True
+            made = self._say("claim", name, "allocated", good=True)
+            made.trees, made.data = holding(claim).branches, lambda: {"claims": [claim]}
+            return made
         waiting = [each["metadata"]["name"] for each in users if not each["spec"].get("nodeName")]
         why = f"pods that wait with it: {few(waiting)}" if waiting else "no pod uses it"
-        root = Tree(f"claim {self.namespace}/{name}: not allocated; {why}")
-        state = self._scheduler("").state
-        for node in sorted(state, key=lambda each: each.name):
-            if only not in ("", node.name) or len(root.branches) >= MOST_TREES:
-                continue
-            assert node.document is not None
-            answer = allocate(state.inventory, node.document, [claim], policy=self._policy)
-            if isinstance(answer, Rejection):
-                root.branches.append(tree(answer))
-            else:
-                devices = [device(each) for each in answer.results[0]["devices"].get("results") or ()]
-                root.branches.append(Tree(f"node {node.name}: fits", [Tree(text) for text in devices]))
-        return root, False
+        made = self._say("claim", name, f"not allocated; {why}")
+        self._offers(made, claim, only)
+        return made
+
+    def _offers(self, made: Explanation, claim: Object, only: str) -> None:
+        """What every node has for a claim by itself."""
+        inventory = self._scheduler("").state.inventory
+        nodes = sorted(self._listed["Node"], key=lambda each: str(each["metadata"]["name"]))
+        answers = [
+            allocate(inventory, node, [claim], policy=self._policy)
+            for node in nodes
+            if only in ("", node["metadata"]["name"])
+        ]
+        rejections = [each for each in answers if isinstance(each, Rejection)]
+        for each in [each for each in answers if not isinstance(each, Rejection)][:MOST_TREES]:
+            devices = [device(one) for one in each.results[0]["devices"].get("results") or ()]
+            made.trees.append(Tree(f"node {each.node}: fits", [Tree(text) for text in devices]))
+        if not made.trees and (concluded := conclude(rejections)) is not None:
+            made.conclusion = concluding(concluded, inventory)
+        reasoning = Reasoning(inventory)
+        made.trees += [*reasoning.trees(rejections), *reasoning.selectors()]
+        made.data = lambda: {
+            "nodes": [
+                rejection_row(each, inventory) if isinstance(each, Rejection) else allocation_row(each)
+                for each in answers
+            ]
+        }
 
 
 def _key(obj: Object) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dray.allocation import KUBERNETES, Policy, Rejection, allocate
 from dray.allocation import taints as device_taints
+from dray.api.shapes import objects
 from dray.scheduling import faults, fit
 from dray.scheduling.actions import Preemption
 from dray.scheduling.claim_book import Unresolved
@@ -34,6 +35,17 @@ class Shortage:
 
 
 @dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A label of a node that is not as the pod's node selector or required affinity wants it."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...]
+    there: str | None
+    """None where the node has no such label."""
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What one node says. Without obstacles it would take the pod."""
 
@@ -42,6 +54,7 @@ class Verdict:
     taints: tuple[Object, ...] = ()
     """Those that are not tolerated, where that is an obstacle."""
     shortages: tuple[Shortage, ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
     lacks_devices: bool = False
     """Whether it would do but for its devices; `rejection` tells why."""
     placement: Placement | None = None
@@ -104,6 +117,8 @@ class Inquiry:
         reason = fit.standing(pod.needs, node)
         if reason == fit.TAINTED:
             return Verdict(node.name, (reason,), taints=tuple(_repelling(pod, node)))
+        if reason == fit.UNSELECTED:
+            return Verdict(node.name, (reason,), mismatches=tuple(_mismatches(pod, node)))
         if reason is not None:
             return Verdict(node.name, (reason,))
         served = wanted.demand.served(node)
@@ -132,6 +147,28 @@ class Inquiry:
 
 def _repelling(pod: Pod, node: Node) -> Iterator[Object]:
     return (each for each in device_taints.effective(node.taints) if not tolerated(each, pod.needs.tolerations))
+
+
+def _mismatches(pod: Pod, node: Node) -> Iterator[Mismatch]:
+    seen = set()
+    for member, each in _demands(pod):
+        if fit.term_matches({member: [each]}, node.name, node.labels):
+            continue
+        key, values = str(each.get("key")), tuple(map(str, each.get("values") or ()))
+        there = node.name if member == "matchFields" else node.labels.get(key)
+        if (found := Mismatch(key, str(each.get("operator")), values, there)) not in seen:
+            seen.add(found)
+            yield found
+
+
+def _demands(pod: Pod) -> Iterator[tuple[str, Object]]:
+    """What node selector and required affinity say of labels and of the name, each by itself."""
+    for key, value in pod.needs.selector.items():
+        yield "matchExpressions", {"key": key, "operator": "In", "values": [value]}
+    for term in objects((pod.needs.required or {}).get("nodeSelectorTerms")):
+        for member in ("matchExpressions", "matchFields"):
+            for each in objects(term.get(member)):
+                yield member, each
 
 
 def _shortages(requests: Amounts, node: Node, served: frozenset[str]) -> Iterator[Shortage]:

@@ -1,0 +1,120 @@
+"""What the rejections of all nodes come to: one value that concludes. `text` renders it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dray.allocation import reasons as r
+from dray.allocation.nearness import Choice, best, choices, distance, missing, stage
+from dray.allocation.usage import ClaimKey
+
+
+@dataclass(frozen=True)
+class Freeing:
+    """Claims whose release would make room on a node."""
+
+    node: str
+    claims: tuple[ClaimKey, ...]
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """Base of all conclusions."""
+
+
+@dataclass(frozen=True)
+class Unjudged(Conclusion):
+    """On a node it cannot be told: an expression failed, a class is missing, or the search was given up."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class NoneTogether(Conclusion):
+    """Each request could be served by some node, but no node could serve all."""
+
+    requests: tuple[str, ...]
+    free: Freeing | None = None
+
+
+@dataclass(frozen=True)
+class NothingSuitable(Conclusion):
+    """No node has a device that the request would take, free or not. `nearest` is one that came nearest."""
+
+    request: str
+    nearest: r.NearestMiss | None
+
+
+@dataclass(frozen=True)
+class Apart(Conclusion):
+    """A node has enough devices, but none that go together."""
+
+    node: str
+    conflict: r.Conflict | None
+    free: Freeing | None = None
+
+
+@dataclass(frozen=True)
+class Short(Conclusion):
+    """The node where least is missing lacks devices for some requests."""
+
+    nearest: r.Rejection
+    missing: int
+    nodes: int
+    """How many nodes were asked."""
+    alike: int
+    """How many of them lack as much, this one included."""
+    free: Freeing | None = None
+
+
+def conclude(rejections: Sequence[r.Rejection]) -> Conclusion | None:
+    """None where there is nothing to conclude from."""
+    for each in rejections:
+        if each.kind is r.Kind.FAULT:
+            return Unjudged(each.message)
+    judged = sorted((each for each in rejections if each.requests), key=distance)
+    if not judged:
+        return Unjudged(rejections[0].message) if rejections else None
+    nearest, free = judged[0], _freeing(judged)
+    lacking = [{choice for choice, ways in choices(each).items() if missing(best(ways))} for each in judged]
+    if not lacking[0]:
+        return Apart(nearest.node, nearest.conflicts[0] if nearest.conflicts else None, free)
+    everywhere = set.intersection(*lacking)
+    if not everywhere:
+        some = set.union(*lacking)
+        return NoneTogether(tuple(_names(nearest, [each for each in choices(nearest) if each in some])), free)
+    for choice in choices(nearest):
+        if choice in everywhere and not any(_suitable(each, choice) for each in judged):
+            return NothingSuitable(_names(nearest, [choice])[0], _nearest_device(judged, choice))
+    alike = sum(distance(each) == distance(nearest) for each in judged)
+    return Short(nearest, distance(nearest)[1], len(judged), alike, free)
+
+
+def _freeing(judged: Sequence[r.Rejection]) -> Freeing | None:
+    """The fewest claims whose release would help anywhere."""
+    found = [Freeing(each.node, each.to_free) for each in judged if each.to_free]
+    return min(found, key=lambda each: len(each.claims), default=None)
+
+
+def _names(rejection: r.Rejection, wanted: Sequence[Choice]) -> list[str]:
+    """The requests, with their claims where there are several."""
+    several = len({claim for claim, _ in choices(rejection)}) > 1
+    return [f"{claim[1]}/{request}" if several else request for claim, request in wanted]
+
+
+def _suitable(rejection: r.Rejection, choice: Choice) -> bool:
+    """Whether the node has a device for the request, be it in use or otherwise out of reach at present."""
+    for each in choices(rejection).get(choice, ()):
+        if each.available or any(_passing(fallen.cause) for fallen in each.fallen):
+            return True
+    return bool(rejection.pools)
+
+
+def _passing(cause: r.Cause) -> bool:
+    return isinstance(cause, r.Tainted | r.GroupsIncompatible | r.CounterShort | r.InUse | r.CapacityUsed)
+
+
+def _nearest_device(judged: Sequence[r.Rejection], choice: Choice) -> r.NearestMiss | None:
+    found = [way.nearest for each in judged for way in choices(each).get(choice, ()) if way.nearest is not None]
+    return max(found, key=lambda each: stage(each.cause), default=None)

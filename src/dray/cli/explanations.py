@@ -1,0 +1,130 @@
+"""What `dray explain` says, as one value for all outputs: a line that concludes, trees behind it, and data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+import click
+
+from dray.allocation import Allocation, Inventory, Rejection
+from dray.allocation import reasons as r
+from dray.allocation.devices import DeviceID
+from dray.allocation.encounters import encounters
+from dray.allocation.text import Tree, lines
+from dray.allocation.wording import cause_text, conflict_text, key_text
+from dray.cli.reports import one_line
+
+Object = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Explanation:
+    kind: str
+    namespace: str
+    name: str
+    outcome: str
+    good: bool
+    conclusion: str = ""
+    """Why, in one line."""
+    trees: list[Tree] = field(default_factory=list)
+    data: Callable[[], Object] = dict
+    """What there is besides for programs, worked out when it is wanted."""
+    unmade: bool = False
+    """Whether it waits for claims that are to be made from templates."""
+
+    @property
+    def headline(self) -> str:
+        why = f"{'; ' if ';' in self.outcome else ': '}{self.conclusion}" if self.conclusion else ""
+        return f"{self.kind} {self.namespace}/{self.name}: {self.outcome}{why}"
+
+
+def _text(explanation: Explanation) -> None:
+    for line in lines(Tree(explanation.headline, explanation.trees)):
+        click.echo(one_line(line))
+
+
+def _json(explanation: Explanation) -> None:
+    click.echo(json.dumps(_row(explanation), indent=2, ensure_ascii=False))
+
+
+def _yaml(explanation: Explanation) -> None:
+    from dray.yaml.writing import as_yaml
+
+    click.echo(as_yaml([_row(explanation)]), nl=False)
+
+
+WRITERS: Final[dict[str, Callable[[Explanation], None]]] = {"text": _text, "json": _json, "yaml": _yaml}
+
+
+def _row(explanation: Explanation) -> Object:
+    return {
+        "kind": explanation.kind,
+        "namespace": explanation.namespace,
+        "name": explanation.name,
+        "fits": explanation.good,
+        "outcome": explanation.outcome,
+        "conclusion": explanation.conclusion,
+        **explanation.data(),
+    }
+
+
+def allocation_row(allocation: Allocation) -> Object:
+    pairs = zip(allocation.claims, allocation.results, strict=True)
+    claims = [{"namespace": key[0], "name": key[1], "allocation": result} for key, result in pairs]
+    return {"node": allocation.node, "fits": True, "claims": claims}
+
+
+def rejection_row(rejection: Rejection, inventory: Inventory) -> Object:
+    return {
+        "node": rejection.node,
+        "fits": False,
+        "kind": rejection.kind.value,
+        "message": rejection.message,
+        "requests": [_request_row(each, inventory) for each in rejection.requests],
+        "conflicts": [{**_members(each), "message": conflict_text(each)} for each in rejection.conflicts],
+        "pools": [_members(each) for each in rejection.pools],
+        "toFree": [key_text(each) for each in rejection.to_free or ()],
+    }
+
+
+def _request_row(reasons: r.RequestReasons, inventory: Inventory) -> Object:
+    return {
+        "claim": key_text(reasons.claim),
+        "request": reasons.request,
+        "need": reasons.need,
+        "all": reasons.every,
+        "available": _devices(reasons.available),
+        "unavailable": [_fallen_row(each, inventory) for each in reversed(reasons.fallen)],
+    }
+
+
+def _fallen_row(fallen: r.Fallen, inventory: Inventory) -> Object:
+    row = {**_members(fallen.cause), "message": cause_text(fallen.cause), "devices": _devices(fallen.devices)}
+    if isinstance(fallen.cause, r.NotSelected):
+        met = encounters(inventory, fallen.cause.expression, fallen.devices)
+        row["met"] = {each.name: [{"value": value, "devices": n} for value, n in each.values] for each in met}
+    return row
+
+
+def _devices(devices: Sequence[DeviceID]) -> list[str]:
+    return ["/".join(each) for each in devices]
+
+
+def _members(value: Any) -> Object:
+    """A reason by the name of its type, with what it holds."""
+    members = {_camel(each.name): _plain(getattr(value, each.name)) for each in fields(value)}
+    return {"reason": type(value).__name__, **members}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(each) for each in value]
+    return value
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest)
