@@ -9,6 +9,7 @@ import pytest
 
 from dray.allocation import PACK, Allocation, Inventory, Kind, Rejection, allocate, commit
 from dray.allocation import search as search_module
+from dray.allocation.work import Work
 from tests.allocation import oracle
 from tests.allocation.worlds import Scenario, larger_scenario, partitioned_scenario, random_scenario
 
@@ -84,8 +85,8 @@ def test_pruning_leaves_the_first_solution_what_it_is(batch: int, monkeypatch: p
         scenario = larger_scenario(random.Random(batch * 100 + number))
         inventory = inventory_of(scenario)
         monkeypatch.setattr(search_module, "_PATIENCE", 10**9)
-        plain = allocate(inventory, scenario.node, scenario.claims, explain=False, step_limit=5_000)
-        if isinstance(plain, Rejection) and plain.kind is Kind.STEPS:
+        plain = allocate(inventory, scenario.node, scenario.claims, explain=False, work=Work(30_000))
+        if isinstance(plain, Rejection) and plain.kind is Kind.UNDECIDED:
             continue
         decided += 1
         monkeypatch.setattr(search_module, "_PATIENCE", 1)

@@ -9,7 +9,8 @@ import pytest
 from dray.allocation import Allocation, Inventory, Kind, Rejection, allocate
 from dray.allocation.picks import Picks
 from dray.allocation.requests import compile_task
-from dray.allocation.search import Search, Work
+from dray.allocation.search import Search
+from dray.allocation.work import Work
 from tests.allocation.worlds import (
     DRIVER,
     ROOT,
@@ -229,9 +230,12 @@ def test_invalid_pools_are_passed_over_and_named() -> None:
 
 def test_the_search_stops_at_its_limit_and_says_so() -> None:
     slices = [resource_slice([device(f"d{number}") for number in range(8)])]
-    answer = ask(slices, one(exactly(8)), step_limit=5)
+    work = Work(550)
+    answer = ask(slices, one(exactly(8)), work=work)
     assert isinstance(answer, Rejection)
-    assert (answer.kind, answer.message) == (Kind.STEPS, "undecided after 5 steps")
+    assert answer.kind is Kind.UNDECIDED
+    assert answer.message == f"undecided after {work.spent} units of work"
+    assert 550 < work.spent < 600
 
 
 @pytest.mark.parametrize("count", [12, 31])
@@ -239,7 +243,7 @@ def test_one_more_than_there_are_costs_no_more_than_there_are(count: int) -> Non
     slices = [resource_slice([device(f"d{number}") for number in range(count)])]
     answer = ask(slices, one(exactly(count + 1)), explain=False)
     assert answer.kind is Kind.NO_SOLUTION
-    assert answer.steps <= 2 * count
+    assert answer.work <= 2000 + 20 * count
 
 
 def test_many_claims_need_no_deep_recursion() -> None:

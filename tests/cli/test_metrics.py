@@ -45,7 +45,9 @@ def test_registries_are_served_as_one() -> None:
     ],
 )
 def test_what_is_answered(line: str, ready: bool, code: int, body: str) -> None:
-    answer = response(f"{line}\r\nHost: x\r\n\r\n".encode(), Together(()), lambda: ready).decode()
+    answer = response(
+        f"{line}\r\nHost: x\r\n\r\n".encode(), Together(()), lambda: [] if ready else ["not leading yet"]
+    ).decode()
     head, _, rest = answer.partition("\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {code} ")
     assert rest == body
@@ -53,7 +55,7 @@ def test_what_is_answered(line: str, ready: bool, code: int, body: str) -> None:
 
 def test_it_listens_where_it_says() -> None:
     async def ask() -> bytes:
-        async with serving_metrics(Place("127.0.0.1", 0), registries(), lambda: True) as url:
+        async with serving_metrics(Place("127.0.0.1", 0), registries(), list) as url:
             port = int(url.rpartition(":")[2].removesuffix("/metrics"))
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
@@ -66,7 +68,7 @@ def test_it_listens_where_it_says() -> None:
 
 def test_nothing_listens_unless_it_is_asked_for() -> None:
     async def ask() -> str:
-        async with serving_metrics(Place("127.0.0.1", None), (), lambda: True) as url:
+        async with serving_metrics(Place("127.0.0.1", None), (), list) as url:
             return url
 
     assert asyncio.run(ask()) == ""

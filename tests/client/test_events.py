@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from dray.client import events
+from dray.client.errors import ApiError
 from dray.client.events import EventRecorder
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default", "uid": "u"}}
@@ -93,3 +94,44 @@ def test_at_the_end_nothing_waits(computing):
             assert len(messages) == 300
 
     asyncio.run(run())
+
+
+def refused(*causes):
+    details = {"kind": "events", "causes": [{"reason": cause} for cause in causes]}
+    return ApiError(403, "Forbidden", "events is forbidden: no right to create them", details)
+
+
+@pytest.mark.parametrize(
+    ("error", "lines"),
+    [
+        (refused(), ["event Reason about Pod default/p is lost: events is forbidden: no right to create them"]),
+        (refused("NamespaceTerminating"), []),
+    ],
+)
+def test_without_the_right_to_write_events_one_line_says_so(caplog, error, lines):
+    class Refusing(Written):
+        async def create(self, kind, body, *, options):
+            raise error
+
+    async def run():
+        recorder = EventRecorder(Refusing(), "test")
+        task = asyncio.create_task(recorder.run())
+        record(recorder, 20)
+        await recorder.written()
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(run())
+    assert [each.getMessage() for each in caplog.records] == lines
+
+
+def test_too_many_events_are_one_line(caplog, monkeypatch):
+    monkeypatch.setattr(events, "_QUEUE", 10)
+
+    async def run():
+        record(EventRecorder(Written(), "test"), 500)
+
+    asyncio.run(run())
+    assert [each.getMessage() for each in caplog.records] == [
+        "event Reason about Pod default/p is dropped: 10 are waiting"
+    ]

@@ -15,14 +15,15 @@ from dray.allocation.node_resources import ChargeError, NodeCharge, charge
 from dray.allocation.policies import KUBERNETES, PACK, POLICIES, Policy
 from dray.allocation.reasons import Kind, Rejection
 from dray.allocation.results import ShareIds, derived_share_id
-from dray.allocation.search import STEP_LIMIT
 from dray.allocation.shortlist import Shortlist
+from dray.allocation.work import ATTEMPT, THOROUGH, Work, WorkExhausted
 
 __all__ = [
+    "ATTEMPT",
     "KUBERNETES",
     "PACK",
     "POLICIES",
-    "STEP_LIMIT",
+    "THOROUGH",
     "Allocation",
     "ChargeError",
     "Commitment",
@@ -33,6 +34,8 @@ __all__ = [
     "Rejection",
     "ShareIds",
     "Shortlist",
+    "Work",
+    "WorkExhausted",
     "allocate",
     "charge",
     "commit",

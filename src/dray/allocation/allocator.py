@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from dray.allocation.errors import AllocationError
 from dray.allocation.inventory import Inventory
@@ -18,10 +18,15 @@ from dray.allocation.pools import PoolState
 from dray.allocation.reasons import Kind, Rejection, RequestReasons
 from dray.allocation.requests import Task, compile_task
 from dray.allocation.results import ShareIds, assemble, derived_share_id
-from dray.allocation.search import STEP_LIMIT, Search, StepsExhausted, Work
+from dray.allocation.search import Search
 from dray.allocation.usage import ClaimKey, claim_key
+from dray.allocation.work import Work, WorkExhausted, undecided
 
 Object = dict[str, Any]
+
+# Units of work for a device: to find what it falls to for one request, and to copy it.
+_CAUSE: Final = 4
+_COPY: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,8 @@ class Allocation:
     node: str
     claims: tuple[ClaimKey, ...]
     results: tuple[Object, ...]
-    steps: int = field(default=0, compare=False)
+    work: int = field(default=0, compare=False)
+    """What it took, in units of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ def allocate(
     *,
     policy: Policy = KUBERNETES,
     share_ids: ShareIds = derived_share_id,
-    step_limit: int = STEP_LIMIT,
+    work: Work | None = None,
     explain: bool = True,
 ) -> Allocation | Rejection:
     """Devices of the node for all claims together, or why not.
@@ -62,46 +68,51 @@ def allocate(
     Nothing is changed. With `explain` off a rejection carries its kind alone, which is what asking many nodes wants.
     """
     name = node["metadata"]["name"]
-    work = Work(step_limit)
+    work = work or Work()
+    before = work.spent
+    inventory.selectors.work = work
     try:
         view = policy.arranged(inventory, inventory.view(node))
         task = compile_task(inventory, view, claims)
         picks = Search(task, Picks(task, inventory.usage), work).run()
         if picks is not None:
             results = assemble(task, picks, share_ids)
-            return Allocation(name, tuple(map(claim_key, claims)), tuple(results), work.steps)
+            return Allocation(name, tuple(map(claim_key, claims)), tuple(results), work.spent - before)
     except (AllocationError, NodeSelectorError) as error:
-        return Rejection(Kind.FAULT, name, str(error), work.steps)
-    except StepsExhausted:
-        return Rejection(Kind.STEPS, name, f"undecided after {work.limit} steps", work.steps)
+        return Rejection(Kind.FAULT, name, str(error), work.spent - before)
+    except WorkExhausted:
+        return Rejection(Kind.UNDECIDED, name, undecided(work), work.spent - before)
     invalid = any(pool.state is PoolState.INVALID for pool in view.pools)
     kind = Kind.INVALID_POOLS if invalid else Kind.NO_SOLUTION
     message = "invalid resource pools were encountered" if invalid else ""
     if not explain:
-        return Rejection(kind, name, message, work.steps)
-    return _explained(inventory, node, task, kind, message, work.steps)
+        return Rejection(kind, name, message, work.spent - before)
+    return _explained(inventory, node, task, Rejection(kind, name, message, work.spent - before), work)
 
 
-def _explained(inventory: Inventory, node: Object, task: Task, kind: Kind, message: str, steps: int) -> Rejection:
+def _explained(inventory: Inventory, node: Object, task: Task, rejection: Rejection, work: Work) -> Rejection:
+    """With its reasons, as far as there is work left to find them."""
     # Most allocations succeed and never need these.
     from dray.allocation.diagnosis import Diagnosis, to_free
 
-    diagnosis = Diagnosis(inventory, task)
-    requests = diagnosis.requests()
-
     def fits(trial: Inventory) -> bool:
-        return isinstance(allocate(trial, node, task.claims, explain=False), Allocation)
+        answer = allocate(trial, node, task.claims, work=work, explain=False)
+        if isinstance(answer, Rejection) and answer.kind is Kind.UNDECIDED:
+            raise WorkExhausted
+        return isinstance(answer, Allocation)
 
-    return Rejection(
-        kind,
-        task.view.node,
-        message,
-        steps,
-        requests,
-        diagnosis.conflicts(requests),
-        diagnosis.pools(),
-        to_free(inventory.excerpt(task.view), fits),
-    )
+    diagnosis = Diagnosis(inventory, task)
+    size = len(task.view.devices)
+    try:
+        work.spend(_CAUSE * size * sum(len(choice.options) for choice in task.choices))
+        requests = diagnosis.requests()
+        rejection = replace(
+            rejection, requests=requests, conflicts=diagnosis.conflicts(requests), pools=diagnosis.pools()
+        )
+        work.spend(_COPY * size)
+        return replace(rejection, to_free=to_free(inventory.excerpt(task.view), fits))
+    except WorkExhausted:
+        return rejection
 
 
 def examine(inventory: Inventory, node: Object, claims: Sequence[Object]) -> tuple[RequestReasons, ...]:
@@ -111,9 +122,10 @@ def examine(inventory: Inventory, node: Object, claims: Sequence[Object]) -> tup
     """
     from dray.allocation.diagnosis import Diagnosis
 
+    inventory.selectors.work = Work()
     try:
         return Diagnosis(inventory, compile_task(inventory, inventory.view(node), claims)).requests()
-    except (AllocationError, NodeSelectorError):
+    except (AllocationError, NodeSelectorError, WorkExhausted):
         return ()
 
 

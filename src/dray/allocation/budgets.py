@@ -73,6 +73,10 @@ class Budgets:
             ledger, position = budget.counters[0]
             self._of_set.setdefault((ledger, ledger.names[position][0]), []).append(budget)
 
+    @property
+    def size(self) -> int:
+        return len(self._single) + len(self._sums)
+
     def _file(self, ledger: Ledger, consumed: Consumption, bit: int) -> None:
         key = (ledger, consumed.counter_set)
         self._sets[key] = self._sets.get(key, 0) | bit

@@ -61,7 +61,7 @@ def best(ways: Sequence[r.RequestReasons]) -> r.RequestReasons:
 
 def distance(rejection: r.Rejection) -> tuple[bool, int, list[int]]:
     """Sorts rejections, the nearest first; those that say nothing about devices come last."""
-    if rejection.kind in (r.Kind.FAULT, r.Kind.STEPS):
+    if rejection.kind in (r.Kind.FAULT, r.Kind.UNDECIDED):
         return True, 0, []
     lacking = [way for ways in choices(rejection).values() if missing(way := best(ways))]
     return False, sum(map(missing, lacking)), [-n for way in lacking for n in _furthest(way)]

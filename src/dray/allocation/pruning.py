@@ -17,6 +17,7 @@ from dray.allocation.picks import Picks
 from dray.allocation.requests import Choice, Request, Task
 from dray.allocation.shares import Shares
 from dray.allocation.symmetry import Symmetry
+from dray.allocation.work import Work
 
 if TYPE_CHECKING:
     from dray.allocation.search import Frame
@@ -25,10 +26,11 @@ _MOST_MEMORIES: Final = 100_000
 
 
 class Pruning:
-    def __init__(self, task: Task, choices: Sequence[Choice], picks: Picks) -> None:
+    def __init__(self, task: Task, choices: Sequence[Choice], picks: Picks, work: Work) -> None:
         self._task = task
         self._choices = choices
         self._picks = picks
+        self._work = work
         self.depth = 1
         """How thorough the pruning is; what was looked at less thoroughly is worth another look."""
         self._solvable: Callable[[Sequence[int]], bool] | None = None
@@ -37,6 +39,7 @@ class Pruning:
         self._shares = Shares(task, picks)
         self._relevant, self._covered = _tails(choices)
         self._has_admin = any(option.admin for choice in choices for option in choice.options)
+        self._shared = task.view.shareable.bit_count()
         self._vain: set[Any] = set()
         self._culprit: list[int] = []
 
@@ -56,6 +59,7 @@ class Pruning:
         """The devices worth trying in the frame; none where no solution can follow."""
         if frame.state in self._vain:
             return 0
+        self._work.spend(self._price(frame.choice))
         demands = self._demands(frame)
         shareable = self._task.view.shareable
         possible = (
@@ -68,6 +72,13 @@ class Pruning:
             and self._groups_solvable(frame.choice + 1)
         )
         return demands[0].bits & frame.left if possible else 0
+
+    def _price(self, first: int) -> int:
+        """The work of computing all bounds from a choice on, as measured: it grows with what they look at."""
+        counters = self._budgets.size
+        ahead = len(self._choices) - first
+        covered = sum(map(len, self._covered[first].values()))
+        return 25 + counters + ahead * (8 + counters + 2 * self._shared) + 6 * covered
 
     def _constraints_hold(self, demands: list[Demand], frame: Frame) -> bool:
         shareable = self._task.view.shareable

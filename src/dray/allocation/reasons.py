@@ -7,7 +7,7 @@ together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from dray.allocation.devices import DeviceID
@@ -20,7 +20,7 @@ class Kind(Enum):
     """There is no solution, and a pool that might have offered one contradicts itself."""
     FAULT = "fault"
     """The claims cannot be judged: an expression failed, a class is missing. Asking another node is no use."""
-    STEPS = "steps"
+    UNDECIDED = "undecided"
     """The search was given up: whether there is a solution is not known."""
 
 
@@ -226,7 +226,8 @@ class Rejection:
     kind: Kind
     node: str
     message: str = ""
-    steps: int = 0
+    work: int = field(default=0, compare=False)
+    """What it took to find out, in units of work."""
     requests: tuple[RequestReasons, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     pools: tuple[PoolReason, ...] = ()

@@ -5,8 +5,8 @@ alternative of `firstAvailable` is left only when nothing that follows can be se
 lexicographically first assignment. The stack of frames is explicit: one frame a pick, no recursion.
 
 Once the search has stumbled, `Pruning` cuts subtrees that hold no solution, which leaves the first solution what it
-is. It is not consulted where Kubernetes might still meet a fault that ends the attempt. Work is counted in steps, a
-step being one device considered; past the limit `StepsExhausted` is raised.
+is. It is not consulted where Kubernetes might still meet a fault that ends the attempt. Past the limit of the work
+`WorkExhausted` is raised.
 """
 
 from __future__ import annotations
@@ -17,34 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 from dray.allocation.errors import AllocationError
 from dray.allocation.picks import Pick, Picks
 from dray.allocation.requests import MOST_DEVICES, Choice, Request, Task, title
+from dray.allocation.work import Work
 
 if TYPE_CHECKING:
     from dray.allocation.pruning import Pruning
 
-STEP_LIMIT: Final = 50_000
 # Failures before pruning, looking closer, and looking ahead are worth their price.
 _PATIENCE: Final = 2
 _MORE_PATIENCE: Final = 10
 _LONG_PATIENCE: Final = 60
-
-
-class StepsExhausted(Exception):
-    """The search was given up undecided."""
-
-
-class Work:
-    """Counts steps, up to a limit."""
-
-    __slots__ = ("limit", "steps")
-
-    def __init__(self, limit: int = STEP_LIMIT) -> None:
-        self.limit = limit
-        self.steps = 0
-
-    def step(self) -> None:
-        self.steps += 1
-        if self.steps > self.limit:
-            raise StepsExhausted
+# Units of work for one device considered, with its frame.
+_CANDIDATE: Final = 6
 
 
 class Frame:
@@ -94,7 +77,7 @@ class Search:
         self._pruning: Pruning | None = None
 
     def run(self) -> list[Pick] | None:
-        """The picks of the first solution, or None; raises AllocationError and StepsExhausted."""
+        """The picks of the first solution, or None; raises AllocationError and WorkExhausted."""
         if not self._choices:
             return []
         self._push(Frame(0, 0, 0, 0))
@@ -122,7 +105,7 @@ class Search:
             # Most searches never stumble and never need it.
             from dray.allocation.pruning import Pruning
 
-            self._pruning = Pruning(self._task, self._choices, self._picks)
+            self._pruning = Pruning(self._task, self._choices, self._picks, self._work)
         elif self._pruning is not None and self._failures == _MORE_PATIENCE:
             self._pruning.look_closer()
         elif self._pruning is not None and self._failures == _LONG_PATIENCE and self._whole:
@@ -186,7 +169,7 @@ class Search:
             low = frame.left & -frame.left
             frame.left ^= low
             rank = frame.last = low.bit_length() - 1
-            self._work.step()
+            self._work.spend(_CANDIDATE)
             takes = self._takes if request.listed is None else self._takes_listed
             if takes(request, choice.claim, rank):
                 return rank

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from dray import cel
 from dray.allocation.devices import NO_VALUE, Device, Values, frozen
+from dray.allocation.work import Work
 from dray.api.gates import FeatureGates
 from dray.api.semver import Semver
 
@@ -30,7 +31,12 @@ _MOST_ANSWERS: Final = 200_000
 _LEAST_TEXT: Final = 64
 MOST_COLUMNS: Final = 256
 """How many verdicts a sequence of devices remembers."""
-
+# Units of work: for a compilation beside one a character, for an evaluation, and for each unit of its CEL cost, which
+# is counted as it goes where the estimate does not rule out that it is exceeded.
+_COMPILATION: Final = 500
+_EVALUATION: Final = 4
+_COST: Final = 0.12
+_COST_COUNTED: Final = 0.8
 
 Compile = Callable[..., cel.Program]
 
@@ -47,6 +53,8 @@ class _Expression:
     program: cel.Program | None
     fault: str
     key: Callable[[Device], Any]
+    units: int = 0
+    """The work of one evaluation, by the estimate of its cost."""
     answers: dict[Any, Any] = field(default_factory=dict)
 
 
@@ -60,6 +68,8 @@ class Selectors:
         self._known: OrderedDict[tuple[Compile, str], _Expression] = OrderedDict()
         self._text = 0
         self._answers = 0
+        self.work = Work()
+        """Of whoever asks at the moment. Answers found before it was exhausted are kept."""
 
     def column(self, expression: str, devices: Sequence[Device]) -> Column:
         """The verdicts of a selector; an expression that does not compile faults on every device."""
@@ -115,11 +125,14 @@ class Selectors:
             self._answers -= len(gone.answers)
 
     def _compile(self, expression: str, compile_: Compile) -> _Expression:
+        self.work.spend(_COMPILATION + len(expression))
         try:
             program = compile_(expression, env=self._environment)
         except cel.CompileError as error:
             return _Expression(None, error.message, lambda device: None)
-        return _Expression(program, "", _grouping(program.reads))
+        rate = _COST if program.may_run_fast else _COST_COUNTED
+        units = _EVALUATION + int(rate * min(program.estimated_cost, cel.COST_LIMIT))
+        return _Expression(program, "", _grouping(program.reads), units)
 
     def _answer(self, compiled: _Expression, device: Device, ask: Callable[[cel.Program, Device], Any]) -> Any:
         key = compiled.key(device)
@@ -135,6 +148,7 @@ class Selectors:
             assert compiled.program is not None
             answer = answers[key] = ask(compiled.program, device)
             self._answers += 1
+            self.work.spend(compiled.units)
             return answer
 
 

@@ -64,7 +64,7 @@ def summary(rejection: r.Rejection) -> str:
 
 
 def _summary(rejection: r.Rejection, causes: Callable[[r.RequestReasons], str]) -> str:
-    if rejection.kind in (r.Kind.FAULT, r.Kind.STEPS):
+    if rejection.kind in (r.Kind.FAULT, r.Kind.UNDECIDED):
         return rejection.message
     short = [each for each in _hopeless(rejection.requests) if not each.suffices]
     parts = [f"{each.request}: {_balance(each)}{causes(each)}" for each in short[:2]]
@@ -200,7 +200,7 @@ def _brief(cause: r.Cause) -> str:
 def _verdict(rejection: r.Rejection, nodes: int) -> str:
     if rejection.kind is r.Kind.FAULT:
         return f"cannot be judged: {rejection.message}"
-    if rejection.kind is r.Kind.STEPS:
+    if rejection.kind is r.Kind.UNDECIDED:
         return f"gave up, {rejection.message}"
     refusal = "does not fit" if nodes == 1 else "do not fit"
     return f"{refusal}{f' ({rejection.message})' if rejection.message else ''}"

@@ -48,9 +48,10 @@ def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @asynccontextmanager
 async def serving_metrics(
-    place: Place, registries: Iterable[CollectorRegistry], is_ready: Callable[[], bool]
+    place: Place, registries: Iterable[CollectorRegistry], obstacles: Callable[[], list[str]]
 ) -> AsyncIterator[str]:
-    """For as long as the block lasts; gives the URL, empty if nothing was asked for."""
+    """For as long as the block lasts; gives the URL, empty if nothing was asked for. `obstacles` to being ready are
+    named by `/readyz`."""
     if place.port is None:
         yield ""
         return
@@ -60,7 +61,7 @@ async def serving_metrics(
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(_PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(response(head, together, is_ready))
+                writer.write(response(head, together, obstacles))
                 await writer.drain()
         writer.close()
 
@@ -77,7 +78,7 @@ async def serving_metrics(
         yield f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
 
 
-def response(head: bytes, together: Together, is_ready: Callable[[], bool]) -> bytes:
+def response(head: bytes, together: Together, obstacles: Callable[[], list[str]]) -> bytes:
     line = head.split(b"\r\n", 1)[0].decode("latin-1")
     method, _, rest = line.partition(" ")
     path = rest.partition(" ")[0].partition("?")[0]
@@ -88,7 +89,8 @@ def response(head: bytes, together: Together, is_ready: Callable[[], bool]) -> b
     elif path in ("/healthz", "/livez"):
         code, body = "200 OK", b"ok"
     elif path == "/readyz":
-        code, body = ("200 OK", b"ok") if is_ready() else ("503 Service Unavailable", b"not leading yet\n")
+        found = "".join(f"{one_line(each)}\n" for each in obstacles())
+        code, body = ("503 Service Unavailable", found.encode()) if found else ("200 OK", b"ok")
     else:
         code, body = "404 Not Found", f"{one_line(path)}: there are /metrics, /healthz and /readyz\n".encode()
     lines = f"HTTP/1.1 {code}\r\nContent-Type: {_TEXT}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"

@@ -20,6 +20,7 @@ from dray.cli.serving import log_to_stderr, run, settle_memory, stopping
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.client.api import ApiClient
+    from dray.client.contact import Contact
     from dray.client.endpoint import Endpoint
     from dray.plane import ControlPlane, PlaneOptions
     from dray.scheduling.scheduler import Options
@@ -167,29 +168,35 @@ def run_against(where: Where, options: PlaneOptions, metrics: Place, title: str)
 
 
 async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title: str) -> int:
+    from dray.client.contact import Contact
     from dray.plane import ControlPlane
 
     stop = stopping()
-    async with clients(endpoint) as (client, lease_client):
+    contact = Contact(endpoint.server)
+    async with clients(endpoint, contact) as (client, lease_client):
         if not await _until(stop, client.request("GET", "/version")):
             return 0
         # Who may not read pods may not do anything else that is needed here either.
         await client.request("GET", "/api/v1/pods", query={"limit": "1"})
         plane = ControlPlane(client, options, lease_client=lease_client)
         registries = (plane.scheduler_metrics, plane.controller_metrics)
-        async with serving_metrics(metrics, registries, plane.ready.is_set) as url:
+
+        def obstacles() -> list[str]:
+            return [*filter(None, [contact.trouble]), *plane.obstacles()]
+
+        async with serving_metrics(metrics, registries, obstacles) as url:
             click.echo(f"{title} at {endpoint.server}{f', metrics at {url}' if url else ''}")
             return await work(plane, stop, _leading(options))
 
 
 @asynccontextmanager
-async def clients(endpoint: Endpoint) -> AsyncIterator[tuple[ApiClient, ApiClient]]:
+async def clients(endpoint: Endpoint, contact: Contact | None = None) -> AsyncIterator[tuple[ApiClient, ApiClient]]:
     """One for the work, and one for the lease, which is renewed however busy the other's connections are."""
     from dray.client.api import ApiClient
     from dray.client.http import HttpTransport
 
-    lease = HttpTransport(endpoint, timeout=_LEASE_SECONDS, connections=1)
-    async with ApiClient(HttpTransport(endpoint)) as client, ApiClient(lease) as lease_client:
+    lease = HttpTransport(endpoint, timeout=_LEASE_SECONDS, connections=1, contact=contact)
+    async with ApiClient(HttpTransport(endpoint, contact=contact)) as client, ApiClient(lease) as lease_client:
         yield client, lease_client
 
 

@@ -99,7 +99,7 @@ async def _up(options: Options, plane_options: PlaneOptions, manifests: list[Man
                 return 1
             plane = ControlPlane(ApiClient(transport), plane_options)
             registries = (plane.scheduler_metrics, plane.controller_metrics)
-            async with serving_metrics(metrics, registries, plane.ready.is_set) as url:
+            async with serving_metrics(metrics, registries, plane.obstacles) as url:
                 greeting = asyncio.create_task(_greet(plane, server, counts, url))
                 status = await work(plane, stop)
                 greeting.cancel()

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from dray.client.clock import SystemTime, TimeOfDay, micro_timestamp
+from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, GroupVersionResource, Object
 
@@ -60,6 +61,7 @@ class LeaderElection:
         self._lease: Object | None = None
         """As it was seen last, and when that was."""
         self._seen = 0.0
+        self._complaints = Complaints(_logger)
         self._renewed = 0.0
         """When the last renewal that came through was sent."""
 
@@ -92,9 +94,8 @@ class LeaderElection:
                     return
             except ClientError as error:
                 # Another candidate was faster: that is what they are for.
-                raced = isinstance(error, ApiError) and (error.is_conflict or error.is_already_exists)
-                level = logging.DEBUG if raced else logging.WARNING
-                _logger.log(level, "cannot get the lease %s/%s: %s", self._namespace, self._name, error)
+                if not (isinstance(error, ApiError) and (error.is_conflict or error.is_already_exists)):
+                    self._complain("get", error)
             await asyncio.sleep(self._retry_period * (1 + _JITTER * random.random()))
 
     async def _work(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -136,7 +137,12 @@ class LeaderElection:
                 raise LeadershipLost(late) from error
             except ClientError as error:
                 failed = True
-                _logger.warning("cannot renew the lease %s/%s: %s", self._namespace, self._name, error)
+                self._complain("renew", error)
+
+    def _complain(self, verb: str, error: ClientError) -> None:
+        self._complaints.warning(
+            (verb, cause_of(error)), "cannot %s the lease %s/%s: %s", verb, self._namespace, self._name, error
+        )
 
     async def _try(self, *, held: bool = False) -> bool:
         """Takes or renews the lease; False if it is somebody else's. Raises ClientError if that cannot be told.

@@ -37,11 +37,12 @@ class ConfigError(ClientError):
 
 
 class ConnectionFailed(ClientError):
-    """No answer came. `sent` tells whether the server may have seen the request."""
+    """No answer came. `sent` tells whether the server may have seen it, `cause` why, without naming the request."""
 
-    def __init__(self, message: str, *, sent: bool) -> None:
+    def __init__(self, message: str, *, sent: bool, cause: str = "") -> None:
         super().__init__(message)
         self.sent = sent
+        self.cause = cause or message
 
 
 class Garbled(ClientError):
@@ -120,6 +121,11 @@ class ApiError(ClientError):
     @property
     def is_forbidden(self) -> bool:
         return self.status == 403
+
+    @property
+    def is_namespace_ending(self) -> bool:
+        """Nothing is created in it any more."""
+        return self.status == 403 and any(reason == "NamespaceTerminating" for _, reason, _ in self.causes)
 
     @property
     def is_unauthorized(self) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from dray.api.catalogue import KindVersion, find
 from dray.client.clock import SystemTime, TimeOfDay, timestamp
+from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import SHARED, Client, Object
 
@@ -47,6 +48,9 @@ class _Key:
     reason: str
     message: str
 
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
 
 class EventRecorder:
     """`component` is who reports; events of cluster-scoped objects go to namespace `default`."""
@@ -59,6 +63,7 @@ class EventRecorder:
         self._queue: asyncio.Queue[tuple[float, _Key, Object]] = asyncio.Queue(_QUEUE)
         self._last = 0
         self._hurried = False
+        self._complaints = Complaints(_logger)
         self._known: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
         """The name of the Event that stands for the key, and how often it was seen."""
 
@@ -82,7 +87,7 @@ class EventRecorder:
             try:
                 await self._write(key, event)
             except ClientError as error:
-                _logger.warning("event %s about %s %s is lost: %s", key.reason, key.kind, key.name, error)
+                self._complaints.warning(cause_of(error), "event %s about %s is lost: %s", key.reason, key, error)
             finally:
                 self._queue.task_done()
 
@@ -137,7 +142,7 @@ class EventRecorder:
         try:
             self._queue.put_nowait((monotonic(), key, event))
         except asyncio.QueueFull:
-            _logger.warning("event %s about %s %s is dropped: too many are waiting", reason, key.kind, name)
+            self._complaints.warning("full", "event %s about %s is dropped: %d are waiting", reason, key, _QUEUE)
 
     async def _write(self, key: _Key, event: Object) -> None:
         namespace = event["metadata"]["namespace"]
@@ -157,7 +162,7 @@ class EventRecorder:
             await self._client.create(self._kind, event, options=SHARED)
         except ApiError as error:
             # The namespace is ending, and its events with it.
-            if not (error.is_forbidden or error.is_not_found):
+            if not (error.is_namespace_ending or error.is_not_found):
                 raise
             return
         self._remember(key, event["metadata"]["name"], 1)

@@ -19,6 +19,7 @@ from yarl import URL
 
 from dray.client import tls
 from dray.client.connections import Connections
+from dray.client.contact import Contact
 from dray.client.endpoint import Credentials, Endpoint
 from dray.client.errors import ConfigError, ConnectionFailed
 from dray.client.transport import Answer, Known, Request, joined
@@ -35,9 +36,16 @@ _FAILURES: Final = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
 class HttpTransport:
     def __init__(
-        self, endpoint: Endpoint, *, timeout: float = _TOTAL, silence: float = _SILENCE, connections: int = 32
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout: float = _TOTAL,
+        silence: float = _SILENCE,
+        connections: int = 32,
+        contact: Contact | None = None,
     ) -> None:
         self._endpoint = endpoint
+        self.contact = contact
         self._credentials = Credentials(endpoint)
         self._ssl = tls.context(endpoint) if endpoint.server.startswith("https:") else None
         self.watch_seconds = silence
@@ -46,38 +54,37 @@ class HttpTransport:
         self._writing = _timeout(min(timeout, 1.25 * silence), min(silence, timeout))
         self._requests = Connections(self._new_session, limit=connections)
         # Streams have connections of their own, without limit: they must not keep requests from being sent.
-        self._streams = Connections(self._new_session)
+        self.streams = Connections(self._new_session)
 
     async def send(self, request: Request) -> Answer:
         session = await self._requests.take()
         silent = False
+        timeout = self._reading if request.method == "GET" else self._writing
         try:
-            timeout = self._reading if request.method == "GET" else self._writing
             async with await self._open(session, request, timeout) as response:
                 body = await response.read()
         except _FAILURES as error:
             silent = isinstance(error, TimeoutError)
-            raise _failure(request, error) from error
+            raise self.failure(request, error, timeout) from error
         finally:
             await self._requests.leave(session, silent=silent)
         return Answer(response.status, joined(response.headers.items()), body)
 
     async def stream(self, request: Request) -> HttpStream:
-        session = await self._streams.take()
-        silent = False
+        session = await self.streams.take()
+        timeout = _timeout(None, request.silence or None)
         try:
-            response = await self._open(session, request, _timeout(None, request.silence or None))
+            response = await self._open(session, request, timeout)
         except BaseException as error:
-            silent = isinstance(error, TimeoutError)
-            await self._streams.leave(session, silent=silent)
+            await self.streams.leave(session, silent=isinstance(error, TimeoutError))
             if isinstance(error, _FAILURES):
-                raise _failure(request, error) from error
+                raise self.failure(request, error, timeout) from error
             raise
-        return HttpStream(request, response, self._streams, session)
+        return HttpStream(self, request, response, session, timeout)
 
     async def close(self) -> None:
         await self._requests.close()
-        await self._streams.close()
+        await self.streams.close()
 
     async def _open(
         self, session: aiohttp.ClientSession, request: Request, timeout: aiohttp.ClientTimeout
@@ -95,7 +102,23 @@ class HttpTransport:
         )
         if response.status == 401:
             self._credentials.forget()
+        if self.contact is not None:
+            self.contact.heard(response.status)
         return response
+
+    def failure(
+        self, request: Request, error: BaseException, timeout: aiohttp.ClientTimeout
+    ) -> ConnectionFailed | ConfigError:
+        cause, silence = _told(error), 0.0
+        if isinstance(error, TimeoutError) and not isinstance(error, _UNSENT):
+            silence = timeout.sock_read or 0.0
+            cause = f"no answer within {silence:g} s"
+        if self.contact is not None:
+            self.contact.failed(cause, silence)
+        text = f"{request.method} {request.path}: {cause}"
+        if isinstance(error, _LASTING):
+            return ConfigError(text)
+        return ConnectionFailed(text, sent=not isinstance(error, _UNSENT), cause=cause)
 
     def _new_session(self) -> aiohttp.ClientSession:
         trust: Any = True if self._ssl is None else self._ssl
@@ -112,40 +135,43 @@ class HttpStream:
 
     def __init__(
         self,
+        transport: HttpTransport,
         request: Request,
         response: aiohttp.ClientResponse,
-        connections: Connections,
         session: aiohttp.ClientSession,
+        timeout: aiohttp.ClientTimeout,
     ) -> None:
+        self._transport = transport
         self._request = request
         self._response = response
-        self._connections = connections
         self._session: aiohttp.ClientSession | None = session
+        self._timeout = timeout
         self._silent = False
         self.status = response.status
         self.headers = joined(response.headers.items())
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        contact = self._transport.contact
         try:
             async for chunk in self._response.content.iter_any():
+                if contact is not None:
+                    contact.heard()
                 yield chunk
         except _FAILURES as error:
             self._silent = isinstance(error, TimeoutError)
-            raise _failure(self._request, error) from error
+            raise self._transport.failure(self._request, error, self._timeout) from error
 
     async def close(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             self._response.close()
-            await self._connections.leave(session, silent=self._silent)
+            await self._transport.streams.leave(session, silent=self._silent)
 
 
 def _timeout(total: float | None, silence: float | None) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=total, sock_connect=_CONNECT, sock_read=silence)
 
 
-def _failure(request: Request, error: BaseException) -> ConnectionFailed | ConfigError:
-    text = f"{request.method} {request.path}: {error or type(error).__name__}"
-    if isinstance(error, _LASTING):
-        return ConfigError(text)
-    return ConnectionFailed(text, sent=not isinstance(error, _UNSENT))
+def _told(error: BaseException) -> str:
+    """Never empty."""
+    return str(error) or str(error.__cause__ or "") or type(error).__name__

@@ -15,6 +15,7 @@ from typing import Final
 
 from dray.client.backoff import Backoff
 from dray.client.cache import Cache, Change, Index, key_of
+from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import EVERYTHING, Client, Resource, Selection, WatchEvent
 from dray.client.retries import Retries
@@ -49,6 +50,10 @@ class Informer:
         self._handlers: list[Handler] = []
         self._listed: list[Callable[[], None]] = []
         self._synced = asyncio.Event()
+        self._doing = "list"
+        self._trouble = ("", "")
+        """What it could not do, and why."""
+        self._complaints = Complaints(_logger)
 
     @property
     def has_synced(self) -> bool:
@@ -57,6 +62,18 @@ class Informer:
 
     async def synced(self) -> None:
         await self._synced.wait()
+
+    @property
+    def trouble(self) -> str:
+        """Why the cache is not in step with the server; empty if it is."""
+        verb, reason = self._trouble
+        if verb:
+            return f"cannot {verb} {self._kind}: {reason}"
+        return "" if self._synced.is_set() else f"{self._kind} are being listed"
+
+    @property
+    def _kind(self) -> str:
+        return f"{self._resource.plural}.{self._resource.group}" if self._resource.group else self._resource.plural
 
     def add_handler(self, handler: Handler) -> None:
         """It is told of what is there already, and then of every change."""
@@ -82,20 +99,31 @@ class Informer:
                 failures = await self._watch(failures)
             except ApiError as error:
                 if not error.is_gone:
-                    _logger.warning("cannot list or watch %s: %s", self._resource.plural, error)
+                    self._complain(error)
                 asked = error.retry_after
             except ClientError as error:
-                _logger.warning("cannot list or watch %s: %s", self._resource.plural, error)
+                self._complain(error)
             failures += 1
             await self._retries.pause(failures, asked)
 
+    def _complain(self, error: ClientError) -> None:
+        verb = self._doing
+        self._trouble = verb, str(error)
+        forbidden = isinstance(error, ApiError) and error.is_forbidden
+        advice = f"; it waits for the right to {verb} {self._kind}" if forbidden else ""
+        self._complaints.warning(cause_of(error), "cannot %s %s: %s%s", verb, self._kind, error, advice)
+
     async def _list(self) -> None:
+        self._doing = "list"
         listed = await self._client.list_all(self._resource, namespace=self._namespace, selection=self._selection)
         self._tell(self.cache.replace(listed.get("items") or ()))
         self.resource_version = str((listed.get("metadata") or {}).get("resourceVersion") or "")
         for handler in self._listed:
             handler()
         self._synced.set()
+        if self._trouble[0] == self._doing:
+            self._trouble = ("", "")
+        self._doing = "watch"
 
     async def _watch(self, failures: int) -> int:
         """Until there is nothing left but to list again; the failures count from the last event that came, or from a
@@ -112,6 +140,7 @@ class Informer:
             async with aclosing(events):
                 async for event in events:
                     failures = 0
+                    self._trouble = ("", "")
                     self._take(event)
         except ApiError as error:
             if not (error.is_gone or error.is_ahead):
@@ -134,4 +163,5 @@ class Informer:
                     self._failed(change)
 
     def _failed(self, change: Change) -> None:
-        _logger.exception("a handler of %s failed on %s %s", self._resource.plural, change.type, change.key)
+        place = "/".join(part for part in change.key if part)
+        _logger.exception("a handler of %s failed on %s %s", self._resource.plural, change.type, place)

@@ -39,6 +39,10 @@ class Informers:
             # More of them may be asked for later, even if there is none yet.
             await asyncio.Event().wait()
 
+    def troubles(self) -> list[str]:
+        """What is not known as it should be, and why."""
+        return [informer.trouble for informer in self._informers.values() if informer.trouble]
+
     async def synced(self) -> None:
         """Returns when each has its first list."""
         for informer in list(self._informers.values()):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from dray.api.catalogue import find
 from dray.client.cache import Change, Key, key_of
 from dray.client.interface import Client, Object, Resource, WriteOptions
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.pod_ends import FINISHED, end_pod, pods
 
 CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
@@ -73,7 +73,7 @@ class BareNodes:
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
-        self._workers: Workers[Key] = Workers("bare nodes", self.reconcile)
+        self._workers: Workers[Key] = Workers("bare nodes", self.reconcile, called=named("Pod"))
         nodes = find("v1", "Node")
         assert nodes is not None
         self._nodes = environment.informers.of(nodes)

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.client.clock import SystemTime, TimeOfDay
+from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
@@ -49,8 +50,11 @@ class Controller(Protocol):
 class Workers(Generic[K]):
     """A work queue and the tasks that empty it."""
 
-    def __init__(self, name: str, reconcile: Reconcile[K], *, count: int = 8) -> None:
+    def __init__(self, name: str, reconcile: Reconcile[K], *, called: Callable[[K], str], count: int = 8) -> None:
+        """`called` gives what a key stands for, as the log names it."""
         self.name = name
+        self._called = called
+        self._complaints = Complaints(_logger)
         self.queue: WorkQueue[K] = WorkQueue()
         self._reconcile = reconcile
         self._count = count
@@ -77,12 +81,22 @@ class Workers(Generic[K]):
         except ClientError as error:
             # Losing a race is ordinary: the other write comes by watch, or the next attempt reads it.
             ordinary = isinstance(error, ApiError) and (error.is_conflict or error.is_not_found)
-            _logger.log(logging.DEBUG if ordinary else logging.WARNING, "%s: %s: %s", self.name, key, error)
+            if not ordinary:
+                self._complaints.warning(cause_of(error), "%s: %s: %s", self.name, self._called(key), error)
             self.queue.add_failed(key)
         except Exception:
-            _logger.exception("%s: %s failed", self.name, key)
+            _logger.exception("%s: %s failed", self.name, self._called(key))
             self.queue.add_failed(key)
         else:
             self.queue.forget(key)
             if again is not None:
                 self.queue.add_after(key, again)
+
+
+def named(kind: str) -> Callable[[str | tuple[str, str]], str]:
+    """For keys that are the name, or namespace and name, of an object of one kind: `Pod default/p`."""
+
+    def called(key: str | tuple[str, str]) -> str:
+        return f"{kind} {key if isinstance(key, str) else '/'.join(part for part in key if part)}"
+
+    return called

@@ -50,7 +50,7 @@ class PodGarbageCollector:
         self._threshold = threshold
         self._quarantine = quarantine
         self._period = period
-        self._workers: Workers[Work] = Workers("pod garbage collector", self.reconcile)
+        self._workers: Workers[Work] = Workers("pod garbage collector", self.reconcile, called=_called)
         self._terminated: set[Key] = set()
         self._out_of_service: set[str] = set()
         nodes = find("v1", "Node")
@@ -195,3 +195,10 @@ def _order(pod: Object) -> tuple[bool, str, str, str]:
     metadata = pod["metadata"]
     evicted = (pod.get("status") or {}).get("reason") == "Evicted"
     return not evicted, metadata.get("creationTimestamp") or "", metadata["namespace"], metadata["name"]
+
+
+def _called(work: Work) -> str:
+    what, namespace, name = work
+    if work == _SURPLUS:
+        return "surplus pods"
+    return f"Node {name}" if what == _NODE else f"Pod {namespace}/{name}"

@@ -13,7 +13,7 @@ from dray.client.cache import Change, Key, key_of
 from dray.client.discovery import OptionalInformer
 from dray.client.interface import Object
 from dray.controllers.claims.objects import GROUPS, group_name, is_deleting
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.pod_ends import FINISHED, pods
 
 _BY_GROUP = "podgroup: group"
@@ -25,7 +25,7 @@ class PodGroupProtection:
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
         self._gated = not environment.gates["GenericWorkload"]
-        self._workers: Workers[Key] = Workers("podgroup protection", self.reconcile, count=2)
+        self._workers: Workers[Key] = Workers("podgroup protection", self.reconcile, called=named("PodGroup"), count=2)
         self._pods = environment.informers.of(pods(), {_BY_GROUP: _group_of})
         self._groups = OptionalInformer(environment.client, environment.informers, GROUPS.group, GROUPS.plural)
 

@@ -18,7 +18,7 @@ from dray.client.cache import Change, Key
 from dray.client.discovery import served_version
 from dray.client.informer import Informer
 from dray.client.interface import Resource
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.served import discover
 from dray.server.quota import charges, names, scopes
 
@@ -55,7 +55,7 @@ class QuotaController:
         self._gather: dict[Key, float] = {}
         self._of_pods: dict[str, tuple[str, Counter[str]]] = {}
         """What a pod takes, by its uid, with the version that was read."""
-        self._workers: Workers[Key] = Workers("resourcequota", self._reconcile, count=4)
+        self._workers: Workers[Key] = Workers("resourcequota", self._reconcile, called=named("ResourceQuota"), count=4)
         self._quotas.add_handler(self._on_quota)
         self._classes.add_handler(self._on_class)
 

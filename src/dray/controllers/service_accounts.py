@@ -8,7 +8,7 @@ from dray.api.catalogue import KindVersion, find
 from dray.client.cache import Change
 from dray.client.errors import ApiError
 from dray.client.interface import Object
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 
 ACCOUNT: Final = "default"
 
@@ -18,7 +18,7 @@ class ServiceAccountController:
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
-        self._workers: Workers[str] = Workers("service accounts", self.reconcile)
+        self._workers: Workers[str] = Workers("service accounts", self.reconcile, called=named("Namespace"))
         self._kind = _kind("ServiceAccount")
         self._accounts = environment.informers.of(self._kind)
         self._namespaces = environment.informers.of(_kind("Namespace"))

@@ -88,6 +88,13 @@ class ControlPlane:
         self.ready = asyncio.Event()
         """Set once everything that is watched is known, and work begins."""
 
+    def obstacles(self) -> list[str]:
+        """Why it does not work, or not as it should; nothing if it does."""
+        found = self.informers.troubles()
+        if not self.ready.is_set():
+            found.append("not leading yet" if self.options.lease is not None else "not working yet")
+        return found
+
     def _recorder(self, component: str) -> EventRecorder:
         recorder = EventRecorder(self._client, component, time=self._time)
         self.events.append(recorder)
@@ -100,6 +107,9 @@ class ControlPlane:
         writing = [asyncio.create_task(recorder.run()) for recorder in self.events]
         try:
             await self.informers.synced()
+            if self.loop is not None:
+                # Not after the lease is held: another one may have the rights that are missing here.
+                await self.loop.prepare()
             lease = self.options.lease
             if lease is None:
                 await self._work(parts)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.interface import Object
@@ -20,6 +21,7 @@ from dray.scheduler.ledger import Ledger, Stamp
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.pod_writes import Elsewhere, PodWriter
 from dray.scheduling.actions import SCHEDULER_ERROR, Bind, ClaimWrite
+from dray.scheduling.model import Pod
 from dray.scheduling.readiness import Binding
 from dray.scheduling.scheduler import Scheduler
 
@@ -70,6 +72,7 @@ class Binder:
         self._metrics = metrics
         self._now = now
         self._ledger = ledger
+        self._complaints = Complaints(_logger)
 
     async def bind(self, action: Bind, stamp: Stamp | None) -> bool:
         """Whether the pod is on its node now; `stamp` is what the ledger gave when it was decided."""
@@ -81,7 +84,7 @@ class Binder:
             await self._ready(work)
             await self._pods.bind(pod, action.node)
         except ClientError as error:
-            _logger.log(_level(error), "pod %s/%s is not bound to %s: %s", *pod.key, action.node, error)
+            self._complain(pod, f"is not bound to {action.node}", error)
             if not isinstance(error, Elsewhere):
                 tried_again = self._scheduler.queue.get(pod.uid) is not None
                 await self._take_back(work, keeping=tried_again and isinstance(error, NotReady))
@@ -105,6 +108,10 @@ class Binder:
             self._metrics.bound(waiting.attempts, self._now() - waiting.added)
         return True
 
+    def _complain(self, pod: Pod, what: str, error: ClientError) -> None:
+        if not is_ordinary(error):
+            self._complaints.warning(cause_of(error), "Pod %s/%s %s: %s", *pod.key, what, error)
+
     async def _explain(self, work: _Work, error: ClientError) -> None:
         pod = work.action.pod
         if self._scheduler.queue.get(pod.uid) is None:
@@ -113,7 +120,7 @@ class Binder:
         try:
             await self._pods.explain(pod, SCHEDULER_ERROR, str(error))
         except ClientError as problem:
-            _logger.debug("pod %s/%s does not say why it is not bound: %s", *pod.key, problem)
+            _logger.debug("Pod %s/%s does not say why it is not bound: %s", *pod.key, problem)
 
     def _leave(self, work: _Work) -> None:
         if self._ledger is not None and work.stamp is not None:
@@ -203,7 +210,7 @@ class Binder:
         for result in await asyncio.gather(*undoing, return_exceptions=True):
             if isinstance(result, ClientError):
                 # The claim controller takes out consumers that do not run, and the next attempt what it finds.
-                _logger.debug("a claim of %s/%s is left as it is: %s", *work.action.pod.key, result)
+                _logger.debug("a claim of Pod %s/%s is left as it is: %s", *work.action.pod.key, result)
             elif result is not None:
                 raise result
 
@@ -245,7 +252,3 @@ def is_ordinary(error: ClientError) -> bool:
     if isinstance(error, ApiError):
         return error.is_conflict or error.is_not_found
     return isinstance(error, Elsewhere | Lost | PodGone)
-
-
-def _level(error: ClientError) -> int:
-    return logging.DEBUG if is_ordinary(error) else logging.WARNING

@@ -244,7 +244,7 @@ class Ledger:
                     try:
                         await self._fence(held.intent)
                     except ClientError as error:
-                        _logger.debug("claim %s/%s cannot be fenced yet: %s", *held.intent.claim, error)
+                        _logger.debug("ResourceClaim %s/%s cannot be fenced yet: %s", *held.intent.claim, error)
             if any(held.since <= late for held in intents.values()):
                 self._hold(self._page(pool))
                 self._changed()
@@ -261,7 +261,9 @@ class Ledger:
         if claim["metadata"].get("uid") != intent.uid:
             self._dead.add(intent.uid)
         elif claim["metadata"]["resourceVersion"] == intent.base:
-            _logger.info("claim %s/%s: %s did not give it the devices it meant to", namespace, name, intent.writer)
+            _logger.info(
+                "ResourceClaim %s/%s: %s did not give it the devices it meant to", namespace, name, intent.writer
+            )
             metadata = {"uid": intent.uid, "resourceVersion": intent.base, "annotations": {FENCE: intent.id}}
             await self._client.patch(CLAIMS, name, {"metadata": metadata}, namespace=namespace)
 

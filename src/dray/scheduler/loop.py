@@ -15,6 +15,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from dray.client.clock import SystemTime, TimeOfDay, seconds
+from dray.client.complaints import Complaints, cause_of
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
@@ -77,6 +78,7 @@ class SchedulerLoop:
         self._claims = ClaimWriter(client, self._time.now, retries)
         self._pods = PodWriter(client, name, self._time.now, retries)
         self.metrics.follow(self.scheduler.queue)
+        self._complaints = Complaints(_logger)
         self._stirred = asyncio.Event()
         self._slots = asyncio.Semaphore(_MOST_WRITES)
         self._writing: set[asyncio.Task[None]] = set()
@@ -84,6 +86,10 @@ class SchedulerLoop:
         """What is being written about why pods wait, by their uid; whatever comes next for one is written after it."""
         self._taint_rules = OptionalInformer(client, informers, "resource.k8s.io", "devicetaintrules")
         self._groups = OptionalInformer(client, informers, groups.API_GROUP, groups.PLURAL)
+        self._optional = [self._taint_rules]
+        if self.scheduler.options.gates["GenericWorkload"]:
+            self._optional.append(self._groups)
+        self._prepared = False
         feed(
             self.scheduler,
             informers,
@@ -109,17 +115,21 @@ class SchedulerLoop:
             changed=self._stirred.set,
         )
 
-    async def run(self) -> None:
-        """Until it is cancelled; what is being written then is finished first, for a moment."""
-        optional = [self._taint_rules]
-        if self.scheduler.options.gates["GenericWorkload"]:
-            optional.append(self._groups)
-        for each in optional:
+    async def prepare(self) -> None:
+        """Returns when all is known that it decides by, which may be never for want of a right. It is done once."""
+        if self._prepared:
+            return
+        for each in self._optional:
             await each.start()
         self.scheduler.state.groups.served = self._groups.version is not None
         await volumes.follow(self._client, self._informers, self.scheduler, self.now, self._stirred.set)
         await self._informers.synced()
-        beside = [asyncio.create_task(each.run()) for each in optional]
+        self._prepared = True
+
+    async def run(self) -> None:
+        """Until it is cancelled; what is being written then is finished first, for a moment."""
+        await self.prepare()
+        beside = [asyncio.create_task(each.run()) for each in self._optional]
         if self._ledger is not None:
             beside.append(asyncio.create_task(self._ledger.run()))
         try:
@@ -218,7 +228,8 @@ class SchedulerLoop:
             if action.news or nominated:
                 await self._pods.explain(pod, action.reason, action.message, nominated)
         except ClientError as error:
-            _logger.log(logging.DEBUG if is_ordinary(error) else logging.WARNING, "pod %s/%s: %s", *pod.key, error)
+            if not is_ordinary(error):
+                self._complaints.warning(cause_of(error), "Pod %s/%s: %s", *pod.key, error)
             self.scheduler.unsaid(action, self.now())
 
     async def _preempt(self, action: Refuse) -> None:

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
-from dray.allocation import KUBERNETES, Allocation, ChargeError, Policy, Rejection, allocate
+from dray.allocation import KUBERNETES, Allocation, ChargeError, Policy, Rejection, Work, allocate
 from dray.allocation import Kind as RejectionKind
 from dray.allocation.text import summary
 from dray.scheduling import charges, faults, fit, scores
@@ -23,6 +23,7 @@ from dray.scheduling.state import State
 from dray.scheduling.wishes import Wishes, allowed, releasable, usable_on
 
 ELSEWHERE: Final = "resourceclaim not available on the node"
+UNDECIDED: Final = "node(s) where the search for devices was given up undecided"
 SPECIAL_NAME: Final = "<extended-resources>"
 _RANK_WEIGHT: Final = 2
 _ALL_ASKED: Final = 100
@@ -65,7 +66,13 @@ class Decider:
     def __init__(self, state: State, *, policy: Policy = KUBERNETES, weigh_devices: int = 0) -> None:
         self._state = state
         self._policy = policy
+        self.work = Work()
+        """What may be spent on the present attempt, over all its nodes."""
         self.standings = Standings(state, weigh_devices=weigh_devices)
+
+    def begin(self, work: Work) -> None:
+        """An attempt begins: until the next one, whatever is asked draws on this work."""
+        self.work = self._state.inventory.selectors.work = work
 
     def decide(self, pod: Pod, wishes: Wishes, familiar: str = "") -> Placement | Refusal:
         """`familiar` is what was said about pods just like it, and is said again rather than found out anew."""
@@ -259,9 +266,13 @@ class Decider:
         claims, special = self.claims_on(pod, wishes, node)
         allocation: Allocation | None = None
         if claims:
-            answer = allocate(state.inventory, node.document, claims, policy=self._policy, explain=False)
+            # So that one node that is hard to judge leaves something for the others.
+            with self.work.share(self.work.left // 2):
+                answer = allocate(
+                    state.inventory, node.document, claims, policy=self._policy, work=self.work, explain=False
+                )
             if isinstance(answer, Rejection):
-                return _reason(answer), answer.kind in (RejectionKind.FAULT, RejectionKind.STEPS)
+                return _reason(answer), answer.kind is RejectionKind.FAULT
             allocation = answer
         if not state.charging:
             return Placement(node, wishes, allocation, special)
@@ -294,7 +305,7 @@ class Decider:
             return ""
         node = max(short, key=lambda each: (len(state.inventory.view(each.document or {}).devices), each.name))
         assert node.document is not None
-        answer = allocate(state.inventory, node.document, wishes.open, policy=self._policy)
+        answer = allocate(state.inventory, node.document, wishes.open, policy=self._policy, work=self.work)
         return f" {node.name}: {summary(answer)}." if isinstance(answer, Rejection) else ""
 
 
@@ -307,9 +318,7 @@ def _special(pod: Pod, requests: Sequence[Object], mappings: Sequence[Object]) -
 def _reason(rejection: Rejection) -> str:
     if rejection.kind is RejectionKind.NO_SOLUTION:
         return NO_DEVICES
-    if rejection.kind is RejectionKind.STEPS:
-        return f"node {rejection.node}: {rejection.message}"
-    return rejection.message
+    return UNDECIDED if rejection.kind is RejectionKind.UNDECIDED else rejection.message
 
 
 def _add(totals: dict[int, int], more: dict[int, int]) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.allocation import Inventory
+from dray.allocation import Inventory, WorkExhausted
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.pools import PoolState
 from dray.allocation.requests import MOST_DEVICES
@@ -93,7 +93,11 @@ class Demand:
             requests = [*requests, *self.special(self.served(node), resources)[0]]
         doubtful, short = self._delicate, False
         for request in requests:
-            prospects = [_could(inventory, view, way) for way in _ways(request)]
+            try:
+                prospects = [_could(inventory, view, way) for way in _ways(request)]
+            except WorkExhausted:
+                # It may well be able to.
+                return None, doubtful
             if None in prospects:
                 doubtful = True
             elif True not in prospects:
@@ -113,7 +117,7 @@ class Demand:
         total = 0
         for request in self._requests:
             ways = request.get("firstAvailable") or ()
-            offered = (n for n, way in enumerate(ways) if _could(inventory, view, way) is not False)
+            offered = (n for n, way in enumerate(ways) if _may(inventory, view, way))
             total += next((_PREFERENCE - n for n in offered), 0)
         return total
 
@@ -123,9 +127,16 @@ def _ways(request: Object) -> Sequence[Object]:
     return (exactly,) if exactly is not None else request.get("firstAvailable") or ()
 
 
+def _may(inventory: Inventory, view: View, way: Object) -> bool:
+    try:
+        return _could(inventory, view, way) is not False
+    except WorkExhausted:
+        return True
+
+
 def _could(inventory: Inventory, view: View, way: Object) -> bool | None:
     """Whether the node has enough devices for one way to serve a request, looked at alone; None where it may turn out
-    that nobody can tell."""
+    that nobody can tell. Raises WorkExhausted."""
     device_class = inventory.classes.get(way.get("deviceClassName") or "")
     if device_class is None:
         return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from dray.allocation import KUBERNETES, Policy, Rejection, allocate
+from dray.allocation import KUBERNETES, Policy, Rejection, Work, allocate
 from dray.allocation import taints as device_taints
 from dray.api.shapes import objects
 from dray.scheduling import faults, fit
@@ -88,6 +88,7 @@ class Inquiry:
     def _ask(self, pod: Pod, now: float, timeout: float) -> Answer:
         if self._state.groups.missing(pod.document) is not None:
             return Answer(f"it waits for its PodGroup {pod.key[0]}/{group_name(pod.document)}, which does not exist")
+        self._decider.begin(Work())
         try:
             wanted = wishes(self._state, pod, now, timeout)
         except (Unresolved, Hindrance) as problem:

@@ -18,7 +18,7 @@ from dray.allocation.usage import claim_key
 from dray.api import label_selectors
 from dray.scheduling import fit
 from dray.scheduling.actions import Preemption
-from dray.scheduling.deciding import Decider, Placement
+from dray.scheduling.deciding import UNDECIDED, Decider, Placement
 from dray.scheduling.model import Key, Node, Object, Pod
 from dray.scheduling.standings import Kind
 from dray.scheduling.state import State
@@ -129,23 +129,28 @@ class Preemptor:
             placement = self._decider.on(pod, wishes, node)
             if not isinstance(placement, Placement):
                 return None
-            victims, violations = self._reprieve(pod, wishes, node, trial, staying)
+            spared = self._reprieve(pod, wishes, node, trial, staying)
             placement = self._decider.on(pod, wishes, node)
-            assert isinstance(placement, Placement)
+            if spared is None or not isinstance(placement, Placement):
+                return None
+            victims, violations = spared
             return _Candidate(Preemption(node.name, tuple(victims), _devices(placement)), violations)
         finally:
             trial.undo()
 
     def _reprieve(
         self, pod: Pod, wishes: Wishes, node: Node, trial: _Trial, lower: Sequence[Pod]
-    ) -> tuple[list[Pod], int]:
-        """Lets back whom it can, those whose removal would break a budget first."""
+    ) -> tuple[list[Pod], int] | None:
+        """Lets back whom it can, those whose removal would break a budget first; None where that stays undecided."""
         protected, free = self._split(lower)
         victims, violations = [], 0
         for group, protecting in ((protected, True), (free, False)):
             for each in sorted(group, key=_importance):
                 trial.restore(each)
-                if not isinstance(self._decider.on(pod, wishes, node), Placement):
+                answer = self._decider.on(pod, wishes, node)
+                if answer == UNDECIDED:
+                    return None
+                if not isinstance(answer, Placement):
                     trial.remove([each])
                     victims.append(each)
                     violations += protecting

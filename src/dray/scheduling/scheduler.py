@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dray.allocation import KUBERNETES, Policy, commit
+from dray.allocation import ATTEMPT, KUBERNETES, Policy, Work, commit
 from dray.allocation.usage import claim_key
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.scheduling import faults, groups, pods, volumes
@@ -260,6 +260,7 @@ class Scheduler:
     def next(self, now: float) -> Action | None:
         """What to do next; None if there is nothing to do before `due`, or before something happens."""
         while True:
+            self._decider.begin(Work(ATTEMPT))
             self._waker.rouse(now)
             waiting = self.queue.pop(now)
             if waiting is None:
@@ -276,6 +277,7 @@ class Scheduler:
 
     def _attempt(self, waiting: Waiting, now: float) -> Action | None:
         pod = waiting.pod
+        self._decider.begin(Work(ATTEMPT))
         if self.state.groups.missing(pod.document) is not None:
             self._admit(waiting, now)
             return None

@@ -86,8 +86,11 @@ class Standing:
             self._scores += [0] * missing
             self._ranks += [0] * missing
             self._stamps += [0] * missing
-        for number in changed:
-            self._look(number)
+        # Expressions that are new are evaluated on the way; the attempt itself needs its part.
+        work = state.inventory.selectors.work
+        with work.share(work.left // 2):
+            for number in changed:
+                self._look(number)
 
     def _look(self, number: int) -> None:
         state = self._state

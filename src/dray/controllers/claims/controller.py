@@ -40,7 +40,7 @@ from dray.controllers.claims.objects import (
 )
 from dray.controllers.claims.release import Release
 from dray.controllers.claims.reservation import Reservation
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 
 OwnerKey = tuple[OwnerKind, str, str]
 
@@ -74,8 +74,10 @@ class ClaimController:
         )
         self._reservation = Reservation(client, claims.cache, self._consumers, written)
         self._release = Release(client, claims.cache, self._consumers, written)
-        self._makers: Workers[OwnerKey] = Workers("resourceclaim", self._reconcile_owner, count=_MAKERS)
-        self._releasers: Workers[Key] = Workers("resourceclaim release", self._release.reconcile, count=_RELEASERS)
+        self._makers: Workers[OwnerKey] = Workers("resourceclaim", self._reconcile_owner, called=_called, count=_MAKERS)
+        self._releasers: Workers[Key] = Workers(
+            "resourceclaim release", self._release.reconcile, called=named("ResourceClaim"), count=_RELEASERS
+        )
 
     async def run(self) -> None:
         # Not before there is somebody to do the work: a standby would collect it without end.
@@ -230,3 +232,8 @@ def _claims_on_node(pod: Object) -> Iterable[str]:
         return ()
     namespace = pod["metadata"].get("namespace")
     return [f"{namespace}/{name}" for _, name in claims_used(pod)]
+
+
+def _called(key: OwnerKey) -> str:
+    kind, namespace, name = key
+    return f"{kind.kind} {namespace}/{name}"

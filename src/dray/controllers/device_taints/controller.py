@@ -22,7 +22,7 @@ from dray.controllers.device_taints.lookup import Lookup
 from dray.controllers.device_taints.rule_condition import Impact
 from dray.controllers.device_taints.rule_status import RuleStatus
 from dray.controllers.device_taints.tainted import TaintedDevices
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 
 Object = dict[str, Any]
 
@@ -47,8 +47,8 @@ class DeviceTaintEviction:
         self._pending: dict[Key, Pending] = {}
         self._deletion = Deletion(environment)
         self._status = RuleStatus(environment, self._rules, self._impact)
-        self._workers: Workers[Key] = Workers("device-taint-eviction", self._reconcile)
-        self._sweeps: Workers[str] = Workers("device-taint-rule", self._sweep, count=1)
+        self._workers: Workers[Key] = Workers("device-taint-eviction", self._reconcile, called=named("Pod"))
+        self._sweeps: Workers[str] = Workers("device-taint-rule", self._sweep, called=named("DeviceTaintRule"), count=1)
 
     async def run(self) -> None:
         gates = self._environment.gates

@@ -17,7 +17,7 @@ from dray.controllers.device_taints import rule_condition
 from dray.controllers.device_taints.evictions import Eviction
 from dray.controllers.device_taints.rule_condition import Impact
 from dray.controllers.device_taints.rules import NO_EXECUTE, effect_of
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 
 Object = dict[str, Any]
 
@@ -39,7 +39,9 @@ class RuleStatus:
         """Pods by uid of the rule."""
         self._written: dict[str, tuple[str, Object]] = {}
         """By name, the uid and the condition: the informer may not have it yet."""
-        self._workers: Workers[str] = Workers("device-taint-rule-status", self._reconcile, count=2)
+        self._workers: Workers[str] = Workers(
+            "device-taint-rule-status", self._reconcile, called=named("DeviceTaintRule"), count=2
+        )
 
     def changed(self, name: str) -> None:
         """Something was done for the rule, or is to be done now."""

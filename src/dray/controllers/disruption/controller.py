@@ -9,7 +9,7 @@ from dray.api.label_selectors import Matcher, from_object
 from dray.client.cache import Change, Key
 from dray.controllers.disruption import budget as budgets
 from dray.controllers.disruption.scale import Scales, UnknownScale, controller_of
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 
 Object = dict[str, Any]
 
@@ -42,7 +42,9 @@ class DisruptionController:
         self._jobs = environment.informers.of(JOBS)
         self._scales = Scales(environment.client, self._jobs.cache)
         self._matchers: dict[Key, Matcher] = {}
-        self._workers: Workers[Key] = Workers("disruption", self._reconcile, count=4)
+        self._workers: Workers[Key] = Workers(
+            "disruption", self._reconcile, called=named("PodDisruptionBudget"), count=4
+        )
         self._budgets.add_handler(self._on_budget)
         self._pods.add_handler(self._on_pod)
         self._jobs.add_handler(self._on_job)

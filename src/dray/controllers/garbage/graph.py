@@ -44,7 +44,7 @@ class Item:
 
     def __str__(self) -> str:
         place = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        return f"{self.source.resource.qualified} {place}"
+        return f"{self.source.resource.kind} {place}"
 
 
 class Graph:

@@ -17,7 +17,7 @@ from dray.client.cache import Change, Key
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import DeleteOptions
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.jobs import accounting, conditions, verdict
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.actions import JOBS, PODS, PodActions, release
@@ -54,8 +54,8 @@ class JobController:
         self._groups = JobGroups(environment)
         self._actions = PodActions(environment, self._written_pods)
         self._ledger = Ledger(environment, self._jobs, self._membership.of, self._actions)
-        self._workers: Workers[Key] = Workers("job", self._reconcile)
-        self._orphans: Workers[Key] = Workers("pods of ended jobs", self._release_orphan, count=4)
+        self._workers: Workers[Key] = Workers("job", self._reconcile, called=named("Job"))
+        self._orphans: Workers[Key] = Workers("pods of ended jobs", self._release_orphan, called=named("Pod"), count=4)
         self._jobs.add_handler(self._on_job)
         self._pods.add_handler(self._on_pod)
 

@@ -12,7 +12,7 @@ from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ApiError
 from dray.client.interface import Object
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.namespaces.contents import empty
 from dray.controllers.namespaces.report import Report, updated
 from dray.controllers.served import Discovered, discover
@@ -29,7 +29,7 @@ class NamespaceController:
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
         self._time = environment.time
-        self._workers: Workers[str] = Workers("namespaces", self.reconcile, count=4)
+        self._workers: Workers[str] = Workers("namespaces", self.reconcile, called=named("Namespace"), count=4)
         kind = find("v1", "Namespace")
         assert kind is not None
         self._kind = kind

@@ -10,7 +10,7 @@ from dray.client.cache import Change
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
 from dray.client.interface import Object, PatchType
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.node_lifecycle import health
 from dray.controllers.node_lifecycle.evictions import Evictions
 from dray.controllers.node_lifecycle.heartbeats import LEASES, Heartbeats, renewed
@@ -33,7 +33,7 @@ class NodeLifecycle:
         self._events = environment.events
         self._grace = grace_period
         self._startup_grace = startup_grace_period
-        self._workers: Workers[str] = Workers("node lifecycle", self.reconcile)
+        self._workers: Workers[str] = Workers("node lifecycle", self.reconcile, called=named("Node"))
         self._node_kind = _kind("v1", "Node")
         self._lease_kind = _kind("coordination.k8s.io/v1", "Lease")
         leases = environment.informers.of(self._lease_kind)

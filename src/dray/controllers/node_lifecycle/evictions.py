@@ -10,7 +10,7 @@ from prometheus_client import Counter, Histogram
 from dray.client.cache import Change, Key, key_of
 from dray.client.clock import moment
 from dray.client.interface import Object
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.node_lifecycle.tolerations import Expulsion, deadline
 from dray.controllers.pod_ends import BY_NODE, disruption, end_pod, is_disrupted, node_of, pods
 
@@ -25,7 +25,7 @@ class Evictions:
         self._client = environment.client
         self._time = environment.time
         self._events = environment.events
-        self._workers: Workers[Key] = Workers("taint eviction", self.reconcile)
+        self._workers: Workers[Key] = Workers("taint eviction", self.reconcile, called=named("Pod"))
         # By node; nodes without such taints are not in it.
         self._expulsions: dict[str, tuple[Expulsion, ...]] = {}
         # Pods whose time has not come yet.

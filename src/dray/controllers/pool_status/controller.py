@@ -23,7 +23,7 @@ from dray.client.errors import ApiError, ClientError
 from dray.client.interface import DeleteOptions
 from dray.controllers.device_taints.evictions import devices, results
 from dray.controllers.device_taints.rules import has_selector, taint_rules
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.pool_status import counting
 from dray.controllers.pool_status.expiry import is_expired
 
@@ -48,8 +48,12 @@ class PoolStatus:
         self._requests = OptionalInformer(environment.client, informers, RESOURCE_GROUP, "resourcepoolstatusrequests")
         self._waiting: dict[str, dict[str, int]] = {}
         """By driver the requests that could not be answered, and how often they were tried."""
-        self._workers: Workers[str] = Workers("resource-pool-status", self._reconcile, count=2)
-        self._clean_up: Workers[str] = Workers("resource-pool-status clean-up", self._delete_expired, count=1)
+        self._workers: Workers[str] = Workers(
+            "resource-pool-status", self._reconcile, called=named("ResourcePoolStatusRequest"), count=2
+        )
+        self._clean_up: Workers[str] = Workers(
+            "resource-pool-status clean-up", self._delete_expired, called=str, count=1
+        )
         self._processed = Counter(
             "resourcepoolstatusrequest_controller_requests_processed",
             "ResourcePoolStatusRequests that were answered, or whose answer was refused.",

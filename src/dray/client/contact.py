@@ -1,0 +1,62 @@
+"""Whether the server answers: one line in the log when it no longer does, and one when it does again.
+
+Any answer counts, a piece of a watch too, and so one connection that breaks among others that work is no outage. Only
+that a gateway says the server is not there is none. Failures begin to count when the silence began that they report.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+# A server that restarts, or a connection that is opened again, is back by then.
+_PATIENCE: Final = 3.0
+_GATEWAY: Final = {502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout"}
+_logger = logging.getLogger("dray.client")
+
+
+class Contact:
+    """Shared by all transports of a process to one server."""
+
+    def __init__(self, server: str, *, patience: float = _PATIENCE, clock: Callable[[], float] = monotonic) -> None:
+        self._server = server
+        self._patience = patience
+        self._clock = clock
+        self._answered = clock()
+        self._since: float | None = None
+        """When it began to fail, if it does."""
+        self._cause = ""
+        self._reported = False
+
+    @property
+    def trouble(self) -> str:
+        """What to say of an outage; empty if there is none."""
+        if not self._reported or self._since is None:
+            return ""
+        return f"{self._server} has not answered for {self._clock() - self._since:.0f} s: {self._cause}"
+
+    def heard(self, status: int = 200) -> None:
+        if status in _GATEWAY:
+            self.failed(f"{status} {_GATEWAY[status]}")
+            return
+        self._answered = self._clock()
+        if self._since is not None:
+            self._back()
+
+    def failed(self, cause: str, silence: float = 0) -> None:
+        """`silence` is how long an answer was waited for."""
+        now = self._clock()
+        if self._since is None:
+            self._since = max(self._answered, now - silence)
+        self._cause = cause
+        if not self._reported and now - self._since >= self._patience:
+            self._reported = True
+            _logger.warning("%s does not answer: %s", self._server, cause)
+
+    def _back(self) -> None:
+        assert self._since is not None
+        if self._reported:
+            _logger.warning("%s answers again, after %.0f s", self._server, self._answered - self._since)
+        self._since, self._reported = None, False

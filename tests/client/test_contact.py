@@ -1,0 +1,111 @@
+import asyncio
+import socket
+
+import pytest
+
+from dray.client.api import ApiClient
+from dray.client.contact import Contact
+from dray.client.endpoint import Endpoint
+from dray.client.errors import ConnectionFailed
+from dray.client.http import HttpTransport
+from dray.client.interface import GroupVersionResource
+from dray.client.retries import Retries
+from tests.store.loop import in_loop
+
+from .scripted import Say, Script, Stream, serving
+
+NODES = GroupVersionResource("", "v1", "nodes")
+
+
+class Clock:
+    seconds = 100.0
+
+    def __call__(self):
+        return self.seconds
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def contact(clock):
+    return Contact("https://api:6443", clock=clock)
+
+
+def texts(caplog):
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_an_outage_is_two_lines(contact, clock, caplog):
+    for _ in range(200):
+        contact.failed("connection refused")
+        clock.seconds += 0.15
+    assert contact.trouble == "https://api:6443 has not answered for 30 s: connection refused"
+    contact.heard()
+    contact.heard()
+    assert contact.trouble == ""
+    assert texts(caplog) == [
+        "https://api:6443 does not answer: connection refused",
+        "https://api:6443 answers again, after 30 s",
+    ]
+
+
+def test_a_server_that_is_back_at_once_was_not_away(contact, clock, caplog):
+    for _ in range(5):
+        contact.failed("connection reset")
+        clock.seconds += 2
+        contact.heard()
+    assert (contact.trouble, texts(caplog)) == ("", [])
+
+
+def test_one_silent_connection_among_others_is_no_outage(contact, clock, caplog):
+    clock.seconds += 20
+    contact.heard()
+    contact.failed("no answer within 20 s", silence=20)
+    assert texts(caplog) == []
+    clock.seconds += 20
+    contact.failed("no answer within 20 s", silence=20)
+    assert texts(caplog) == ["https://api:6443 does not answer: no answer within 20 s"]
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_gateway_is_not_the_server(contact, clock, caplog, status):
+    contact.heard(status)
+    clock.seconds += 5
+    contact.heard(status)
+    assert len(texts(caplog)) == 1
+    assert str(status) in contact.trouble
+    contact.heard(500)
+    assert contact.trouble == ""
+
+
+@in_loop
+async def test_the_transport_tells_what_it_hears(caplog):
+    script = Script(Say({"items": []}), Stream([b"{}\n"], "hang"))
+    no_retries = Retries(attempts=1)
+    async with serving(script) as address:
+        contact = Contact(address, patience=0.05)
+        transport = HttpTransport(Endpoint(address), silence=0.2, contact=contact)
+        client = ApiClient(transport, retries=no_retries)
+        await client.list(NODES)
+        with pytest.raises(ConnectionFailed, match=r"^GET /api/v1/nodes: no answer within 0.2 s$"):
+            await client.list(NODES)
+    with pytest.raises(ConnectionFailed, match=r"^POST /api/v1/nodes: .+"):
+        await client.create(NODES, {})
+    await asyncio.sleep(0.1)
+    with pytest.raises(ConnectionFailed):
+        await client.list(NODES)
+    assert contact.trouble.startswith(f"{address} has not answered for ")
+    port = int(address.rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        loop = asyncio.get_running_loop()
+        asking = asyncio.create_task(client.list(NODES))
+        connection, _ = await loop.run_in_executor(None, listener.accept)
+        with connection:
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+            await asking
+    assert contact.trouble == ""
+    assert len(texts(caplog)) == 2
+    await transport.close()
