@@ -222,3 +222,58 @@ async def test_a_nudge_ends_a_wait_and_loses_nothing(make):
     assert await watch.take() == []
     assert [event.record.key for event in await watch.take()] == ["/a/x"]
     await store.close()
+
+
+def document(size):
+    return lambda revision: f"{revision:08}".encode() + b"x" * (size - 8)
+
+
+@pytest.mark.parametrize("change", ["updates", "deletions"])
+@in_loop
+async def test_the_past_is_bounded_in_bytes(make, change):
+    store = make(history=1_000_000)
+    for number in range(100):
+        if change == "updates":
+            await (store.update if number else store.create)("/a/one", document(100_000))
+        else:
+            await store.create("/a/one", document(100_000))
+            await store.delete("/a/one")
+        kept = {
+            id(each.value): len(each.value)
+            for event in store._log._events
+            for each in (event.record, event.previous)
+            if each
+        }
+        assert sum(kept.values()) <= 1_300_000
+    with pytest.raises(Compacted):
+        store.watch("/a/", after=store.revision - 15)
+    events = store.watch("/a/", after=store.revision - 2)
+    assert [event.record.revision for event in await take(events, 2)] == [store.revision - 1, store.revision]
+
+
+@in_loop
+async def test_a_reader_that_fell_out_of_the_past_is_told_to_list_again(make):
+    store = make(history=1_000_000)
+    slow, quick, elsewhere = store.watch("/a/", after=0), store.watch("/a/", after=0), store.watch("/b/", after=0)
+    await store.create("/b/one", document(100))
+    for number in range(30):
+        await (store.update if number else store.create)("/a/one", document(100_000))
+        assert [event.record.revision for event in await quick.take()] == [store.revision]
+    with pytest.raises(Compacted):
+        await slow.take()
+    assert not slow._buffer
+    with pytest.raises(Compacted):
+        await elsewhere.take()
+    fresh = store.watch("/b/", after=store.revision)
+    await store.update("/b/one", document(100))
+    assert len(await fresh.take()) == 1
+
+
+@in_loop
+async def test_events_are_taken_a_limited_number_of_bytes_at_a_time(make):
+    store = make()
+    watch = store.watch("/a/", after=0)
+    for number in range(10):
+        await store.create(f"/a/{number}", document(100_000))
+    taken = [await watch.take() for _ in range(4)]
+    assert [len(each) for each in taken] == [3, 3, 3, 1]

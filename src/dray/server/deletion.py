@@ -5,6 +5,7 @@ An object that something still holds (a finalizer, a grace period) is marked and
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -114,8 +115,10 @@ async def _delete(
     if options.dry_run:
         return record.value, True
     # Watchers see the object as it was, with the revision of its end.
+    last = resource.encoder(before)
+    last.most = sys.maxsize
     try:
-        gone = await context.store.delete(record.key, expect=record.revision, encode=resource.encoder(before))
+        gone = await context.store.delete(record.key, expect=record.revision, encode=last)
     except StoreError:
         # Whoever asked meanwhile did not see the object.
         context.usage.expect(resource, record.key)

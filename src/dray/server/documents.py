@@ -6,11 +6,16 @@ the beginning, and an item of a list by leaving it out. Nothing is decoded for t
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from dray.server import status
+
 Object = dict[str, Any]
+
+MAX_BYTES: Final = 1536 * 1024
+"""Of a stored object, as etcd has it by default for what Kubernetes stores there."""
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
@@ -27,17 +32,21 @@ def ordered(obj: Object, kind: str, api_version: str) -> Object:
 
 
 class Encoder:
-    """Makes the bytes of an object once its revision is known."""
+    """Makes the bytes of an object once its revision is known; refuses those of an object that is too large."""
 
-    __slots__ = ("document",)
+    __slots__ = ("document", "most")
 
     def __init__(self, obj: Object, kind: str, api_version: str) -> None:
         self.document = ordered(obj, kind, api_version)
+        self.most = MAX_BYTES
 
     def __call__(self, revision: int) -> bytes:
         if revision:
             self.document["metadata"]["resourceVersion"] = str(revision)
-        return encode(self.document)
+        value = encode(self.document)
+        if len(value) > self.most:
+            raise status.object_too_large(len(value), MAX_BYTES)
+        return value
 
 
 class Metadata(msgspec.Struct):

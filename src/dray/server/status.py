@@ -120,6 +120,12 @@ def too_large(limit: int) -> ApiError:
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
+def object_too_large(size: int, limit: int) -> ApiError:
+    """What would be stored, after defaults and with what is there already."""
+    message = f"Request entity too large: limit is {limit}: the object would take {size} bytes"
+    return ApiError(413, "RequestEntityTooLarge", message)
+
+
 def expired(message: str) -> ApiError:
     return ApiError(410, "Expired", message)
 

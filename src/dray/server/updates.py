@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.rules import Rules
-from dray.server import admission, leniency, ownership, status
+from dray.server import admission, documents, leniency, ownership, status
 from dray.server.authorization import User
 from dray.server.context import Context
 from dray.server.options import WriteOptions
@@ -22,6 +23,8 @@ Make = Callable[[Object], Object]
 Track = Callable[[Object, Object], None]
 
 _TRIES = 20
+# What a deletion adds to an object that waits for its end.
+_MARKS = 4096
 
 
 async def update(
@@ -117,6 +120,7 @@ async def write(
     if obj == old:
         return record.value
     encoder = resource.encoder(obj)
+    encoder.most = _most(record, old, obj)
     if dry_run:
         return encoder(0)
     context.usage.expect(resource, record.key)
@@ -133,6 +137,15 @@ async def write(
         raise
     context.written(resource, record.key, obj, encoder.document, stored.value)
     return stored.value
+
+
+def _most(record: Record, old: Object, obj: Object) -> int:
+    """The bytes an object may have: what is too large already may shrink, and whatever is there can be deleted."""
+    if is_finished(obj):
+        return sys.maxsize
+    most = max(documents.MAX_BYTES, len(record.value))
+    begins_to_end = "deletionTimestamp" in obj["metadata"] and "deletionTimestamp" not in old["metadata"]
+    return most + _MARKS if begins_to_end else most
 
 
 def is_finished(obj: Object) -> bool:

@@ -46,6 +46,8 @@ class Log:
         self._records: dict[str, Record] = {}
         self._keys = SortedKeys()
         self._events: list[Event] = []
+        self.past_bytes = 0
+        """Of the versions that are kept for the past only."""
 
     def restore(
         self, versions: Iterable[tuple[Record, bool]], *, compacted: int, revision: int, gaps: Gaps
@@ -61,7 +63,11 @@ class Log:
                 self._records.pop(record.key, None)
             else:
                 self._records[record.key] = record
-            (self._events if record.revision > compacted else forgotten).append(event)
+            if record.revision > compacted:
+                self._events.append(event)
+                self.past_bytes += past_bytes(event)
+            else:
+                forgotten.append(event)
         self._keys = SortedKeys(self._records)
         self.compacted, self.gaps = compacted, gaps
         self.revision = self.published = revision
@@ -118,6 +124,7 @@ class Log:
         pending = self.pending()
         for event in reversed(pending):
             self._restore_previous(event)
+            self.past_bytes -= past_bytes(event)
         del self._events[len(self._events) - len(pending) :]
         gap = (self.published + 1, self.revision)
         self.gaps.append(gap)
@@ -138,14 +145,26 @@ class Log:
         if revision <= self.compacted:
             return []
         end = bisect_right(self._events, revision, key=_revision)
-        dropped = unreachable(self._events[:end])
+        forgotten = self._events[:end]
+        dropped = unreachable(forgotten)
+        self.past_bytes -= sum(map(past_bytes, forgotten))
         del self._events[:end]
         self.gaps = [gap for gap in self.gaps if gap[1] >= revision]
         self.compacted = revision
         return dropped
 
+    def oldest_within(self, most: int) -> int:
+        """The revision up to which must be forgotten so that the past has at most so many bytes."""
+        excess = self.past_bytes - most
+        for event in self._events:
+            if excess <= 0:
+                return event.record.revision - 1
+            excess -= past_bytes(event)
+        return self.published
+
     def _apply(self, event: Event) -> Event:
         record = event.record
+        self.past_bytes += past_bytes(event)
         if event.type is EventType.DELETED:
             del self._records[record.key]
         else:
@@ -197,6 +216,12 @@ class Log:
             raise Compacted(f"revision {revision} is no longer kept, the oldest is {self.compacted}")
         if any(first <= revision <= last for first, last in self.gaps):
             raise Compacted(f"what was written at revision {revision} was not kept")
+
+
+def past_bytes(event: Event) -> int:
+    """What is kept for an event beside what is there now: the version before it, and the last of what is gone."""
+    size = len(event.previous.value) if event.previous is not None else 0
+    return size + len(event.record.value) if event.type is EventType.DELETED else size
 
 
 def unreachable(events: Iterable[Event]) -> list[int]:

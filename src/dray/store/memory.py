@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from dray.store.interface import Encode, Event, Page, Record, StoreError
 from dray.store.log import Log
 from dray.store.watches import BUFFER, BufferedWatch, Watches
 
+HISTORY: Final = 64 << 20
+
 
 class MemoryStore:
-    """Also what a durable store is built on: it decides in `_admit` and `_settle` when a write counts."""
+    """`history` is how many bytes of former versions are kept, for watches and pages at an older revision.
 
-    def __init__(self, *, buffer: int = BUFFER) -> None:
+    Also what a durable store is built on: it decides in `_admit` and `_settle` when a write counts.
+    """
+
+    def __init__(self, *, buffer: int = BUFFER, history: int = HISTORY) -> None:
         self._log = Log()
         self._watches = Watches()
         self._buffer = buffer
+        self._most_bytes = history
         self._closed = False
 
     @property
@@ -57,6 +66,18 @@ class MemoryStore:
 
     async def _settle(self, event: Event) -> Record:
         """After a write was applied: returns when it is durable."""
-        self._log.publish()
-        self._watches.publish((event,))
+        self._publish((event,))
         return event.record
+
+    def _publish(self, events: Sequence[Event]) -> None:
+        """Events are durable: from now on they can be watched. What makes the past too large is forgotten."""
+        self._log.publish()
+        self._watches.publish(events)
+        if self._log.past_bytes > self._most_bytes:
+            # Down to half of it, so that it is not done for every write.
+            self._forget(self._log.oldest_within(self._most_bytes // 2))
+            # A reader that has not come this far would keep what was forgotten.
+            self._watches.fail_behind(self._log.compacted)
+
+    def _forget(self, revision: int) -> None:
+        self._log.compact(revision)

@@ -16,7 +16,7 @@ from typing import Final
 from dray.store.interface import Event, Record, StoreError
 from dray.store.journal import Journal
 from dray.store.log import Gaps
-from dray.store.memory import MemoryStore
+from dray.store.memory import HISTORY, MemoryStore
 from dray.store.watches import BUFFER
 
 # Rows a compaction removes before it lets others have the loop.
@@ -28,8 +28,8 @@ class NotDurable(StoreError):
 
 
 class SqliteStore(MemoryStore):
-    def __init__(self, directory: Path, *, buffer: int = BUFFER, fsync: bool = False) -> None:
-        super().__init__(buffer=buffer)
+    def __init__(self, directory: Path, *, buffer: int = BUFFER, history: int = HISTORY, fsync: bool = False) -> None:
+        super().__init__(buffer=buffer, history=history)
         self._journal = Journal(directory, fsync=fsync)
         try:
             self._log = self._journal.load()
@@ -40,8 +40,12 @@ class SqliteStore(MemoryStore):
         self._unsaved_gaps: Gaps = []
         self._garbage: deque[int] = deque()
 
-    async def compact(self, revision: int) -> None:
+    def _forget(self, revision: int) -> None:
+        # What nobody can read any more leaves the file with the next compaction.
         self._garbage.extend(self._log.compact(revision))
+
+    async def compact(self, revision: int) -> None:
+        self._forget(revision)
         while True:
             rows = list(islice(self._garbage, _STRIDE))
             try:
@@ -85,8 +89,7 @@ class SqliteStore(MemoryStore):
         except Exception as error:
             return self._roll_back(f"cannot write to {self._journal.path}: {error}")
         self._unsaved_gaps = []
-        self._log.publish()
-        self._watches.publish(events)
+        self._publish(events)
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

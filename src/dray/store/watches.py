@@ -18,6 +18,7 @@ from dray.store.log import Log
 BUFFER: Final = 1000
 # Events handed over at once: what others do in between should not have to wait for more.
 _MOST_TAKEN: Final = 100
+_MOST_BYTES: Final = 256 * 1024
 # Kinds and namespaces of which it is remembered who watches them.
 _MOST_PARENTS: Final = 4096
 
@@ -57,7 +58,12 @@ class BufferedWatch:
         if self._nudged:
             self._nudged = False
             return []
-        return [self._next() for _ in range(min(len(self._buffer), _MOST_TAKEN))]
+        taken: list[Event] = []
+        size = 0
+        while self._buffer and len(taken) < _MOST_TAKEN and size < _MOST_BYTES:
+            taken.append(self._next())
+            size += len(taken[-1].record.value)
+        return taken
 
     def nudge(self) -> None:
         self._nudged = True
@@ -85,6 +91,9 @@ class BufferedWatch:
             return
         self._buffer.append(event)
         self._wake()
+
+    def behind(self, revision: int) -> bool:
+        return bool(self._buffer) and self._buffer[0].record.revision <= revision
 
     def fail(self) -> None:
         """The reader cannot go on from where it is."""
@@ -155,6 +164,12 @@ class Watches:
         if not self._odd:
             return above
         return [*(self._by_prefix[prefix] for prefix in self._odd if key.startswith(prefix)), *above]
+
+    def fail_behind(self, revision: int) -> None:
+        """Ends the watches that have not given out all events up to a revision."""
+        for watch in self._all():
+            if watch.behind(revision):
+                watch.fail()
 
     def fail_above(self, revision: int) -> None:
         """Ends the watches that began at a revision which came to nothing."""
