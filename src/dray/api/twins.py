@@ -9,6 +9,7 @@ Twins share what lies deeper in them than the members of their parts (`spec.cont
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from copy import deepcopy
 from dataclasses import dataclass
@@ -79,7 +80,9 @@ class Twins:
         strategy.prepare_metadata(metadata, self._target.entry)
         if validation.validate_metadata(metadata, self._target.entry):
             return None
-        self._known.move_to_end(key)
+        with contextlib.suppress(KeyError):
+            # Another thread may have put it out meanwhile.
+            self._known.move_to_end(key)
         metadata = schema.written(metadata, _METADATA)
         head = {"apiVersion": self._target.api_version, "kind": self._target.kind, "metadata": metadata}
         made = {**head, **_parts(outcome.rest)}

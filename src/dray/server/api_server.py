@@ -50,6 +50,7 @@ class ApiServer:
         await self._roles.close()
         await self.namespaces.close()
         await self.custom_kinds.close()
+        self.context.worker.close()
 
     async def handle(self, request: Request) -> Answer:
         started = time.perf_counter()

@@ -19,7 +19,7 @@ async def apply(call: Call) -> tuple[bytes, bool]:
     if not options.field_manager:
         problem = errors.required("fieldManager", "is required for apply patch")
         raise status.invalid("PatchOptions", "meta.k8s.io", "", [problem])
-    applied = bodies.read_applied(call.request, strict=options.strict)
+    applied = await bodies.read_applied(call.context, call.request, strict=options.strict)
     exists = call.context.store.get(call.resource.key(call.path.namespace, call.path.name)) is not None
     if not exists and call.path.subresource:
         raise status.not_found(call.resource.group, call.resource.plural, call.path.name)
@@ -45,7 +45,8 @@ def _merge(call: Call, live: Object | None, applied: Object, options: WriteOptio
 
 
 async def _create(call: Call, applied: Object, options: WriteOptions) -> bytes:
-    document = _merge(call, None, applied, options)
+    effort = call.request.size * call.resource.effort
+    document = await call.context.worker.run(effort, _merge, call, None, applied, options)
     document["metadata"].setdefault("name", call.path.name)
     return await creation.create(
         call.context,
@@ -56,6 +57,7 @@ async def _create(call: Call, applied: Object, options: WriteOptions) -> bytes:
         call.request.user,
         call.request.warnings,
         applied=True,
+        size=call.request.size,
     )
 
 
@@ -72,4 +74,5 @@ async def _update(call: Call, applied: Object, options: WriteOptions) -> bytes:
         subresource=call.path.subresource,
         verb="patch",
         track=owners,
+        size=call.request.size,
     )

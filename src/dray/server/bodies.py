@@ -10,6 +10,7 @@ from dray.api import intake
 from dray.api.errors import ErrorType
 from dray.api.intake import Refusal
 from dray.server import negotiation, status
+from dray.server.context import Context
 from dray.server.protobuf.envelope import decode_body
 from dray.server.requests import Request
 from dray.yaml import documents
@@ -17,13 +18,23 @@ from dray.yaml.text import ManifestError
 
 Object = dict[str, Any]
 
+# A byte of YAML takes as long as so many of JSON.
+_YAML_EFFORT = 8
 _SUPPORTED = (negotiation.JSON, negotiation.YAML, negotiation.PROTOBUF)
 
 
-def read(request: Request, *, strict: bool = False) -> Object:
+async def read(context: Context, request: Request, *, strict: bool = False) -> Object:
     """The document of a request; what a lenient reader overlooks becomes a warning."""
     if isinstance(request.document, dict):
         return request.document
+    return await context.worker.run(_effort(request), _read, request, strict=strict)
+
+
+def _effort(request: Request) -> int:
+    return len(request.body) * (1 if request.body[:1] == b"{" else _YAML_EFFORT)
+
+
+def _read(request: Request, *, strict: bool) -> Object:
     content_type = request.headers.get("content-type", "")
     media = negotiation.media_type(content_type) if content_type else negotiation.JSON
     if media == negotiation.JSON:
@@ -49,11 +60,11 @@ def read_json(body: bytes, warnings: list[str], *, strict: bool = False) -> Obje
     return lenient
 
 
-def read_applied(request: Request, *, strict: bool = False) -> Object:
+async def read_applied(context: Context, request: Request, *, strict: bool = False) -> Object:
     """The configuration that an apply patch is."""
     if isinstance(request.document, dict):
         return request.document
-    return read_yaml(request.body, request.warnings, strict=strict)
+    return await context.worker.run(_effort(request), read_yaml, request.body, request.warnings, strict=strict)
 
 
 def read_yaml(body: bytes, warnings: list[str], *, strict: bool = False) -> Object:

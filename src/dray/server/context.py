@@ -22,6 +22,7 @@ from dray.server.resources import Resource, key_prefix
 from dray.server.security.composition import OBSERVED, Security
 from dray.server.security.stored_view import StoredView
 from dray.server.served import Served
+from dray.server.worker import Worker
 from dray.store.interface import Record, Store
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Context:
     served: Served = field(init=False)
     usage: QuotaUsage = field(init=False)
     recent: Recent = field(default_factory=Recent)
+    worker: Worker = field(default_factory=Worker)
     # The agents of nodes, by the node's name, for what only a node can answer.
     nodes: dict[str, NodeConnection] = field(default_factory=dict)
 

@@ -28,12 +28,20 @@ async def create(
     warnings: list[str],
     *,
     applied: bool = False,
+    size: int = 0,
 ) -> bytes:
     """The document as it is stored, or as it would be; one that was `applied` says already who owns its fields."""
     now = context.now()
     rules = context.rules(place.namespace)
-    verdict = leniency.admit(
-        resource, document, options, warnings, lambda given: resource.create(given, place, rules, now)
+    effort = size * resource.effort
+    verdict = await context.worker.run(
+        effort,
+        leniency.admit,
+        resource,
+        document,
+        options,
+        warnings,
+        lambda given: resource.create(given, place, rules, now),
     )
     if not (isinstance(verdict, Refusal) and verdict.code == 400):
         admission.require_namespace(context, resource, place.namespace, leniency.name_of(document))
@@ -47,7 +55,8 @@ async def create(
     if metadata.pop("resourceVersion", None) not in (None, "", "0"):
         raise status.bad_request("resourceVersion should not be set on objects to be created")
     if not applied:
-        ownership.track_create(resource, obj, accepted.sent or obj, options, now)
+        sent = accepted.sent or obj
+        await context.worker.run(effort, ownership.track_create, resource, obj, sent, options, now)
     metadata["uid"], metadata["creationTimestamp"] = context.new_uid(), now
     admission.on_create(admission.Attributes(context, resource, user, obj, dry_run=options.dry_run))
     return await _store(context, resource, obj, dry_run=options.dry_run)

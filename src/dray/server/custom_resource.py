@@ -22,6 +22,8 @@ from dray.server.resources import key_prefix
 
 Object = dict[str, Any]
 
+_SCHEMA_BYTES = 256
+
 
 class CustomResource:
     strategic = False
@@ -41,6 +43,8 @@ class CustomResource:
         self.subresources: Sequence[str] = served.subresources
         self.scale = served.scale
         self.custom_schema: Object | None = served.schema
+        # At worst, every part of the schema is asked about every part of an object.
+        self.effort = 1 + len(documents.encode(served.schema)) // _SCHEMA_BYTES
         self.storage_group = served.group
         self.storage_version = next(version.name for version in versions if version.storage)
         self.deprecation = served.deprecation

@@ -46,6 +46,7 @@ async def patch(call: Call) -> tuple[bytes, bool]:
             call.request.warnings,
             subresource=call.path.subresource,
             verb="patch",
+            size=call.request.size,
         )
     except leniency.Undecodable as error:
         raise invalid_outcome(error.message) from None

@@ -31,6 +31,11 @@ class Request(msgspec.Struct):
     # What the body says, from a caller in the process who has no need to write it down; it is not to be changed.
     document: Any = None
 
+    @property
+    def size(self) -> int:
+        """Of what it says, as JSON in bytes."""
+        return len(self.body) if self.document is None else len(_encode(self.document))
+
     def said(self) -> Any:
         """The body, read as JSON; raises what msgspec raises."""
         return msgspec.json.decode(self.body) if self.document is None else self.document

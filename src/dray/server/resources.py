@@ -42,6 +42,8 @@ class Resource(Protocol):
     # Whether clients may send strategic merge patches; those need a type that is known: `schema`.
     strategic: bool
     schema: str
+    # How much it takes to check an object, byte by byte; 1 is what the built-in kinds take.
+    effort: int
     # The OpenAPI schema of a custom kind.
     custom_schema: Object | None
     # Whether an update may leave out metadata.resourceVersion.
@@ -137,6 +139,7 @@ def key_prefix(group: str, plural: str) -> str:
 class BuiltIn:
     strategic = True
     bare_items = True
+    effort = 1
     custom_schema: Object | None = None
 
     def __init__(self, target: KindVersion) -> None:

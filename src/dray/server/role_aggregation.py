@@ -60,6 +60,8 @@ class RoleAggregation:
             if b'"aggregationRule"' in record.value and self._is_stale(documents.decode(record.value)):
                 place = Place(name=record.key.removeprefix(_CLUSTER_ROLES))
                 await updates.modify(self._context, resource, place, self._collect)
+            # Where roles select each other, each asks for all of them.
+            await asyncio.sleep(0)
 
     def _is_stale(self, role: Object) -> bool:
         return bool(role.get("aggregationRule")) and (role.get("rules") or []) != self._rules(role)

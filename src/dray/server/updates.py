@@ -39,29 +39,39 @@ async def update(
     subresource: str = "",
     verb: str = "update",
     track: Track | None = None,
+    size: int = 0,
 ) -> bytes:
-    """The document as it is stored. `make` may be called again when somebody else was faster."""
-    for _ in range(_TRIES):
-        record = _present(context, resource, place)
+    """The document as it is stored. `make` may be called again when somebody else was faster.
+
+    `size` is that of what the client sent: with what is there, it tells how much work it is.
+    """
+
+    def prepare(record: Record, rules: Rules, now: str) -> tuple[Object, Object]:
+        """The object as it is, and as it is to be."""
         old = context.stored(resource, record)
         document = make(old)
-        pinned = _check_preconditions(resource, place, document, old)
-        now = context.now()
-        rules = context.rules(place.namespace)
+        _check_preconditions(resource, place, document, old)
         attempt = partial(_attempt, resource, old, place, rules, now, subresource)
         verdict = leniency.admit(resource, document, options, warnings, attempt)
         obj = leniency.accepted(verdict, resource, {"metadata": {"name": place.name}}).object
         # What follows writes into its metadata, and they may still be those of the old one.
         obj["metadata"] = dict(obj["metadata"])
         (track or ownership.Tracker(resource, options, now, subresource))(old, obj)
+        return old, obj
+
+    for _ in range(_TRIES):
+        record = _present(context, resource, place)
+        effort = (size + len(record.value)) * resource.effort
+        rules = context.rules(place.namespace)
+        old, obj = await context.worker.run(effort, prepare, record, rules, context.now())
         admission.on_update(admission.Attributes(context, resource, user, obj, old, subresource, verb, options.dry_run))
         obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         obj = ownership.settle_times(old, obj)
         try:
             return await write(context, resource, record, old, obj, dry_run=options.dry_run)
         except Conflict:
-            if pinned:
-                raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED) from None
+            # A client that said which version it wants to replace is refused in the next round.
+            continue
     raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
 
 
@@ -97,20 +107,17 @@ def _present(context: Context, resource: Resource, place: Place) -> Record:
     return record
 
 
-def _check_preconditions(resource: Resource, place: Place, document: Object, old: Object) -> bool:
-    """Whether the client said which version it wants to replace."""
+def _check_preconditions(resource: Resource, place: Place, document: Object, old: Object) -> None:
+    """Raises a conflict where the client said which version it wants to replace, and it is another one."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):
-        return False
+        return
     uid, version = metadata.get("uid"), metadata.get("resourceVersion")
     if isinstance(uid, str) and uid and uid != old["metadata"]["uid"]:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
         raise status.conflict(resource.group, resource.plural, place.name, why)
-    if not isinstance(version, str) or version in ("", "0"):
-        return False
-    if version != old["metadata"]["resourceVersion"]:
+    if isinstance(version, str) and version not in ("", "0", old["metadata"]["resourceVersion"]):
         raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
-    return True
 
 
 async def write(

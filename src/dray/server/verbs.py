@@ -19,11 +19,12 @@ Object = dict[str, Any]
 _CREATED_ON_UPDATE = frozenset({"ClusterRole", "ClusterRoleBinding", "Event", "Lease", "Role", "RoleBinding"})
 
 
-def shown(call: Call, value: bytes, form: Form) -> bytes:
+async def shown(call: Call, value: bytes, form: Form) -> bytes:
     """A stored document as the client wants to see it."""
     if form is Form.OBJECT:
-        return call.resource.present(value)
-    return answers.one(call.resource, value, form, call.context.now(), call.include)
+        return await call.context.worker.run(len(value), call.resource.present, value)
+    now, include = call.context.now(), call.include
+    return await call.context.worker.run(len(value), answers.one, call.resource, value, form, now, include)
 
 
 async def get(call: Call) -> Answer:
@@ -44,17 +45,24 @@ async def watch(call: Call) -> Answer:
 async def create(call: Call) -> Answer:
     options = write_options(call.request, call.query, "CreateOptions")
     form = call.form
-    body = bodies.read(call.request, strict=options.strict)
+    body = await bodies.read(call.context, call.request, strict=options.strict)
     value = await creation.create(
-        call.context, call.resource, call.place, body, options, call.request.user, call.request.warnings
+        call.context,
+        call.resource,
+        call.place,
+        body,
+        options,
+        call.request.user,
+        call.request.warnings,
+        size=call.request.size,
     )
-    return Response(201, shown(call, value, form))
+    return Response(201, await shown(call, value, form))
 
 
 async def update(call: Call) -> Answer:
     options = write_options(call.request, call.query, "UpdateOptions")
     form = call.form
-    body = bodies.read(call.request, strict=options.strict)
+    body = await bodies.read(call.context, call.request, strict=options.strict)
     subresource = call.path.subresource
     if not subresource and call.resource.kind in _CREATED_ON_UPDATE and _is_absent(call):
         call.authorize_create()
@@ -68,8 +76,9 @@ async def update(call: Call) -> Answer:
         call.request.user,
         call.request.warnings,
         subresource=subresource,
+        size=call.request.size,
     )
-    return Response(200, shown(call, value, form))
+    return Response(200, await shown(call, value, form))
 
 
 def _is_absent(call: Call) -> bool:
@@ -79,20 +88,20 @@ def _is_absent(call: Call) -> bool:
 async def patch(call: Call) -> Answer:
     form = call.form
     value, created = await patching.patch(call)
-    return Response(201 if created else 200, shown(call, value, form))
+    return Response(201 if created else 200, await shown(call, value, form))
 
 
 async def delete(call: Call) -> Answer:
-    options = _delete_options(call)
+    options = await _delete_options(call)
     form = call.form
     value, gone = await deletion.delete(call.context, call.resource, call.place, options, call.request.user)
     if gone and not call.resource.returns_deleted:
         return document(deletion.deleted_status(call.resource, value))
-    return Response(200, shown(call, value, form))
+    return Response(200, await shown(call, value, form))
 
 
 async def delete_collection(call: Call) -> Answer:
-    options = _delete_options(call)
+    options = await _delete_options(call)
     form = call.form
     selection = select(call.query, call.resource.fields, call.resource.read)
     records = list(reads.selected(call.context, call.resource, call.path.namespace, selection))
@@ -111,8 +120,8 @@ async def delete_collection(call: Call) -> Answer:
     return Response(200, answers.several(call.resource, deleted, head, form, call.context.now(), call.include))
 
 
-def _delete_options(call: Call) -> DeleteOptions:
+async def _delete_options(call: Call) -> DeleteOptions:
     body: Object = {}
     if call.request.body:
-        body = deletion.read_options_body(bodies.read(call.request))
+        body = deletion.read_options_body(await bodies.read(call.context, call.request))
     return deletion.delete_options(body, call.query)

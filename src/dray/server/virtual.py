@@ -44,7 +44,7 @@ async def answer(context: Context, request: Request, path: ResourcePath, query: 
         raise status.method_not_allowed(request.method)
     user = request.user
     context.security.authorize(user, Access("create", path.group, path.plural, namespace=path.namespace))
-    body = bodies.read(request)
+    body = await bodies.read(context, request)
     if body.get("kind") not in (None, "", item.kind):
         raise status.bad_request(f"the body is a {body.get('kind')}, not a {item.kind}")
     body["spec"] = mapping(body.get("spec"))

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.server.apply import server_side
+from dray.server.apply import field_set, managers, server_side
 from dray.server.patches.strategic import strategic_merge
 from dray.server.status import ApiError
 
@@ -59,3 +59,30 @@ def test_any_managed_fields(entries: list[Any]) -> None:
     told = Told("v1", "Pod")
     new = {**told.whole(LIVE), "metadata": {"name": "p", "managedFields": entries}}
     server_side.track_update(None, new, "creator", kind=told.kind, now=NOW)
+
+
+def test_thousands_of_managers_are_merged_in_one_go() -> None:
+    entries = [
+        {
+            "manager": f"m{number}",
+            "operation": "Update",
+            "apiVersion": "v1",
+            "time": "2024-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {".": {}, f"f:k{number}": {}}},
+        }
+        for number in range(5000)
+    ]
+    known = managers.decode(entries)
+    assert known is not None
+    left = managers.encode(managers.capped(known))
+    assert len(left) == managers.MAX_UPDATERS
+    [ancient] = [entry for entry in left if entry["manager"] == "ancient-changes"]
+    assert len(ancient["fieldsV1"]["f:data"]) == 1 + 5000 - 9
+
+
+def test_a_union_leaves_the_sets_as_they_are() -> None:
+    sets = [field_set.of_paths("a.b", "c"), field_set.of_paths("a.d", "a"), field_set.of_paths("a.b.e")]
+    before = [field_set.encode(each) for each in sets]
+    assert field_set.union(sets) == sets[0] | sets[1] | sets[2]
+    assert [field_set.encode(each) for each in sets] == before

@@ -147,3 +147,12 @@ def test_the_refusal_lists_what_is_lacking(team: Security) -> None:
 def test_a_rule_of_a_thousand_lists_does_not_hang(team: Security) -> None:
     many = [str(number) for number in range(1000)]
     assert write(team, "clusterroles", role("r", {"verbs": many, "apiGroups": many, "resources": many})) == 403
+
+
+def test_many_rules_held_and_many_wanted_are_not_multiplied(team: Security) -> None:
+    many = role("many", *(rule("get", "core", "pods", f"p{number}") for number in range(3000)))
+    team.policy.put(CLUSTER_ROLE, many)
+    team.policy.put(CLUSTER_ROLE_BINDING, binding("many", "many", subject("User", "jane")))
+    wanted = [rule("get", "core", "pods", f"q{number}") for number in range(3000)]
+    assert write(team, "roles", role("r", *wanted), namespace="team") == 403
+    assert write(team, "roles", role("r", rule("get", "core", "pods", "p7")), namespace="team") == 200

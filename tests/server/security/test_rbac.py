@@ -212,6 +212,16 @@ def test_aggregation_in_a_circle_ends(policy: Policy) -> None:
     assert may(policy, JANE, "get", "pods")
 
 
+def test_roles_that_select_each_other_are_read_once_each(policy: Policy) -> None:
+    selector = {"clusterRoleSelectors": [{"matchLabels": {"to": "all"}}]}
+    for number in range(40):
+        policy.put(CLUSTER_ROLE, {**role(f"r{number}", labels={"to": "all"}), "aggregationRule": selector})
+    policy.put(CLUSTER_ROLE, role("part", rule("get", "core", "pods"), labels={"to": "all"}))
+    policy.put(CLUSTER_ROLE_BINDING, binding("x", "r7", subject("User", "jane")))
+    assert may(policy, JANE, "get", "pods")
+    assert not may(policy, JANE, "list", "pods")
+
+
 def test_the_reason_names_the_binding(policy: Policy) -> None:
     policy.put(CLUSTER_ROLE, role("r", rule("get", "core", "pods")))
     policy.put(ROLE_BINDING, binding("b", "r", subject("Group", "devs"), namespace="team"))

@@ -7,7 +7,7 @@ what did not change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from dray.server.apply import path_elements
@@ -73,6 +73,27 @@ class FieldSet:
             yield (*prefix, step)
         for step in sorted(self.children, key=path_elements.order):
             yield from self.children[step].paths((*prefix, step))
+
+
+def union(sets: Iterable[FieldSet]) -> FieldSet:
+    """All of them together; as much work as the sets are large, where `|` copies what it has so far each time."""
+    whole = FieldSet()
+    # Nodes of the outcome that were made here: others belong to the sets.
+    own: set[int] = {id(whole)}
+    stack = [(whole, each) for each in sets]
+    while stack:
+        node, added = stack.pop()
+        node.members |= added.members
+        for step, child in added.children.items():
+            there = node.children.get(step)
+            if there is None:
+                node.children[step] = child
+                continue
+            if id(there) not in own:
+                there = node.children[step] = FieldSet(set(there.members), dict(there.children))
+                own.add(id(there))
+            stack.append((there, child))
+    return whole
 
 
 def of_paths(*paths: str) -> FieldSet:

@@ -157,6 +157,7 @@ def capped(managers: Managers) -> Managers:
     updaters.sort(key=lambda key: (managers[key].time or "", key))
     managers = dict(managers)
     first_of_version: dict[str, Manager] = {}
+    merged: dict[Manager, list[Owned]] = {}
     for key in updaters:
         if excess <= 0:
             break
@@ -168,7 +169,8 @@ def capped(managers: Managers) -> Managers:
         if bucket not in managers:
             managers[bucket] = managers.pop(first)
         if key != bucket:
-            managers[bucket] = owned.with_fields(owned.fields | managers[bucket].fields)
-            del managers[key]
+            merged.setdefault(bucket, [managers[bucket]]).append(managers.pop(key))
             excess -= 1
+    for bucket, parts in merged.items():
+        managers[bucket] = parts[-1].with_fields(field_set.union(part.fields for part in parts))
     return managers

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dray.server.apply.conflicts import ApplyConflict
-from dray.server.apply.field_set import FieldSet
+from dray.server.apply.field_set import FieldSet, union
 from dray.server.apply.field_types import FieldType
 from dray.server.apply.managers import APPLY, Manager, Managers, Owned
 from dray.server.apply.merging import merged
@@ -96,14 +96,14 @@ class Updater:
         return self._in(pruned, self.version)
 
     def _add_back_owned(self, whole: Object, pruned: Object, api_version: str, managers: Managers) -> Object:
-        claims: dict[str, FieldSet] = {}
+        claims: dict[str, list[FieldSet]] = {}
         for key, entry in managers.items():
             if key.operation == APPLY and self.kind.field_type(entry.api_version) is not None:
-                claims[entry.api_version] = claims.get(entry.api_version, FieldSet()) | entry.fields
+                claims.setdefault(entry.api_version, []).append(entry.fields)
         for version in sorted(claims, key=lambda version: version != api_version):
             kind = self.type_in(version)
             there, left = self._in(whole, version), self._in(pruned, version)
-            kept = named_fields(kind, owned(kind, left)) | named_fields(kind, claims[version])
+            kept = named_fields(kind, owned(kind, left)) | named_fields(kind, union(claims[version]))
             back = removed(kind, there, named_fields(kind, owned(kind, there)) - kept) or {}
             pruned = self._in(back, api_version)
         return pruned

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from dray.api import label_selectors
 from dray.server.authorization import User
 from dray.server.security.rules import PolicyRule
@@ -27,6 +29,8 @@ CLUSTER_ROLE_BINDING = "ClusterRoleBinding"
 KINDS = (ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_BINDING)
 
 _REMEMBERED = 4096
+# Reviews may ask about users with any number of groups.
+_REMEMBERED_GROUPS = 64
 
 Object = Mapping[str, Any]
 Rules = tuple[PolicyRule, ...]
@@ -54,6 +58,8 @@ class Policy:
         # namespace (empty for the whole cluster) → subject → bindings
         self._bindings: dict[str, dict[tuple[str, str], list[_Binding]]] | None = None
         self._rules: dict[tuple[str, str, str], Rules] = {}
+        # The ClusterRoles that an aggregationRule selects.
+        self._selected: dict[bytes, list[tuple[str, str]]] = {}
         self._grants: dict[tuple[str, tuple[str, ...], str], tuple[Grant, ...]] = {}
 
     def put(self, kind: str, obj: Object) -> None:
@@ -71,6 +77,8 @@ class Policy:
 
     def grants(self, user: User, namespace: str) -> tuple[Grant, ...]:
         """What a user holds in a namespace; with an empty one, what holds in the whole cluster."""
+        if len(user.groups) > _REMEMBERED_GROUPS:
+            return tuple(self._find_grants(user, namespace))
         key = (user.name, user.groups, namespace)
         found = self._grants.get(key)
         if found is None:
@@ -129,21 +137,41 @@ class Policy:
                     index.setdefault(namespace, {}).setdefault(subject, []).append(binding)
         return index
 
-    def _read_rules(self, role: Object, kind: str, above: frozenset[tuple[str, str]] = frozenset()) -> Rules:
+    def _read_rules(self, role: Object, kind: str) -> Rules:
         if kind != CLUSTER_ROLE or not role.get("aggregationRule"):
             return tuple(PolicyRule.read(rule) for rule in role.get("rules") or ())
-        here = above | {_key(role)}
-        matchers = _selectors(role)
         found: list[PolicyRule] = []
-        for key, other in sorted(self._objects[CLUSTER_ROLE].items()):
-            labels = other["metadata"].get("labels") or {}
-            if key not in here and any(matches(labels) for matches in matchers):
-                found.extend(self._read_rules(other, kind, here))
+        # Each role once, however many of the others select it.
+        seen = {_key(role)}
+        stack = [role]
+        while stack:
+            role = stack.pop()
+            if not role.get("aggregationRule"):
+                found.extend(PolicyRule.read(rule) for rule in role.get("rules") or ())
+                continue
+            parts = [key for key in self._parts(role) if key not in seen]
+            seen.update(parts)
+            stack.extend(self._objects[CLUSTER_ROLE][key] for key in reversed(parts))
         return tuple(found)
+
+    def _parts(self, role: Object) -> list[tuple[str, str]]:
+        """The ClusterRoles that an aggregated one selects."""
+        aggregation = role["aggregationRule"]
+        key = msgspec.json.encode(aggregation)
+        found = self._selected.get(key)
+        if found is None:
+            matchers = _selectors(role)
+            found = self._selected[key] = [
+                key
+                for key, other in sorted(self._objects[CLUSTER_ROLE].items())
+                if any(matches(other["metadata"].get("labels") or {}) for matches in matchers)
+            ]
+        return found
 
     def _forget(self) -> None:
         self._bindings = None
         self._rules.clear()
+        self._selected.clear()
         self._grants.clear()
 
 

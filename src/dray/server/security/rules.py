@@ -7,12 +7,14 @@ resourceNames never allows a request that names no object, so it cannot allow `c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any
 
 ALL = "*"
 MAX_PARTS = 20_000
+# How many rules that are held are compared with rules or parts that are wanted: this takes less than a second.
+MAX_COMPARISONS = 1_000_000
 
 
 class TooManyPartsError(ValueError):
@@ -109,12 +111,20 @@ class PolicyRule:
 
 def uncovered(held: Iterable[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """What of the wanted rules nobody could grant who holds only the others."""
-    owned = tuple(held)
+    owned, wanted = tuple(held), tuple(wanted)
+    _check_comparisons(owned, wanted)
     open_rules = [rule for rule in wanted if not any(own.covers(rule) for own in owned)]
     if sum(rule.part_count for rule in open_rules) > MAX_PARTS:
         raise TooManyPartsError(f"the rules amount to more than {MAX_PARTS} permissions")
     parts = dict.fromkeys(part for rule in open_rules for part in rule.parts())
+    _check_comparisons(owned, parts)
     return [part for part in parts if not any(rule.covers(part) for rule in owned)]
+
+
+def _check_comparisons(owned: Sized, wanted: Sized) -> None:
+    if len(owned) * len(wanted) > MAX_COMPARISONS:
+        detail = f"{len(wanted)} permissions against {len(owned)} rules that are held"
+        raise TooManyPartsError(f"{detail} are too many to compare: grant them in several roles")
 
 
 def _includes(held: frozenset[str], wanted: frozenset[str]) -> bool:

@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 async def create(call: Call) -> Answer:
     options = write_options(call.request, call.query, "CreateOptions")
-    binding = bodies.read(call.request, strict=options.strict)
+    binding = await bodies.read(call.context, call.request, strict=options.strict)
     metadata, target = mapping(binding.get("metadata")), mapping(binding.get("target"))
     if binding.get("kind") not in (None, "", "Binding"):
         raise status.bad_request(f"the body is a {binding.get('kind')}, not a Binding")

@@ -21,7 +21,7 @@ _DONE = ("Succeeded", "Failed")
 
 async def create(call: Call) -> Answer:
     options = write_options(call.request, call.query, "CreateOptions")
-    body = bodies.read(call.request, strict=options.strict)
+    body = await bodies.read(call.context, call.request, strict=options.strict)
     if text(mapping(body.get("metadata")).get("name")) not in ("", call.path.name):
         raise status.bad_request("name in URL does not match name in Eviction object")
     given = mapping(body.get("deleteOptions"))

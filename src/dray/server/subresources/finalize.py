@@ -15,7 +15,7 @@ Object = dict[str, Any]
 
 async def update(call: Call) -> Answer:
     options = write_options(call.request, call.query, "UpdateOptions")
-    body = bodies.read(call.request, strict=options.strict)
+    body = await bodies.read(call.context, call.request, strict=options.strict)
     finalizers = sequence(mapping(body.get("spec")).get("finalizers"))
     if not all(isinstance(finalizer, str) for finalizer in finalizers):
         raise status.bad_request("spec.finalizers must be a list of texts")

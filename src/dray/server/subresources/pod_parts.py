@@ -28,7 +28,7 @@ Take = Callable[[Object, Object], list[FieldError]]
 
 async def update(call: Call) -> Answer:
     options = write_options(call.request, call.query, "UpdateOptions")
-    body = bodies.read(call.request, strict=options.strict)
+    body = await bodies.read(call.context, call.request, strict=options.strict)
     return await _write(call, lambda document: body, options)
 
 

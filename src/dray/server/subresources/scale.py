@@ -29,7 +29,7 @@ async def get(call: Call) -> Answer:
 
 
 async def update(call: Call) -> Answer:
-    body = bodies.read(call.request)
+    body = await bodies.read(call.context, call.request)
     return await _write(call, lambda scale: body, "update")
 
 

@@ -10,7 +10,7 @@ from dray.server.security.node_restriction import CREATE, Write
 
 
 async def create(call: Call) -> Answer:
-    body = bodies.read(call.request)
+    body = await bodies.read(call.context, call.request)
     if body.get("kind") not in (None, "", "TokenRequest"):
         raise status.bad_request(f"the body is a {body.get('kind')}, not a TokenRequest")
     body["spec"] = mapping(body.get("spec"))
