@@ -79,3 +79,12 @@ def test_templates_classes_groups_and_pods_lose_their_fields_too():
     dropped = create(template, gates=off("DRAConsumableCapacity")).object
     assert "capacity" not in dropped["spec"]["spec"]["devices"]["requests"][0]["exactly"]
     assert create(CLASS, gates=gates).object["spec"]["selectors"]
+
+
+def test_a_client_of_an_older_server_may_switch_off_what_is_locked():
+    with pytest.raises(GateError, match="is locked on in Kubernetes"):
+        FeatureGates.parse("DRAExtendedResource=false")
+    gates = FeatureGates.parse("DRAExtendedResource=false", locked=False)
+    assert not gates["DRAExtendedResource"]
+    with pytest.raises(GateError, match="unknown"):
+        FeatureGates.parse("DRAUnheardOf=false", locked=False)

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import msgspec
+
 from dray.client.api import ApiClient
 from dray.client.backoff import Backoff
 from dray.client.errors import ConnectionFailed
@@ -28,6 +30,8 @@ class FaultyTransport:
         self.slowest = slowest
         self.watch_delay = watch_delay
         self.faults = 0
+        self.drops = ()
+        """Members of a status that the server does not know, as paths."""
         self.heard = []
         """What was asked for, as (method, path)."""
         self._planned = []
@@ -52,6 +56,7 @@ class FaultyTransport:
         self._check()
         await self._dawdle()
         self.heard.append((request.method, request.path))
+        request = self._stripped(request)
         fate = self._planned_fate(request)
         if fate is None and request.method != "GET" and self._random.random() < self.rate:
             fate = self._random.choice(("before", self._random.choice((503, 429, 409, 500)), "after", "hidden"))
@@ -70,6 +75,14 @@ class FaultyTransport:
             raise ConnectionFailed("lost on the way back", sent=True)
         # It was done, and is said not to have been: as behind a proxy that gave up.
         return Answer(504, {}, b"gateway timeout")
+
+    def _stripped(self, request):
+        if not self.drops or not request.path.endswith("/status"):
+            return request
+        document = request.document or msgspec.json.decode(request.body)
+        for path in self.drops:
+            document = _without(document, ("status", *path.split(".")))
+        return msgspec.structs.replace(request, document=None, body=msgspec.json.encode(document))
 
     async def stream(self, request):
         self._check()
@@ -113,3 +126,13 @@ def quick_retries(random):
 
 def client_over(transport, random):
     return ApiClient(transport, retries=quick_retries(random))
+
+
+def _without(value, path):
+    """A copy without the member; in lists, without it in each element."""
+    if isinstance(value, list):
+        return [_without(each, path) for each in value]
+    if not isinstance(value, dict) or path[0] not in value:
+        return value
+    rest = {name: each for name, each in value.items() if name != path[0]}
+    return rest if len(path) == 1 else {**rest, path[0]: _without(value[path[0]], path[1:])}

@@ -10,7 +10,7 @@ from dray.testing.cluster import kind_of
 from tests.scheduler import objects
 from tests.scheduler.cluster import World
 from tests.scheduler.virtual_time import run
-from tests.scheduler.worlds import GPU, claim_of, in_world
+from tests.scheduler.worlds import GPU, claim_of, condition, in_world
 
 
 @in_world
@@ -122,3 +122,41 @@ def test_a_special_claim_that_went_with_its_pod_between_two_lists_is_forgotten()
             assert await world.node_of("q")
 
     run(scenario())
+
+
+@in_world
+async def test_where_the_server_does_not_keep_the_claim_of_extended_resources_they_are_left_out(world, caplog):
+    """As with Kubernetes 1.34, where the feature is off: the pod waits, and no device is held."""
+    way = world.ways["scheduler"]
+    way.drops = ("extendedResourceClaimStatus",)
+    await world.create(objects.pod("p", requests={GPU: "1"}))
+    await world.create(objects.template("t"))
+    await world.quiet(60)
+    found = await world.get("Pod", "p")
+    assert not found["spec"].get("nodeName")
+    assert condition(found)["reason"] == "Unschedulable"
+    assert f"Insufficient {GPU}" in condition(found)["message"]
+    assert await world.claims() == []
+    made = [path for method, path in way.heard if method == "POST" and path.endswith("/resourceclaims")]
+    await world.create(objects.pod("q", requests={GPU: "1"}))
+    await world.create(objects.pod("r", templates=["t"]))
+    await world.quiet(400)
+    assert await world.node_of("r")
+    assert not await world.node_of("q")
+    assert len(made) == 1
+    assert made == [path for method, path in way.heard if method == "POST" and path.endswith("/resourceclaims")]
+    words = [record.getMessage() for record in caplog.records if "extended resources" in record.getMessage()]
+    assert len(words) == 1
+    assert "status.extendedResourceClaimStatus of pods" in words[0]
+
+
+@in_world
+async def test_an_allocation_of_which_the_server_drops_a_part_is_given_back(world):
+    world.ways["scheduler"].drops = ("allocation.nodeSelector",)
+    await world.create(objects.template("t"))
+    await world.create(objects.pod("p", templates=["t"]))
+    await world.quiet(30)
+    found = await world.get("Pod", "p")
+    assert not found["spec"].get("nodeName")
+    assert "does not keep status.allocation.nodeSelector of claims" in condition(found)["message"]
+    assert [objects.held(each) for each in await world.claims()] == [[]]

@@ -138,3 +138,16 @@ def test_only_what_devices_serve_there_and_sorted_as_text(resources: ResourceMap
         "container-1-request-1",
         "container-10-request-1",
     ]
+
+
+def test_a_map_that_is_switched_off_serves_nothing():
+    resources = ResourceMap(enabled=False)
+    resources.put_class({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}})
+    assert not resources
+    resources = ResourceMap()
+    resources.put_class({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}})
+    assert resources.class_of("example.com/gpu") == "gpu"
+    resources.disable()
+    resources.put_class({"metadata": {"name": "gpu"}, "spec": {}})
+    resources.remove_class("gpu")
+    assert resources.class_of("example.com/gpu") is resources.class_of("deviceclass.resource.kubernetes.io/gpu") is None

@@ -40,12 +40,17 @@ class FeatureGates:
 
     def switched(self, **gates: bool) -> FeatureGates:
         """These gates with some of them set anew."""
+        for name, on in gates.items():
+            if name in _LOCKED and not on:
+                raise GateError(f"feature gate {name} is locked on in Kubernetes 1.37")
+        return self.unlocked(**gates)
+
+    def unlocked(self, **gates: bool) -> FeatureGates:
+        """The same for a client, whose server may be older than 1.37: there is no feature that it cannot do without."""
         enabled = set(self.enabled)
         for name, on in gates.items():
             if name not in ("AllAlpha", "AllBeta") and name not in KNOWN:
                 raise GateError(f"unknown feature gate {name!r}: known are {', '.join(KNOWN)}")
-            if name in _LOCKED and not on:
-                raise GateError(f"feature gate {name} is locked on in Kubernetes 1.37")
             if name == "AllAlpha" or name == "AllBeta":
                 enabled.update(_OFF) if on else enabled.difference_update(_OFF)
             else:
@@ -53,7 +58,7 @@ class FeatureGates:
         return FeatureGates(frozenset(enabled))
 
     @classmethod
-    def parse(cls, text: str) -> FeatureGates:
+    def parse(cls, text: str, *, locked: bool = True) -> FeatureGates:
         """Reads `A=true,B=false`, as the components' --feature-gates, on top of the defaults."""
         switches = {}
         for part in filter(None, (item.strip() for item in text.split(","))):
@@ -61,7 +66,7 @@ class FeatureGates:
             if not separator or value.lower() not in ("true", "false"):
                 raise GateError(f"feature gate {part!r}: write NAME=true or NAME=false")
             switches[name.strip()] = value.lower() == "true"
-        return DEFAULT_GATES.switched(**switches)
+        return DEFAULT_GATES.switched(**switches) if locked else DEFAULT_GATES.unlocked(**switches)
 
 
 DEFAULT_GATES = FeatureGates(frozenset(_ON))

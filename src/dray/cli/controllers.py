@@ -10,13 +10,13 @@ from dray.api.gates import FeatureGates
 from dray.cli.cluster import Where
 from dray.cli.metrics import Place, metrics_options
 from dray.cli.planes import choosing, identity, leading, reaching, run_against
-from dray.cli.serving import gates_option
+from dray.cli.serving import client_gates_option
 
 
 @click.command()
 @reaching
 @choosing
-@gates_option
+@client_gates_option
 @leading("dray-controllers")
 @metrics_options
 def controllers(

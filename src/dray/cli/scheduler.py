@@ -11,13 +11,13 @@ from dray.api.gates import FeatureGates
 from dray.cli.cluster import Where
 from dray.cli.metrics import Place, metrics_options
 from dray.cli.planes import identity, leading, reaching, run_against, scheduler_options, scheduling
-from dray.cli.serving import gates_option
+from dray.cli.serving import client_gates_option
 
 
 @click.command()
 @reaching
 @scheduling
-@gates_option
+@client_gates_option
 @leading("dray-scheduler")
 @click.option(
     "--share-devices/--no-share-devices",

@@ -24,12 +24,20 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def parse_gates(ctx: click.Context, param: click.Parameter, value: str) -> FeatureGates:
     """On top of everything: all features are on unless switched off."""
+    return _gates(value, locked=True)
+
+
+def parse_client_gates(ctx: click.Context, param: click.Parameter, value: str) -> FeatureGates:
+    return _gates(value, locked=False)
+
+
+def _gates(value: str, *, locked: bool) -> FeatureGates:
     try:
-        asked = FeatureGates.parse(value)
+        asked = FeatureGates.parse(value, locked=locked)
     except GateError as error:
         raise click.BadParameter(str(error)) from None
     named = [item.partition("=")[0].strip() for item in value.split(",") if item.strip()]
-    return ALL_GATES.switched(**{name: asked[name] for name in named if not name.startswith("All")})
+    return ALL_GATES.unlocked(**{name: asked[name] for name in named if not name.startswith("All")})
 
 
 gates_option = click.option(
@@ -39,6 +47,15 @@ gates_option = click.option(
     callback=parse_gates,
     metavar="A=false,B=true",
     help="All are on by default.",
+)
+
+client_gates_option = click.option(
+    "--feature-gates",
+    "gates",
+    default="",
+    callback=parse_client_gates,
+    metavar="A=false,B=true",
+    help="All are on by default. For an older server, also those can be off that are locked on in Kubernetes 1.37.",
 )
 
 

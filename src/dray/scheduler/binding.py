@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dray.client.complaints import Complaints, cause_of
+from dray.client.dropped import NotKept, dropped
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.interface import Object
@@ -26,6 +27,7 @@ from dray.scheduling.readiness import Binding
 from dray.scheduling.scheduler import Scheduler
 
 _POLL_SECONDS: Final = 5.0
+_EXTENDED: Final = "extendedResourceClaimStatus"
 _CHARGES: Final = "nodeAllocatableResourceClaimStatuses"
 _logger = logging.getLogger("dray.scheduler")
 
@@ -85,6 +87,7 @@ class Binder:
             await self._pods.bind(pod, action.node)
         except ClientError as error:
             self._complain(pod, f"is not bound to {action.node}", error)
+            self._leave_out(error)
             if not isinstance(error, Elsewhere):
                 tried_again = self._scheduler.queue.get(pod.uid) is not None
                 await self._take_back(work, keeping=tried_again and isinstance(error, NotReady))
@@ -111,6 +114,12 @@ class Binder:
     def _complain(self, pod: Pod, what: str, error: ClientError) -> None:
         if not is_ordinary(error):
             self._complaints.warning(cause_of(error), "Pod %s/%s %s: %s", *pod.key, what, error)
+
+    def _leave_out(self, error: ClientError) -> None:
+        """What the server has no place for is not decided again."""
+        if isinstance(error, NotKept) and _EXTENDED in error.field:
+            _logger.warning("devices serve no extended resources from now on: %s", error)
+            self._scheduler.leave_out_extended()
 
     async def _explain(self, work: _Work, error: ClientError) -> None:
         pod = work.action.pod
@@ -160,11 +169,13 @@ class Binder:
             work.special = claim
         else:
             work.written.append(claim)
+        if field := dropped(write.allocation, (claim.get("status") or {}).get("allocation")):
+            raise NotKept(f"status.allocation.{field} of claims")
 
     async def _write_pod(self, work: _Work) -> None:
         action, status = work.action, dict[str, Any]()
         if work.special is not None:
-            status["extendedResourceClaimStatus"] = {
+            status[_EXTENDED] = {
                 "resourceClaimName": work.special["metadata"]["name"],
                 "requestMappings": list(action.mappings),
             }
@@ -174,7 +185,9 @@ class Binder:
             # Of an attempt that failed.
             status[_CHARGES] = None
         if status:
-            await self._pods.patch_status(action.pod, status)
+            kept = await self._pods.patch_status(action.pod, status)
+            if field := dropped(status, kept.get("status")):
+                raise NotKept(f"status.{field} of pods")
 
     async def _ready(self, work: _Work) -> None:
         """Waits for the conditions that devices must meet before a pod is bound."""

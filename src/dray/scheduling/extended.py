@@ -23,7 +23,8 @@ _NONE: Final[frozenset[str]] = frozenset()
 class ResourceMap:
     """Names of extended resources, and the device classes that serve them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, enabled: bool = True) -> None:
+        self._enabled = enabled
         self._claimants: dict[str, dict[str, str]] = {}
         """By resource name: the classes that want it, with their times of creation."""
         self._names: dict[str, tuple[str, ...]] = {}
@@ -33,6 +34,8 @@ class ResourceMap:
         return bool(self._classes)
 
     def put_class(self, document: Object) -> None:
+        if not self._enabled:
+            return
         metadata = document["metadata"]
         name = metadata["name"]
         explicit = mapping(document.get("spec")).get("extendedResourceName")
@@ -47,6 +50,12 @@ class ResourceMap:
         for resource in self._names.pop(name, ()):
             self._claimants[resource].pop(name, None)
             self._decide(resource)
+
+    def disable(self) -> None:
+        """No class serves any name from now on."""
+        self._enabled = False
+        for members in (self._claimants, self._names, self._classes):
+            members.clear()
 
     def class_of(self, resource: str) -> str | None:
         return self._classes.get(resource)

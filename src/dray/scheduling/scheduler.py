@@ -89,6 +89,10 @@ class Scheduler:
     def remove_class(self, device_class: Object) -> None:
         self.state.remove_class(device_class["metadata"]["name"])
 
+    def leave_out_extended(self) -> None:
+        """Devices serve no extended resources from now on: the server has no place to say which."""
+        self.state.leave_out_extended()
+
     def put_taint_rule(self, rule: Object) -> None:
         self.state.put_taint_rule(rule)
 

@@ -35,7 +35,7 @@ class State:
         self.report = report
         self.inventory = Inventory(gates=gates)
         self.claims = ClaimBook(self.inventory, self._freed, self._taken)
-        self.resources = ResourceMap()
+        self.resources = ResourceMap(enabled=gates["DRAExtendedResource"])
         self.kinds = Kinds()
         self.demands = Demands()
         self.neighbours = Neighbours()
@@ -206,6 +206,11 @@ class State:
     def remove_class(self, name: str) -> None:
         self.inventory.remove_class(name)
         self.resources.remove_class(name)
+        self.demands.forget_classes()
+        self.reconsider()
+
+    def leave_out_extended(self) -> None:
+        self.resources.disable()
         self.demands.forget_classes()
         self.reconsider()
 

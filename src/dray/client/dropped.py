@@ -1,0 +1,39 @@
+"""What a server did not keep of what was written: it drops the fields of features that it does not have, unsaid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dray.client.errors import ClientError
+
+
+class NotKept(ClientError):
+    """`field` was written and is not there."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(
+            f"the API server does not keep {field}: the feature is off there; switch it off here by --feature-gates"
+        )
+        self.field = field
+
+
+def dropped(written: Any, kept: Any, path: str = "") -> str:
+    """Where the first member is missing; empty if there is none. Values may have been changed, as by defaults."""
+    if written is kept:
+        return ""
+    if isinstance(written, dict):
+        for name, value in written.items():
+            if value in (None, "", [], {}):
+                continue
+            where = f"{path}.{name}" if path else name
+            if not isinstance(kept, dict) or name not in kept:
+                return where
+            if found := dropped(value, kept[name], where):
+                return found
+    elif isinstance(written, list):
+        for number, value in enumerate(written):
+            if not isinstance(kept, list) or number >= len(kept):
+                return f"{path}[{number}]"
+            if found := dropped(value, kept[number], f"{path}[{number}]"):
+                return found
+    return ""
