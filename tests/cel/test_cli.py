@@ -1,7 +1,11 @@
+import json
+
 import pytest
 from click.testing import CliRunner
 
+from dray.cli import main
 from dray.cli.cel import cel
+from tests.server.process import listening
 
 SLICE = """
 apiVersion: resource.k8s.io/v1
@@ -78,3 +82,46 @@ def test_says_what_an_expression_may_be(dray_cel):
 def test_files_without_devices(dray_cel, tmp_path):
     assert dray_cel("true", "--name", "nope").exit_code == 2
     assert CliRunner().invoke(cel, ["true", "--device", str(tmp_path / "missing.yaml")]).exit_code == 2
+
+
+def test_devices_are_named_with_their_pools(dray_cel):
+    result = dray_cel("true")
+    assert [line.split(": ")[0] for line in result.output.splitlines()[2:]] == ["p/gpu-0", "p/gpu-1"]
+    for name in ("gpu-1", "p/gpu-1", "gpu.example.com/p/gpu-1"):
+        assert dray_cel("true", "--name", name).output.splitlines()[2:] == ["p/gpu-1: true (cost 0)"]
+    assert dray_cel("true", "--name", "q/gpu-1").exit_code == 2
+
+
+def test_data(dray_cel):
+    result = dray_cel(f"{A}.model", "-o", "json")
+    assert result.exit_code == 1
+    row = json.loads(result.output)
+    assert (row["compiles"], row["type"], row["costLimit"]) == (True, "dyn", 1_000_000)
+    first, second = row["devices"]
+    assert first == {"driver": "gpu.example.com", "pool": "p", "device": "gpu-0", "value": '"H100"', "cost": 4}
+    assert "no such key: model" in second["error"]
+    assert "devices" not in json.loads(dray_cel("true", "-o", "json", device=False).output)
+    wrong = dray_cel("device.nam == 1", "-o", "json", device=False)
+    assert wrong.exit_code == 1
+    assert json.loads(wrong.output) == {
+        "compiles": False,
+        "error": "undefined field 'nam'",
+        "line": 1,
+        "column": 7,
+    }
+
+
+def test_devices_of_a_running_cluster(tmp_path):
+    kubeconfig, slices = str(tmp_path / "kubeconfig"), SLICE.replace("nodeName: n", "nodeName: node")
+    with listening(kubeconfig=tmp_path / "kubeconfig"):
+        missing = CliRunner().invoke(main, ["cel", "true", "--live", "--kubeconfig", kubeconfig])
+        assert missing.exit_code == 2
+        assert "the cluster has no device" in missing.output
+        applied = CliRunner().invoke(main, ["apply", "-f", "-", "--kubeconfig", kubeconfig], input=slices)
+        assert applied.exit_code == 0, applied.output
+        result = CliRunner().invoke(main, ["cel", "device.driver", "--live", "--kubeconfig", kubeconfig])
+        assert result.output.splitlines()[-2:] == [
+            'p/gpu-0: "gpu.example.com" (cost 2)',
+            'p/gpu-1: "gpu.example.com" (cost 2)',
+        ]
+    assert CliRunner().invoke(main, ["cel", "true", "--live", "--device", "x"]).exit_code == 2

@@ -165,3 +165,12 @@ async def change_as_another_manager() -> None:
     async with ApiClient(HttpTransport(Kubeconfig.load().endpoint())) as client:
         change = {"data": {"k": "2"}}
         await client.patch(config_map, "a", change, namespace="default", options=WriteOptions("other"))
+
+
+def test_a_value_that_cannot_be_read_is_shown_at_its_line(dray: Dray, write: Write) -> None:
+    result = dray("apply", "-f", write(CONFIG.replace('"1"', "no")))
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "m.yaml:4:8: error: ConfigMap a: data[k]: expected a string, found a boolean "
+        "(quote it: YAML reads y, n, yes, no, on and off as booleans)\n"
+    )

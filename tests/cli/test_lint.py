@@ -133,6 +133,8 @@ def test_the_documentation_is_true(run: Callable[..., Result], monkeypatch: pyte
     assert run("convert", "examples/legacy/v1alpha2.yaml").stderr in readme
     assert run("allocate", "examples/cluster").stdout in readme
     assert run("explain", "simulation", "examples/cluster").stdout in readme
+    selector = 'device.attributes["gpu.example.com"].?model.orValue("") == "H100"'
+    assert run("cel", selector, "--device", "examples/manifests/partitions.yaml").stdout in readme
 
 
 def test_unreadable_files_do_not_hide_findings(run: Callable[..., Result], write: Callable[..., str]) -> None:

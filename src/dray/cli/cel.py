@@ -1,18 +1,57 @@
-"""`dray cel`: one expression, checked and, given a device, evaluated, for people who debug a selector."""
+"""`dray cel`: one expression, checked and, given devices, evaluated, for people who debug a selector.
+
+The devices are those of the ResourceSlices in a file or of a running cluster. What comes of each is an `Outcome`;
+`_text` and `_json` print them.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
 
 import click
 
 from dray.api.quantity import Quantity
+from dray.api.shapes import mapping, objects, text, walk
 from dray.cel import COST_LIMIT, CompileError, CostLimitExceeded, Device, EvaluationError, Program, compile_derived
 from dray.cel.selector import compile_device_expression
 from dray.cel.values import Duration, Optional, Timestamp, TypeValue, Value, decode_key
-from dray.cli.manifests import Manifest, read
+from dray.cli.cluster import Cluster, Where, ask, located
+from dray.cli.manifests import read
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A device and where it is published."""
+
+    driver: str
+    pool: str
+    name: str
+    device: Device
+
+    @property
+    def title(self) -> str:
+        return f"{self.pool}/{self.name}" if self.pool else self.name
+
+    def answers_to(self, name: str) -> bool:
+        return name in (self.name, self.title, f"{self.driver}/{self.title}")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the expression gives on one device: a value, or an error with its place."""
+
+    of: Published
+    value: str = ""
+    error: str = ""
+    cost: int | None = None
+    excerpt: str = ""
 
 
 @click.command()
@@ -23,23 +62,97 @@ from dray.cli.manifests import Manifest, read
     metavar="FILE",
     help="Evaluate on the devices of the ResourceSlices in this file (or directory, or - for standard input).",
 )
-@click.option("--name", help="Of those devices, only the one with this name.")
-def cel(expression: str, path: str | None, name: str | None) -> None:
+@click.option("--live", is_flag=True, help="Evaluate on the devices of a running cluster.")
+@click.option("--name", help="Of those devices, only the ones with this name: NAME, POOL/NAME or DRIVER/POOL/NAME.")
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@located
+def cel(
+    expression: str,
+    path: str | None,
+    live: bool,
+    name: str | None,
+    output: str,
+    kubeconfig: Path | None,
+    context: str,
+    namespace: str,
+) -> None:
     """Check a CEL EXPRESSION over `device` and evaluate it.
 
-    Says the type and the worst-case cost, and for each device the value with its cost, or the error. An expression
-    that does not compile is shown with a caret under the place.
+    Says the type and the worst-case cost, and for each device, named POOL/NAME, the value with its cost, or the error.
+    An expression that does not compile is shown with a caret under the place.
+
+    Exit status: 0 it compiles, and evaluates on every device; 1 it does not; 2 a file cannot be read, the server
+    cannot be asked, or there are no devices.
     """
+    if live and path is not None:
+        raise click.UsageError("give either --device or --live")
     try:
         program = compile_device_expression(expression)
     except CompileError as error:
-        click.echo(error.render(), err=True)
+        _show_error(error, output)
         sys.exit(1)
-    click.echo(f"type: {program.result_type}")
-    click.echo(f"worst-case cost: {_worst_case(program)}")
-    _warn(program)
-    if path is not None:
-        sys.exit(_evaluate_all(program, path, name))
+    show = _WRITERS[output]
+    if live:
+        ask(Where(kubeconfig, context, namespace), lambda cluster: _evaluate_live(cluster, program, name, show))
+    if path is None:
+        show(program, None)
+        return
+    sys.exit(_evaluate(program, _in_files(path), name, path, show))
+
+
+Show = Callable[[Program, "list[Outcome] | None"], None]
+
+
+async def _evaluate_live(cluster: Cluster, program: Program, name: str | None, show: Show) -> int:
+    from dray.client.discovery import served_version
+
+    resource = await served_version(cluster.client, "resource.k8s.io", "resourceslices")
+    if resource is None:
+        raise click.ClickException("the server serves no ResourceSlices")
+    slices = (await cluster.client.list_all(resource)).get("items") or []
+    return _evaluate(program, slices, name, "the cluster", show)
+
+
+def _in_files(path: str) -> list[Object]:
+    reading = read([path])
+    for problem in reading.problems:
+        click.echo(f"error: {problem}", err=True)
+    if reading.problems:
+        sys.exit(2)
+    return [manifest.document for manifest in reading.manifests if manifest.kind == "ResourceSlice"]
+
+
+def _evaluate(program: Program, slices: Iterable[Object], name: str | None, source: str, show: Show) -> int:
+    devices = [each for each in _published(slices) if name is None or each.answers_to(name)]
+    if not devices:
+        click.echo(f"error: {source} has no device{f' {name!r}' if name else ''} in a ResourceSlice", err=True)
+        return 2
+    outcomes = [_outcome(program, each) for each in devices]
+    show(program, outcomes)
+    return 1 if any(each.error for each in outcomes) else 0
+
+
+def _published(slices: Iterable[Object]) -> Iterator[Published]:
+    for document in slices:
+        spec = mapping(document.get("spec"))
+        driver, pool = str(spec.get("driver", "")), text(walk(spec, "pool").get("name"))
+        for entry in objects(spec.get("devices")):
+            # In v1beta1 a device's properties stand under `basic`.
+            basic = entry.get("basic")
+            device = Device(driver, basic if isinstance(basic, dict) else entry)
+            yield Published(driver, pool, str(entry.get("name", "")), device)
+
+
+def _outcome(program: Program, of: Published) -> Outcome:
+    try:
+        value, cost = program.evaluate(of.device)
+    except CostLimitExceeded as error:
+        return Outcome(of, error=str(error))
+    except EvaluationError as error:
+        offset = None if of.device.problem else program.locate(of.device)
+        excerpt = CompileError("", text=program.expression, offset=offset).excerpt() if offset is not None else ""
+        return Outcome(of, error=f"{error}{_advice(error)}", cost=error.cost, excerpt=excerpt)
+    return Outcome(of, value=show(value), cost=cost)
 
 
 def _worst_case(program: Program) -> str:
@@ -48,58 +161,57 @@ def _worst_case(program: Program) -> str:
     return f"more than {COST_LIMIT:,}: an API server refuses it"
 
 
-def _warn(program: Program) -> None:
-    """A selector must yield bool, a derived attribute a scalar; say so when this is neither."""
+def _note(program: Program) -> str:
+    """A selector must yield bool, a derived attribute a scalar; what there is to say when this is neither."""
     if program.result_type.kind == "bool" or program.result_type.dynamic:
-        return
+        return ""
     try:
         compile_derived(program.expression)
-        click.echo("note: not a selector, which must yield bool; may be a derived attribute")
+        return "not a selector, which must yield bool; may be a derived attribute"
     except CompileError:
-        click.echo("note: neither a selector, which must yield bool, nor a derived attribute, which yields a scalar")
+        return "neither a selector, which must yield bool, nor a derived attribute, which yields a scalar"
 
 
-def _evaluate_all(program: Program, path: str, name: str | None) -> int:
-    reading = read([path])
-    for problem in reading.problems:
-        click.echo(f"error: {problem}", err=True)
-    if reading.problems:
-        return 2
-    devices = [(title, device) for title, device in _devices(reading.manifests) if name in (None, title)]
-    if not devices:
-        click.echo(f"error: {path} has no device{f' {name!r}' if name else ''} in a ResourceSlice", err=True)
-        return 2
-    return max([_evaluate(program, title, device) for title, device in devices])
+def _show_error(error: CompileError, output: str) -> None:
+    if output == "json":
+        row = {"compiles": False, "error": error.message, "line": error.line, "column": error.column}
+        click.echo(json.dumps(row, indent=2, ensure_ascii=False))
+    else:
+        click.echo(error.render(), err=True)
 
 
-def _devices(manifests: list[Manifest]) -> Iterator[tuple[str, Device]]:
-    for manifest in manifests:
-        spec = manifest.document.get("spec")
-        if manifest.kind != "ResourceSlice" or not isinstance(spec, dict):
-            continue
-        for entry in spec.get("devices") or []:
-            if isinstance(entry, dict):
-                # In v1beta1 a device's properties stand under `basic`.
-                basic = entry.get("basic")
-                device = Device(str(spec.get("driver", "")), basic if isinstance(basic, dict) else entry)
-                yield str(entry.get("name", "")), device
+def _text(program: Program, outcomes: list[Outcome] | None) -> None:
+    click.echo(f"type: {program.result_type}")
+    click.echo(f"worst-case cost: {_worst_case(program)}")
+    if note := _note(program):
+        click.echo(f"note: {note}")
+    for each in outcomes or ():
+        cost = "" if each.cost is None else f" (cost {each.cost:,})"
+        click.echo(f"{each.of.title}: {f'error: {each.error}' if each.error else each.value}{cost}")
+        if each.excerpt:
+            click.echo(each.excerpt)
 
 
-def _evaluate(program: Program, title: str, device: Device) -> int:
-    try:
-        value, cost = program.evaluate(device)
-    except CostLimitExceeded as error:
-        click.echo(f"{title}: error: {error}")
-        return 1
-    except EvaluationError as error:
-        cost_text = "" if error.cost is None else f" (cost {error.cost:,})"
-        click.echo(f"{title}: error: {error}{_advice(error)}{cost_text}")
-        offset = None if device.problem else program.locate(device)
-        if offset is not None:
-            click.echo(CompileError("", text=program.expression, offset=offset).excerpt())
-        return 1
-    click.echo(f"{title}: {show(value)} (cost {cost:,})")
-    return 0
+def _json(program: Program, outcomes: list[Outcome] | None) -> None:
+    row: Object = {
+        "compiles": True,
+        "type": str(program.result_type),
+        "worstCaseCost": program.estimated_cost,
+        "costLimit": COST_LIMIT,
+        "note": _note(program),
+    }
+    if outcomes is not None:
+        row["devices"] = [_row(each) for each in outcomes]
+    click.echo(json.dumps(row, indent=2, ensure_ascii=False))
+
+
+def _row(outcome: Outcome) -> Object:
+    of = outcome.of
+    what = {"error": outcome.error} if outcome.error else {"value": outcome.value}
+    return {"driver": of.driver, "pool": of.pool, "device": of.name, **what, "cost": outcome.cost}
+
+
+_WRITERS: Final[dict[str, Show]] = {"text": _text, "json": _json}
 
 
 def _advice(error: EvaluationError) -> str:

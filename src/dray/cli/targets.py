@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from dray.api.catalogue import find
+from dray.api.conversion import wrong_types
 from dray.cli.cluster import ADVICE, Cluster
+from dray.cli.hints import hint_for
 from dray.cli.manifests import Manifest
 from dray.cli.reports import one_line
 from dray.cli.served import ServedKind, is_name
@@ -88,12 +91,21 @@ def complain_about(manifest: Manifest, error: Exception) -> None:
     from dray.client.errors import ApiError
 
     if isinstance(error, ApiError):
-        for field, message in _causes(error):
+        for field, message in _unreadable(manifest, error) or _causes(error):
             _say(manifest, field, message)
         if error.status in ADVICE:
             click.echo(ADVICE[error.status], err=True)
     else:
         _say(manifest, getattr(error, "field", ""), str(error))
+
+
+def _unreadable(manifest: Manifest, error: ApiError) -> list[tuple[str, str]]:
+    """Where a body cannot be read a server names no field; the values that are not of their types are found here."""
+    if error.status != 400:
+        return []
+    entry = find(manifest.api_version, manifest.kind)
+    found = [(each.field, each.message, hint_for(each, entry)) for each in wrong_types(manifest.document)]
+    return [(field, f"{field}: {message}{f' ({hint})' if hint else ''}") for field, message, hint in found]
 
 
 def _causes(error: ApiError) -> list[tuple[str, str]]:
