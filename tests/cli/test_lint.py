@@ -44,7 +44,7 @@ spec:
 def test_good_examples_are_clean(run: Callable[..., Result]) -> None:
     result = run("lint", str(EXAMPLES / "manifests"))
     assert result.exit_code == 0
-    assert result.output == "nothing found in 22 objects, 1 of other kinds not checked\n"
+    assert result.output == "nothing found in 22 objects\n"
 
 
 def test_converted_legacy_examples_are_clean(run: Callable[..., Result]) -> None:
@@ -240,3 +240,65 @@ def test_admin_access_needs_a_label_of_the_namespace_that_is_given(
         assert "adminAccess: Forbidden: admin access needs a namespace with the label" in result.stdout
         for fine in (labelled + document, document, unlabelled.replace("mon", "other") + document):
             assert run("lint", "--ignore", "missing-class", write(fine)).exit_code == 0, fine
+
+
+def test_what_cannot_be_decoded_does_not_hide_the_rest(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    result = run(
+        "lint",
+        write("""\
+            apiVersion: resource.k8s.io/v1
+            kind: ResourceSlice
+            metadata: {name: BAD}
+            spec:
+              driver: gpu.example.com
+              nodeName: node
+              pool: {name: p, generation: 1, resourceSliceCount: 1}
+              devices:
+              - name: gpu-0
+                capacity: {memory: {value: 80Gb}, cores: {value: 1 0}}
+              - name: GPU
+                colour: red
+              - name: gpu-2
+                attributes: {model: {}}
+            """),
+    )
+    lines = [line.split(":")[1] for line in result.stdout.splitlines()[:-1]]
+    assert lines == ["3", "10", "10", "11", "12", "14"]
+
+
+def test_a_pod_template_is_an_object_that_is_checked(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    deployment = """\
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: d}
+        spec:
+          selector: {matchLabels: {app: web}}
+          template:
+            metadata: {labels: {app: LABEL}}
+            spec: {containers: [{name: c, image: i}]}
+        """
+    assert run("lint", write(deployment.replace("LABEL", "web"))).stdout == "nothing found in 1 object\n"
+    mismatch = run("lint", write(deployment.replace("LABEL", "other")))
+    assert mismatch.exit_code == 1
+    assert "m.yaml:5:3: error[unmatched-template]: Deployment d: spec.selector: does not match" in mismatch.stdout
+    other = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: t}\n"
+    assert run("lint", write(other)).stdout == "nothing found in 0 objects, 1 of other kinds not checked\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "metadata:\n  name: {{ .Values.name }}\n",
+        "{{- if .Values.on }}\nkind: Pod\n{{- end }}\n",
+        '{{ include "x" . }}\n',
+    ],
+)
+def test_helm_templates_are_named(run: Callable[..., Result], write: Callable[..., str], text: str) -> None:
+    result = run("lint", write("apiVersion: v1\n" + text))
+    assert result.exit_code == 2
+    assert "this is a Helm template: lint what `helm template` makes of it" in result.stderr
+
+
+def test_booleans_that_should_be_text_get_a_hint(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    result = run("lint", write("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: on}\n"))
+    assert "expected a string, found a boolean (quote it: YAML reads y, n, yes, no, on and off as" in result.stdout

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import click
 
@@ -17,14 +18,17 @@ from dray.api.gates import DEFAULT_GATES, FeatureGates
 from dray.api.intake import check
 from dray.api.shapes import mapping
 from dray.cel import Expressions
-from dray.cli import references, regrets
+from dray.cli import attempts, references, regrets, slices
 from dray.cli.claimspecs import pod_spec
 from dray.cli.findings import RULES, Finding, error
 from dray.cli.hints import hint_for
 from dray.cli.identity import identity, is_foreign
 from dray.cli.manifests import Manifest, read
 from dray.cli.namespaces import Namespaces
+from dray.cli.repairs import touches, without
 from dray.cli.reports import FORMATS, Report
+
+_TOGETHER: Final = (*references.RULES, *slices.RULES, *attempts.RULES)
 
 
 def _parse_gates(ctx: click.Context, param: click.Parameter, value: str | None) -> FeatureGates:
@@ -61,8 +65,9 @@ def lint(files: tuple[str, ...], output: str, gates: FeatureGates, ignore: tuple
     """
     reading = read(files)
     findings = [finding for finding in examine(reading.manifests, gates=gates) if finding.rule not in ignore]
-    unchecked = sum(is_foreign(manifest) for manifest in reading.manifests)
-    FORMATS[output](Report(findings, reading.problems, len(reading.manifests), unchecked, colour=sys.stdout.isatty()))
+    unchecked = sum(is_foreign(each) and pod_spec(each.document) is None for each in reading.manifests)
+    checked = len(reading.manifests) - unchecked
+    FORMATS[output](Report(findings, reading.problems, checked, unchecked, colour=sys.stdout.isatty()))
     sys.exit(2 if reading.problems else 1 if findings else 0)
 
 
@@ -74,7 +79,7 @@ def examine(manifests: list[Manifest], *, gates: FeatureGates = DEFAULT_GATES) -
     for manifest in manifests:
         rejected = [*identity(manifest), *_rejections(manifest, gates, namespaces)]
         regretted = [finding for rule in regrets.RULES for finding in rule(manifest)]
-        regretted += [finding for rule in references.RULES for finding in rule(manifest, given)]
+        regretted += [finding for rule in _TOGETHER for finding in rule(manifest, given)]
         findings += [*rejected, *_without_twins(regretted, rejected)]
     order = {id(manifest): index for index, manifest in enumerate(manifests)}
     return sorted(findings, key=lambda each: (order[id(each.manifest)], each.line, each.column))
@@ -91,15 +96,26 @@ def _without_twins(regretted: Iterable[Finding], rejected: list[Finding]) -> Ite
 def _rejections(manifest: Manifest, gates: FeatureGates, namespaces: Namespaces) -> Iterator[Finding]:
     entry = find(manifest.api_version, manifest.kind)
     permitted = namespaces.permit_admin_access(manifest.namespace)
-    problems = (
-        check(manifest.document, gates=gates, expressions=Expressions(), admin_namespace=permitted) if entry else []
-    )
+    problems = _problems(manifest.document, gates, permitted) if entry else []
     for problem in problems:
         yield _rejection(manifest, problem, problem.field, entry)
     known = {problem.field for problem in problems}
     for field, problem in _pod_template_problems(manifest, gates):
         if field not in known:
             yield _rejection(manifest, problem, field, find("v1", "Pod"))
+
+
+def _problems(document: dict[str, Any], gates: FeatureGates, permitted: bool) -> list[FieldError]:
+    """What an API server would refuse, and what it would refuse next: it stops at what it cannot decode."""
+    problems = check(document, gates=gates, expressions=Expressions(), admin_namespace=permitted)
+    fields = [each.field for each in problems if each.type.structural]
+    if not all(fields):
+        return problems
+    if fields:
+        rest = without(document, fields)
+        more = check(rest, gates=gates, expressions=Expressions(), admin_namespace=permitted)
+        problems += [each for each in more if not touches(each.field, fields)]
+    return problems
 
 
 def _rejection(manifest: Manifest, problem: FieldError, field: str, entry: KindVersion | None) -> Finding:
@@ -113,6 +129,6 @@ def _pod_template_problems(manifest: Manifest, gates: FeatureGates) -> Iterator[
     if template is None or manifest.kind == "Pod" or not template.value:
         return
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": mapping(template.value)}
-    for problem in check(pod, gates=gates, expressions=Expressions()):
+    for problem in _problems(pod, gates, True):
         if problem.field.startswith("spec"):
             yield template.path + problem.field.removeprefix("spec"), problem

@@ -8,6 +8,7 @@ and one byte.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -92,11 +93,18 @@ def _files(path: str) -> list[str]:
 
 
 def _manifests(source: str) -> list[Manifest]:
-    return [
-        manifest
-        for document in parse(_content(source))
-        for manifest in _objects(source, document.value, document.place)
-    ]
+    content = _content(source)
+    try:
+        return [
+            manifest for document in parse(content) for manifest in _objects(source, document.value, document.place)
+        ]
+    except ManifestError as problem:
+        if _HELM.search(content):
+            problem.message += "; this is a Helm template: lint what `helm template` makes of it"
+        raise
+
+
+_HELM: Final = re.compile(rb"{{-?\s*(?:[.$]|/\*|(?:if|else|end|range|with|include|define|template|tpl|toYaml)\b)")
 
 
 def _content(source: str) -> bytes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.shapes import text
@@ -36,6 +36,8 @@ class Given:
 
     manifests: list[Manifest]
     named: dict[tuple[str, str], list[Manifest]] = field(default_factory=lambda: defaultdict(list))
+    memo: dict[str, Any] = field(default_factory=dict)
+    """What rules worked out from all of them, by the name of what it is."""
 
     def __post_init__(self) -> None:
         for manifest in self.manifests:
@@ -47,6 +49,9 @@ class Given:
             if not namespace or manifest.namespace in ("", namespace):
                 return manifest
         return None
+
+    def of(self, kind: str) -> list[Manifest]:
+        return [each for (name, _), found in self.named.items() if name == kind for each in found]
 
     def claim_of(self, claim: PodClaim, namespace: str) -> Manifest | None:
         """What a pod's claim is: the claim itself or the template it is made from."""

@@ -35,7 +35,7 @@ def text(report: Report) -> None:
     show = _coloured() if report.colour else click.echo
     for finding in report.findings:
         show(_line(finding))
-    if report.objects or not report.problems:
+    if report.objects or report.unchecked or not report.problems:
         click.echo(_summary(report))
 
 
