@@ -51,7 +51,7 @@ class Api:
             body = body if isinstance(body, bytes) else msgspec.json.encode(body)
         answer = self.raw(method, path, body or b"", **headers)
         assert isinstance(answer, Response), "this is a stream"
-        return answer.code, msgspec.json.decode(answer.body)
+        return answer.code, msgspec.json.decode(answer.whole())
 
     def get(self, path, **headers):
         return self._good("GET", path, None, **headers)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -114,7 +115,9 @@ class Selectors:
             self._text += len(expression) + _LEAST_TEXT
             self._forget()
         else:
-            self._known.move_to_end(key)
+            # Another thread may have forgotten it meanwhile.
+            with suppress(KeyError):
+                self._known.move_to_end(key)
         return compiled
 
     def _forget(self) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, wraps
 from itertools import islice
 from typing import Final, Generic, TypeVar
@@ -40,7 +41,9 @@ class Cache(Generic[K, V]):
         found = self._entries.get(key)
         if found is None:
             return None
-        self._entries.move_to_end(key)
+        # Another thread may have forgotten it meanwhile.
+        with suppress(KeyError):
+            self._entries.move_to_end(key)
         return found[0]
 
     def put(self, key: K, value: V, size: int) -> None:
@@ -51,7 +54,10 @@ class Cache(Generic[K, V]):
         self._entries[key] = (value, size)
         self.size += size
         while self.size > self._most_bytes or len(self._entries) > self._most:
-            self.size -= self._entries.popitem(last=False)[1][1]
+            try:
+                self.size -= self._entries.popitem(last=False)[1][1]
+            except KeyError:
+                self.size = 0
 
     def pop(self, key: K) -> None:
         found = self._entries.pop(key, None)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from dray.server import documents
 from dray.server.negotiation import Form
 from dray.server.resources import Resource
 
 Object = dict[str, Any]
+
+# Bytes after which a piece of a list ends.
+_PIECE: Final = 64 * 1024
 
 
 def one(resource: Resource, value: bytes, form: Form, now: str, include: str = "") -> bytes:
@@ -24,16 +27,30 @@ def one(resource: Resource, value: bytes, form: Form, now: str, include: str = "
 
 def several(
     resource: Resource, values: Iterable[bytes], head: Object, form: Form, now: str, include: str = ""
-) -> bytes:
-    """A list; `head` is its metadata."""
+) -> Iterator[bytes]:
+    """A list, in pieces that are made as they are asked for; `head` is its metadata."""
     if form is Form.OBJECT:
-        opening = documents.encode({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": head})
-        return opening[:-1] + b',"items":[' + b",".join(map(resource.item, values)) + b"]}"
+        document: Object = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": head}
+        return _pieces(document, "items", map(resource.item, values))
     if form is Form.METADATA:
-        items = [partial(documents.decode(value)) for value in values]
         document = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": head}
-        return documents.encode({**document, "items": items})
-    return documents.encode(table(resource, map(resource.read, values), head, now, include))
+        return _pieces(document, "items", (documents.encode(partial(documents.decode(value))) for value in values))
+    rows = (documents.encode(_row(resource, resource.read(value), now, include)) for value in values)
+    return _pieces(_table_head(resource, head), "rows", rows)
+
+
+def _pieces(document: Object, member: str, items: Iterator[bytes]) -> Iterator[bytes]:
+    """A document whose last member is a list of what is encoded already."""
+    parts = [documents.encode(document)[:-1] + b',"' + member.encode() + b'":[']
+    size, separator = len(parts[0]), b""
+    for item in items:
+        if size >= _PIECE:
+            yield b"".join(parts)
+            parts, size = [], 0
+        parts += (separator, item)
+        size += len(item)
+        separator = b","
+    yield b"".join((*parts, b"]}"))
 
 
 def partial(obj: Object) -> Object:
@@ -44,12 +61,16 @@ def table(
     resource: Resource, objects: Iterable[Object], head: Object, now: str, include: str = "", *, headless: bool = False
 ) -> Object:
     """`headless` leaves the columns out, as in all but the first event of a watch."""
+    rows = [_row(resource, obj, now, include) for obj in objects]
+    return {**_table_head(resource, head, headless=headless), "rows": rows}
+
+
+def _table_head(resource: Resource, head: Object, *, headless: bool = False) -> Object:
     return {
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": head,
         "columnDefinitions": None if headless else column_definitions(resource),
-        "rows": [_row(resource, obj, now, include) for obj in objects],
     }
 
 

@@ -6,7 +6,8 @@ process name themselves in the scope's extensions (`dray.user`), where nothing t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ from dray.server import auditing, documents, negotiation, status
 from dray.server.api_server import ApiServer, refused
 from dray.server.authorization import User
 from dray.server.http_protocol import abort_of
-from dray.server.requests import JSON, Request, Response
+from dray.server.requests import JSON, Answer, Request, Response, Stream
 from dray.server.security.audit_log import AuditLog
 from dray.server.security.guard import Caller
 from dray.server.streams import Headers, Message, Receive, Scope, Send, Streams
@@ -31,7 +32,9 @@ class Limits:
     # How long a client may take to send a body.
     body_seconds: float = 60.0
     open_watches: int = 10_000
-    # How long a watcher may leave what was sent to it unread.
+    # Lists and the like that are being sent.
+    long_answers: int = 200
+    # How long a client may leave what was sent to it unread.
     stalled_seconds: float = 60.0
 
 
@@ -50,12 +53,14 @@ class Application:
         self._auditor = auditing.Auditor(audit) if audit is not None else None
         self._body_watchdog = Watchdog(self.limits.body_seconds)
         self._streams = Streams(stalled_seconds=self.limits.stalled_seconds)
+        self._long_answers = Streams(stalled_seconds=self.limits.stalled_seconds)
         server.metrics.count_watches(lambda: len(self._streams))
         if audit is not None:
             server.metrics.count_dropped_audit_events(lambda: audit.dropped)
 
     def end_streams(self) -> None:
         self._streams.end()
+        self._long_answers.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -89,8 +94,7 @@ class Application:
             if request.method not in ("GET", "HEAD"):
                 request.body = await self._body(request, receive)
             answer = await self.server.handle(request)
-            if not isinstance(answer, Response) and len(self._streams) >= self.limits.open_watches:
-                raise status.too_many_requests("too many open watches")
+            self._check_room(answer)
         except status.ApiError as error:
             answer = refused(error)
         except _Gone:
@@ -99,10 +103,21 @@ class Application:
             code = answer.code if isinstance(answer, Response) else 200
             self._auditor.note(request, caller, code, received, _source(scope))
         if isinstance(answer, Response):
-            await _respond(answer, request, send)
+            if answer.rest is None or not _in_pieces(scope, request):
+                await _respond(answer, request, send)
+                return
+            answer, streams = Stream(_paced(answer), endless=False), self._long_answers
         else:
-            headers = [_CONTENT_JSON, *warning_headers(request.warnings)]
-            await self._streams.run(answer, headers, receive, send, abort_of(scope))
+            streams = self._streams
+        headers = [_CONTENT_JSON, *warning_headers(request.warnings)]
+        await streams.run(answer, headers, receive, send, abort_of(scope))
+
+    def _check_room(self, answer: Answer) -> None:
+        if not isinstance(answer, Response):
+            if len(self._streams) >= self.limits.open_watches:
+                raise status.too_many_requests("too many open watches")
+        elif answer.rest is not None and len(self._long_answers) >= self.limits.long_answers:
+            raise status.too_many_requests("too many long answers that are not read yet, please try again later")
 
     async def exchange(
         self,
@@ -133,7 +148,7 @@ class Application:
         found = {name.lower(): value for name, value in answer.headers.items()}
         if request.warnings:
             found["warning"] = ", ".join(value.decode() for _, value in warning_headers(request.warnings))
-        return answer.code, found, answer.body
+        return answer.code, found, answer.whole()
 
     def written(self, value: bytes) -> dict[str, Any] | None:
         """For a caller in the process: the document that these bytes were written from, if that was just now.
@@ -177,8 +192,23 @@ def _source(scope: Scope) -> str:
     return str(client[0]) if client else ""
 
 
+def _in_pieces(scope: Scope, request: Request) -> bool:
+    """Whether an answer can be sent piece by piece."""
+    if request.method == "HEAD" or scope.get("http_version") == "1.0":
+        return False
+    return not negotiation.wants_yaml(request.headers.get("accept", ""))
+
+
+async def _paced(answer: Response) -> AsyncIterator[bytes]:
+    yield answer.body
+    for piece in answer.rest or ():
+        # Others have their turn while a long answer is made.
+        await asyncio.sleep(0)
+        yield piece
+
+
 async def _respond(answer: Response, request: Request, send: Send) -> None:
-    body, content_type = answer.body, answer.content_type
+    body, content_type = answer.whole(), answer.content_type
     if content_type == JSON and negotiation.wants_yaml(request.headers.get("accept", "")):
         body = as_yaml([documents.decode(body)]).encode()
         content_type = negotiation.YAML

@@ -45,7 +45,10 @@ def get(context: Context, resource: Resource, place: Place, form: Form, include:
     return answers.one(resource, record.value, form, context.now(), include)
 
 
-def list_objects(context: Context, resource: Resource, namespace: str, query: Mapping[str, str], form: Form) -> bytes:
+def list_objects(
+    context: Context, resource: Resource, namespace: str, query: Mapping[str, str], form: Form
+) -> Iterator[bytes]:
+    """The list as it is now, in pieces."""
     options = list_options(context, resource, namespace, query)
     prefix = list_prefix(resource, namespace)
     try:

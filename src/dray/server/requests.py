@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -42,17 +43,32 @@ class Request(msgspec.Struct):
 
 
 class Response(msgspec.Struct):
+    """`rest` are the pieces that follow the body of a long answer, made as the client takes them."""
+
     code: int
     body: bytes
     content_type: str = JSON
     headers: dict[str, str] = msgspec.field(default_factory=dict)
+    rest: Iterator[bytes] | None = None
+
+    @classmethod
+    def of(cls, pieces: Iterator[bytes]) -> Response:
+        first = next(pieces)
+        second = next(pieces, None)
+        return cls(200, first, rest=None if second is None else chain((second,), pieces))
+
+    def whole(self) -> bytes:
+        if self.rest is not None:
+            self.body, self.rest = b"".join((self.body, *self.rest)), None
+        return self.body
 
 
 class Stream(msgspec.Struct):
-    """An answer without end: chunks as they come; closed by whoever sends it."""
+    """An answer in chunks as they come, closed by whoever sends it; `endless` if it may end at any of them."""
 
     chunks: AsyncIterator[bytes]
     content_type: str = JSON
+    endless: bool = True
 
 
 Answer = Response | Stream

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from dray.server.requests import Stream
 from dray.server.watchdog import Watchdog
+
+_log = logging.getLogger("dray.server")
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -47,15 +50,18 @@ class Streams:
             _, ended = await asyncio.gather(gone, sender, return_exceptions=True)
         if left:
             return
-        if isinstance(ended, TimeoutError):
+        if isinstance(ended, Exception) and not isinstance(ended, TimeoutError):
+            _log.error("an answer could not be sent to its end", exc_info=ended)
+        if isinstance(ended, TimeoutError) or (ended is not None and not stream.endless):
             abort()
         else:
             await send({"type": "http.response.body", "body": b""})
 
     async def _send(self, stream: Stream, headers: Headers, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        # Clients wait for the headers before they trust the stream.
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        if stream.endless:
+            # Clients wait for the headers before they trust the stream.
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
         async for chunk in stream.chunks:
             with self._watchdog:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})

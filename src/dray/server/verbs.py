@@ -32,7 +32,7 @@ async def get(call: Call) -> Answer:
 
 
 async def list_all(call: Call) -> Answer:
-    return Response(200, reads.list_objects(call.context, call.resource, call.path.namespace, call.query, call.form))
+    return Response.of(reads.list_objects(call.context, call.resource, call.path.namespace, call.query, call.form))
 
 
 async def watch(call: Call) -> Answer:
@@ -117,7 +117,7 @@ async def delete_collection(call: Call) -> Answer:
         else:
             deleted.append(value)
     head = {"resourceVersion": str(call.context.store.revision)}
-    return Response(200, answers.several(call.resource, deleted, head, form, call.context.now(), call.include))
+    return Response.of(answers.several(call.resource, deleted, head, form, call.context.now(), call.include))
 
 
 async def _delete_options(call: Call) -> DeleteOptions:
