@@ -13,8 +13,8 @@ from typing import Any
 
 from dray.server import auditing, documents, negotiation, status
 from dray.server.api_server import ApiServer, refused
-from dray.server.authorization import User
-from dray.server.http_protocol import abort_of
+from dray.server.authorization import ANONYMOUS, User
+from dray.server.http_protocol import abort_of, recognise
 from dray.server.requests import JSON, Answer, Request, Response, Stream
 from dray.server.security.audit_log import AuditLog
 from dray.server.security.guard import Caller
@@ -90,6 +90,8 @@ class Application:
         try:
             caller = self._admit(scope)
             request.user = caller.user
+            if caller.sender is not ANONYMOUS:
+                recognise(scope)
             request.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             if request.method not in ("GET", "HEAD"):
                 request.body = await self._body(request, receive)

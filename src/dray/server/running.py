@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import uvicorn
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.server.api_server import ApiServer
 from dray.server.application import Application, Limits
+from dray.server.connections import Connections, most_connections
 from dray.server.context import Context
 from dray.server.http_protocol import LimitedProtocol
 from dray.server.listening import listen
@@ -147,7 +149,7 @@ class RunningServer:
             factory = lambda config, default: context  # noqa: E731 - a closure is all uvicorn wants
         return uvicorn.Config(
             self.application,
-            http=LimitedProtocol,
+            http=partial(LimitedProtocol, connections=Connections(most_connections())),  # type: ignore[arg-type] # it is called
             ws="none",
             loop="uvloop",
             lifespan="on",

@@ -1,0 +1,139 @@
+"""The open connections: who waits for what, and who has to go when there are too many.
+
+A process has so many file descriptors. Those of clients who have not said who they are get a share of them, so that
+there is room for the others. Where it gets tight, the oldest connections that wait for a request are closed, strangers'
+first. A look now and then also ends those whose head of a request does not come to its end, and those who do not read
+what was sent to them; there is no timer for each of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+_log = logging.getLogger("dray.server")
+
+HEAD_SECONDS: Final = 30.0
+"""How long the head of a request may take."""
+STALLED_SECONDS: Final = 60.0
+"""How long a client may leave unread what was sent to it."""
+MAX_UNREAD: Final = 256 << 20
+"""Bytes that may wait for clients to read them, of all connections together."""
+_INTERVAL: Final = 2.0
+# Descriptors for files, and for whatever else the process has open.
+_RESERVED: Final = 64
+_MOST_DESCRIPTORS: Final = 65_536
+
+
+class Connection(Protocol):
+    head_since: float
+    """Since when a head is on its way; 0 if none is."""
+    busy: bool
+    """Whether a request is being answered."""
+    paused_since: float
+    """Since when the client does not read; 0 if it does."""
+    unread: int
+
+    def abort(self) -> None: ...
+
+
+def most_connections() -> int:
+    """As many as the process may have: the limit on its descriptors is raised as far as that is permitted."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        except (OSError, ValueError):
+            pass
+    limit = _MOST_DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    return max(limit - _RESERVED, limit // 2)
+
+
+class Connections:
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._strangers: dict[Connection, None] = {}
+        """In the order in which they came."""
+        self._known: dict[Connection, None] = {}
+        self._paused: dict[Connection, None] = {}
+        self._tight = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._strangers) + len(self._known)
+
+    def opened(self, connection: Connection) -> None:
+        self._strangers[connection] = None
+        if len(self._strangers) > self._most // 2 or len(self) > self._most:
+            self._make_room(connection)
+        if self._timer is None:
+            self._look_later()
+
+    def recognised(self, connection: Connection) -> None:
+        """The client has said who it is."""
+        if connection in self._strangers:
+            del self._strangers[connection]
+            self._known[connection] = None
+
+    def closed(self, connection: Connection) -> None:
+        self._strangers.pop(connection, None)
+        self._known.pop(connection, None)
+        self._paused.pop(connection, None)
+        if self._tight and len(self._strangers) < self._most // 4 and len(self) < self._most // 2:
+            self._tight = False
+
+    def paused(self, connection: Connection) -> None:
+        self._paused[connection] = None
+
+    def resumed(self, connection: Connection) -> None:
+        self._paused.pop(connection, None)
+
+    def _make_room(self, newest: Connection) -> None:
+        if not self._tight:
+            self._tight = True
+            _log.warning(
+                "connections are scarce: %d are open, %d of them not logged in, of %d; the oldest idle ones are closed",
+                len(self),
+                len(self._strangers),
+                self._most,
+            )
+        chosen = _idle(self._strangers, newest) or (_idle(self._known, newest) if len(self) > self._most else None)
+        if chosen is None:
+            chosen = next(iter(self._strangers))
+        self.closed(chosen)
+        chosen.abort()
+
+    def look(self, now: float) -> None:
+        """Ends what has taken too long."""
+        for connection in [*self._strangers, *self._known]:
+            if connection.head_since and now - connection.head_since > HEAD_SECONDS:
+                connection.abort()
+        for connection in list(self._paused):
+            if now - connection.paused_since > STALLED_SECONDS:
+                connection.abort()
+        unread = sum(connection.unread for connection in self._paused)
+        for connection in list(self._paused):
+            if unread <= MAX_UNREAD:
+                break
+            if now - connection.paused_since > _INTERVAL:
+                unread -= connection.unread
+                connection.abort()
+
+    def _look_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_INTERVAL, self._look, loop)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        self.look(loop.time())
+        if len(self):
+            self._look_later()
+
+
+def _idle(connections: Iterable[Connection], newest: Connection) -> Connection | None:
+    return next((each for each in connections if not each.busy and each is not newest), None)
