@@ -1,6 +1,12 @@
+"""Workers: what fails is named, and a reconciler that makes no progress neither stops the others nor costs much."""
+
 import asyncio
+import logging
+
+import pytest
 
 from dray.client.errors import ApiError, ConnectionFailed
+from dray.controllers import environment
 from dray.controllers.environment import Workers, named
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import pod, start, template
@@ -12,6 +18,8 @@ async def attempted(workers, keys):
     for key in keys:
         workers.queue.add(key)
     await asyncio.sleep(0.05)
+    while len(workers.queue):
+        await asyncio.sleep(0.01)
     task.cancel()
     await asyncio.wait([task])
 
@@ -62,3 +70,98 @@ async def test_owners_of_claims_are_named(caplog):
         while not caplog.records:
             await asyncio.sleep(0.01)
     assert caplog.records[0].getMessage() == "resourceclaim: Pod default/p: POST /claims: reset by peer"
+
+
+class Running:
+    """Workers that run for the length of the block."""
+
+    def __init__(self, reconcile, count=1):
+        self._reconcile, self._count = reconcile, count
+
+    async def __aenter__(self):
+        self.workers = Workers("test", self._reconcile, called=str, count=self._count)
+        self._task = asyncio.create_task(self.workers.run())
+        return self.workers
+
+    async def __aexit__(self, *_):
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("again", [0.0, -5.0, 1e-9], ids=["at once", "in the past", "nearly at once"])
+@in_loop
+async def test_a_reconciler_that_asks_to_come_again_at_once_waits_longer_each_time(again):
+    looks = 0
+
+    async def reconcile(key):
+        nonlocal looks
+        looks += 1
+        return again
+
+    async with Running(reconcile) as workers:
+        workers.queue.add("key")
+        await asyncio.sleep(0.5)
+    assert 3 <= looks <= 12
+
+
+@in_loop
+async def test_a_reconciler_that_never_waits_leaves_others_their_turn():
+    turns = 0
+
+    async def reconcile(key):
+        # Nothing in it awaits, and it is never done.
+        workers.queue.add(key)
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    async with Running(reconcile) as workers:
+        workers.queue.add("key")
+        await asyncio.sleep(0.1)
+    beside.cancel()
+    assert turns > 50
+
+
+@in_loop
+async def test_a_key_that_changes_without_end_is_looked_at_less_often(caplog, monkeypatch):
+    monkeypatch.setattr(environment, "_OFTEN", 20)
+    monkeypatch.setattr(environment, "_MOMENT", 0.05)
+    looks = {"hot": 0, "cold": 0}
+
+    async def reconcile(key):
+        looks[key] += 1
+        if key == "hot":
+            workers.queue.add(key)
+
+    with caplog.at_level(logging.WARNING):
+        async with Running(reconcile) as workers:
+            workers.queue.add("hot")
+            await asyncio.sleep(0.5)
+            workers.queue.add("cold")
+            await asyncio.sleep(0.1)
+    assert 22 <= looks["hot"] <= 60
+    assert looks["cold"] == 1
+    assert [text for text in caplog.messages if "again and again" in text] == [
+        "test: hot changes again and again: it is looked at less often"
+    ]
+
+
+@in_loop
+async def test_a_look_at_a_time_is_no_failure():
+    looks = []
+
+    async def reconcile(key):
+        looks.append(workers.queue.failures(key))
+        if len(looks) == 1:
+            raise ConnectionFailed("away", sent=False)
+        return 60.0
+
+    async with Running(reconcile) as workers:
+        workers.queue.add("key")
+        await asyncio.sleep(0.1)
+        assert looks == [0, 1]
+        assert workers.queue.failures("key") == 0

@@ -8,6 +8,7 @@ a delay that doubles with every failure, until `forget`. Clock and chance are ha
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Hashable
@@ -78,10 +79,10 @@ class WorkQueue(Generic[K]):
             planned[1].cancel()
         self._delayed[key] = (when, self._clock.call_at(when, self._due, key))
 
-    def add_failed(self, key: K) -> None:
+    def add_failed(self, key: K, *, at_least: float = 0.0, at_most: float = math.inf) -> None:
         """Later, the more often it failed."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        self.add_after(key, self._backoff.delay(failures, self._random))
+        self.add_after(key, max(at_least, min(at_most, self._backoff.delay(failures, self._random))))
 
     def forget(self, key: K) -> None:
         """It succeeded: its failures no longer count."""

@@ -2,8 +2,10 @@
 
 A controller is made from an `Environment`: it takes the informers it reads, adds handlers that put keys into the queue
 of its `Workers`, and has a `run`. Its `reconcile` gets a key, reads the present, and makes one thing true: nothing it
-remembers matters, so it may be run twice, by two processes, or after a crash in the middle. Raising a ClientError means
-again later, the later the more often it failed; a number is when to look again without having failed.
+remembers matters, so it may be run twice, by two processes, or after a crash in the middle. Raising means again later,
+the later the more often it failed; a number is when to look again without having failed. A key that asks for another
+look within a second, again and again, waits longer each time, and one that is added without end is looked at a few
+times a second: a reconciler that makes no progress costs little, and never keeps others from their turn.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry
 
@@ -28,6 +30,13 @@ from dray.client.queue import Stopped, WorkQueue
 K = TypeVar("K", bound=Hashable)
 Reconcile = Callable[[K], Awaitable[float | None]]
 
+# Whoever asks to come again sooner than this is not waiting for a time, and may be waiting for nothing.
+_SOON: Final = 1.0
+_LONGEST_WAIT: Final = 10.0
+# As often may one key be looked at in a period; after that it waits for a moment each time.
+_PERIOD: Final = 10.0
+_OFTEN: Final = 500
+_MOMENT: Final = 0.25
 _logger = logging.getLogger("dray.controllers")
 
 
@@ -58,6 +67,9 @@ class Workers(Generic[K]):
         self.queue: WorkQueue[K] = WorkQueue()
         self._reconcile = reconcile
         self._count = count
+        self._looks: dict[K, int] = {}
+        """How often each key was looked at in the present period."""
+        self._period_ends = 0.0
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -65,15 +77,34 @@ class Workers(Generic[K]):
                 group.create_task(self._work(), name=f"{self.name} {number}")
 
     async def _work(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         while True:
             try:
                 key = await self.queue.get()
             except Stopped:
                 return
+            task.set_name(f"{self.name}: {self._called(key)}")
             try:
-                await self._attempt(key)
+                if self._is_too_often(key):
+                    self.queue.add_after(key, _MOMENT)
+                else:
+                    await self._attempt(key)
             finally:
                 self.queue.done(key)
+            # Neither the queue nor a reconciler that has nothing to do needs to wait for anything.
+            await asyncio.sleep(0)
+
+    def _is_too_often(self, key: K) -> bool:
+        now = asyncio.get_running_loop().time()
+        if now > self._period_ends:
+            self._looks.clear()
+            self._period_ends = now + _PERIOD
+        looks = self._looks[key] = self._looks.get(key, 0) + 1
+        if looks == _OFTEN:
+            _logger.warning("%s: %s changes again and again: it is looked at less often", self.name, self._called(key))
+        # Every other time it comes from the delay, and is due.
+        return looks > _OFTEN and looks % 2 == 1
 
     async def _attempt(self, key: K) -> None:
         try:
@@ -88,9 +119,13 @@ class Workers(Generic[K]):
             _logger.exception("%s: %s failed", self.name, self._called(key))
             self.queue.add_failed(key)
         else:
-            self.queue.forget(key)
-            if again is not None:
+            if again is None:
+                self.queue.forget(key)
+            elif again >= _SOON:
+                self.queue.forget(key)
                 self.queue.add_after(key, again)
+            else:
+                self.queue.add_failed(key, at_least=again, at_most=_LONGEST_WAIT)
 
 
 def named(kind: str) -> Callable[[str | tuple[str, str]], str]:
