@@ -1,0 +1,1 @@
+"""What a process of dray has beside its work."""
