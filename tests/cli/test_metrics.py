@@ -22,14 +22,14 @@ def registries() -> tuple[CollectorRegistry, CollectorRegistry]:
 
 
 def test_registries_are_served_as_one() -> None:
-    text = Together(registries()).text().decode()
+    text = Together(registries).text().decode()
     assert text.count("# TYPE claims_total counter") == 1
     families = {family.name: family for family in text_string_to_metric_families(text)}
     totals = {each.labels["by"]: each.value for each in families["claims"].samples if each.name == "claims_total"}
     assert totals == {"both": 3, "only 1": 1, "only 2": 1}
     assert "pods_total 5.0" in text
     # Collecting does not change what is counted.
-    assert Together(registries()).text().decode().count("both") == text.count("both")
+    assert Together(registries).text().decode().count("both") == text.count("both")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_registries_are_served_as_one() -> None:
 )
 def test_what_is_answered(line: str, ready: bool, code: int, body: str) -> None:
     answer = response(
-        f"{line}\r\nHost: x\r\n\r\n".encode(), Together(()), lambda: [] if ready else ["not leading yet"]
+        f"{line}\r\nHost: x\r\n\r\n".encode(), Together(list), lambda: [] if ready else ["not leading yet"]
     ).decode()
     head, _, rest = answer.partition("\r\n\r\n")
     assert head.startswith(f"HTTP/1.1 {code} ")
@@ -55,7 +55,7 @@ def test_what_is_answered(line: str, ready: bool, code: int, body: str) -> None:
 
 def test_it_listens_where_it_says() -> None:
     async def ask() -> bytes:
-        async with serving_metrics(Place("127.0.0.1", 0), registries(), list) as url:
+        async with serving_metrics(Place("127.0.0.1", 0), registries, list) as url:
             port = int(url.rpartition(":")[2].removesuffix("/metrics"))
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")

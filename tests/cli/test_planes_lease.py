@@ -9,7 +9,7 @@ from dray.client.api import ApiClient
 from dray.client.endpoint import Endpoint
 from dray.client.http import HttpTransport
 from dray.client.interface import GroupVersionResource
-from dray.plane import ControlPlane, Lease, PlaneOptions
+from dray.plane.plane import ControlPlane, Lease, PlaneOptions
 from dray.scheduling.scheduler import Options
 from tests.scheduler.rough import BadDay
 from tests.server.process import listening

@@ -115,11 +115,10 @@ async def test_a_refused_claim_is_told_and_tried_again():
         [event] = [each for each in await cluster.list("Event") if each["reason"] == "FailedResourceClaimCreation"]
         assert event["message"] == "PodResourceClaim gpu: exceeded quota"
         assert event["count"] == 2
-        registry = cluster.environment.metrics
         name = "dynamic_resource_allocation_resourceclaim_creates_total"
         labels = {"admin_access": "false", "owner_api_group": "", "owner_api_kind": "Pod"}
-        assert registry.get_sample_value(name, {**labels, "status": "failure"}) == 2
-        assert registry.get_sample_value(name, {**labels, "status": "success"}) == 1
+        assert cluster.sample(name, {**labels, "status": "failure"}) == 2
+        assert cluster.sample(name, {**labels, "status": "success"}) == 1
 
 
 @in_loop
@@ -270,10 +269,8 @@ async def test_claims_are_counted_by_what_they_are():
         name, labels = "dynamic_resource_allocation_resource_claims", {"allocated": "false", "admin_access": "false"}
 
         async def counted():
-            registry = cluster.environment.metrics
             return [
-                registry.get_sample_value(name, {**labels, "source": source})
-                for source in ("", "resource_claim_template")
+                cluster.sample(name, {**labels, "source": source}) for source in ("", "resource_claim_template")
             ] == [1, 1]
 
         await cluster.eventually(counted)

@@ -99,9 +99,8 @@ async def test_a_taint_in_a_slice_ends_the_pod_and_says_why():
         assert why["message"] == "Device Taint manager: deleting due to NoExecute taint"
         assert await events(cluster) == [("DeviceTaintManagerEviction", "Marking for deletion", "p")]
         await stays(cluster, "other")
-        metrics = cluster.environment.metrics
-        assert metrics.get_sample_value("device_taint_eviction_controller_pod_deletions_total") == 1
-        assert metrics.get_sample_value("device_taint_eviction_controller_pod_deletion_duration_seconds_count") == 1
+        assert cluster.sample("device_taint_eviction_controller_pod_deletions_total") == 1
+        assert cluster.sample("device_taint_eviction_controller_pod_deletion_duration_seconds_count") == 1
 
 
 @in_loop

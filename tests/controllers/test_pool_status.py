@@ -54,7 +54,7 @@ async def allocate_for_admin(cluster, device):
 
 def sample(cluster, name, **labels):
     name = f"resourcepoolstatusrequest_controller_{name}"
-    return cluster.environment.metrics.get_sample_value(name, {"driver_name": DRIVER, **labels})
+    return cluster.sample(name, {"driver_name": DRIVER, **labels})
 
 
 @in_loop

@@ -10,7 +10,7 @@ import yaml
 
 from dray.client.api import ApiClient
 from dray.client.inprocess import InProcessTransport
-from dray.plane import ControlPlane, Lease, PlaneOptions
+from dray.plane.plane import ControlPlane, Lease, PlaneOptions
 from dray.scheduler.loop import Sharing
 from dray.scheduling.scheduler import Options
 from dray.server.application import LOCAL_USER

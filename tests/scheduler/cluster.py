@@ -6,7 +6,8 @@ from uuid import UUID
 
 from dray.client.api import ApiClient
 from dray.client.inprocess import InProcessTransport
-from dray.plane import ControlPlane, Lease, PlaneOptions, Sharing
+from dray.plane.plane import ControlPlane, Lease, PlaneOptions
+from dray.scheduler.loop import Sharing
 from dray.scheduling.scheduler import Options
 from dray.server.api_server import ApiServer
 from dray.server.application import LOCAL_USER, Application

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dray.plane import PlaneOptions
+from dray.plane.plane import PlaneOptions
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import kind_of
 from tests.scheduler import objects

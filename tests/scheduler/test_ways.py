@@ -11,7 +11,7 @@ import pytest
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import DeleteOptions
 from dray.controllers.registry import CONTROLLERS
-from dray.plane import ControlPlane, PlaneOptions
+from dray.plane.plane import ControlPlane, PlaneOptions
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import kind_of
 from dray.testing.conformance.cluster import QUIET, Play

@@ -13,7 +13,7 @@ from dray.client.api import ApiClient
 from dray.client.errors import ApiError
 from dray.client.inprocess import InProcessTransport
 from dray.client.interface import DeleteOptions
-from dray.plane import ControlPlane, PlaneOptions
+from dray.plane.plane import ControlPlane, PlaneOptions
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.server.api_server import ApiServer
 from dray.server.application import LOCAL_USER, Application

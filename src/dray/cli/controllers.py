@@ -37,7 +37,7 @@ def controllers(
 
     Exit status: 0 interrupted, 1 the lease was lost or the server refused, 2 the server cannot be reached.
     """
-    from dray.plane import Lease, PlaneOptions
+    from dray.plane.plane import Lease, PlaneOptions
 
     if not controllers:
         raise click.UsageError("--controllers leaves none to run")

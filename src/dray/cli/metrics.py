@@ -48,7 +48,7 @@ def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @asynccontextmanager
 async def serving_metrics(
-    place: Place, registries: Iterable[CollectorRegistry], obstacles: Callable[[], list[str]]
+    place: Place, registries: Callable[[], Iterable[CollectorRegistry]], obstacles: Callable[[], list[str]]
 ) -> AsyncIterator[str]:
     """For as long as the block lasts; gives the URL, empty if nothing was asked for. `obstacles` to being ready are
     named by `/readyz`."""
@@ -100,8 +100,8 @@ def response(head: bytes, together: Together, obstacles: Callable[[], list[str]]
 class Together:
     """Several registries as one: families of one name are joined, and samples of one name and labels added up."""
 
-    def __init__(self, registries: Iterable[CollectorRegistry]) -> None:
-        self._registries = tuple(registries)
+    def __init__(self, registries: Callable[[], Iterable[CollectorRegistry]]) -> None:
+        self._registries = registries
 
     def text(self) -> bytes:
         from prometheus_client import generate_latest
@@ -111,7 +111,7 @@ class Together:
 
     def collect(self) -> Iterator[Metric]:
         families: dict[str, Metric] = {}
-        for registry in self._registries:
+        for registry in self._registries():
             for metric in registry.collect():
                 known = families.get(metric.name)
                 if known is None:

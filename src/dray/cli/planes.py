@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dray.client.api import ApiClient
     from dray.client.contact import Contact
     from dray.client.endpoint import Endpoint
-    from dray.plane import ControlPlane, PlaneOptions
+    from dray.plane.plane import ControlPlane, PlaneOptions
     from dray.scheduling.scheduler import Options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -169,7 +169,7 @@ def run_against(where: Where, options: PlaneOptions, metrics: Place, title: str)
 
 async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title: str) -> int:
     from dray.client.contact import Contact
-    from dray.plane import ControlPlane
+    from dray.plane.plane import ControlPlane
 
     stop = stopping()
     contact = Contact(endpoint.server)
@@ -179,12 +179,11 @@ async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title:
         # Who may not read pods may not do anything else that is needed here either.
         await client.request("GET", "/api/v1/pods", query={"limit": "1"})
         plane = ControlPlane(client, options, lease_client=lease_client)
-        registries = (plane.scheduler_metrics, plane.controller_metrics)
 
         def obstacles() -> list[str]:
             return [*filter(None, [contact.trouble]), *plane.obstacles()]
 
-        async with serving_metrics(metrics, registries, obstacles) as url:
+        async with serving_metrics(metrics, plane.metrics, obstacles) as url:
             click.echo(f"{title} at {endpoint.server}{f', metrics at {url}' if url else ''}")
             return await work(plane, stop, _leading(options))
 
@@ -244,3 +243,5 @@ async def _greet(plane: ControlPlane, ready: str) -> None:
     settle_memory()
     if ready:
         click.echo(ready)
+    with plane.watch.watching():
+        await asyncio.Event().wait()

@@ -45,7 +45,7 @@ def scheduler(
 
     Exit status: 0 interrupted, 1 the lease was lost or the server refused, 2 the server cannot be reached.
     """
-    from dray.plane import Lease, PlaneOptions
+    from dray.plane.plane import Lease, PlaneOptions
     from dray.scheduler.loop import Sharing
 
     name = identity()

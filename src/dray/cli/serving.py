@@ -122,7 +122,7 @@ def log_to_stderr() -> None:
 @contextmanager
 def failing_plainly() -> Iterator[None]:
     """What keeps a server from starting is one line and status 2."""
-    from dray.cli.metrics import MetricsError
+    from dray.plane.child import Refused
     from dray.server.listening import ListenError
     from dray.server.security.authority import AuthorityError
     from dray.server.security.kubeconfig import KubeconfigError
@@ -131,7 +131,7 @@ def failing_plainly() -> Iterator[None]:
 
     try:
         yield
-    except (AuthorityError, ExposedFileError, KubeconfigError, ListenError, MetricsError, OSError, StoreError) as error:
+    except (AuthorityError, ExposedFileError, KubeconfigError, ListenError, OSError, Refused, StoreError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(2)
 
@@ -145,11 +145,11 @@ def run(work: Coroutine[Any, Any, int]) -> int:
     return uvloop.run(work)
 
 
-def stopping() -> asyncio.Event:
-    """Set by the signals that ask a process to end."""
+def stopping(*signals: signal.Signals) -> asyncio.Event:
+    """Set by the signals that ask a process to end: those, or the usual ones."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in signals or (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     return stop
 

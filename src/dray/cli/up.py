@@ -1,4 +1,4 @@
-"""`dray up`: API server, scheduler and controllers in one process, with what manifests say in it."""
+"""`dray up`: an API server, and scheduler and controllers in a process beside it, with what manifests say in it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import sys
 import time
 from collections import Counter
+from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,15 +17,16 @@ from dray.api.gates import FeatureGates
 from dray.cli.apply import FIELD_MANAGER, apply_manifests
 from dray.cli.cluster import Cluster
 from dray.cli.manifests import Manifest, read
-from dray.cli.metrics import Place, metrics_options, serving_metrics
-from dray.cli.planes import choosing, scheduler_options, scheduling, work
+from dray.cli.metrics import Place, metrics_options
+from dray.cli.planes import choosing, scheduling
 from dray.cli.reports import one_line
 from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options, serving, stopping
 from dray.cli.targets import Target
 
 if TYPE_CHECKING:
+    from dray.cli.plane_process import Orders
     from dray.client.inprocess import InProcessTransport
-    from dray.plane import ControlPlane, PlaneOptions
+    from dray.plane.child import Child
     from dray.server.running import Options, RunningServer
 
 _KUBECONFIG: Final = "kubeconfig"
@@ -63,7 +65,7 @@ def up(
 
     Exit status: 0 interrupted, 1 a manifest was refused, 2 a file cannot be read or the server cannot start.
     """
-    from dray.plane import PlaneOptions
+    from dray.cli.plane_process import Orders
 
     log_to_stderr()
     reading = read(paths)
@@ -73,39 +75,55 @@ def up(
         sys.exit(2)
     kubeconfig = kubeconfig or (data / _KUBECONFIG if data is not None else Path(_TEMPORARY_KUBECONFIG))
     options = server_options(data=data, kubeconfig=kubeconfig, gates=gates, **given)
-    chosen = scheduler_options(
-        scheduler_name=scheduler_name,
-        devices=devices,
-        node_devices=node_devices,
-        device_preemption=device_preemption,
-        gates=gates,
-    )
-    plane = PlaneOptions(chosen, controllers, gates=gates)
+    asked = {
+        "scheduler_name": scheduler_name,
+        "devices": devices,
+        "node_devices": node_devices,
+        "device_preemption": device_preemption,
+    }
+    orders = Orders(asked, controllers, gates, Place(metrics_bind, metrics_port))
     with failing_plainly():
-        sys.exit(run(_up(options, plane, reading.manifests, Place(metrics_bind, metrics_port))))
+        sys.exit(run(_up(options, orders, reading.manifests)))
 
 
-async def _up(options: Options, plane_options: PlaneOptions, manifests: list[Manifest], metrics: Place) -> int:
-    from dray.client.api import ApiClient
-    from dray.plane import ControlPlane
+async def _up(options: Options, orders: Orders, manifests: list[Manifest]) -> int:
+    from dray.cli.plane_process import child
     from dray.server.running import RunningServer
 
     stop = stopping()
-    async with RunningServer(options).running() as server:
-        transport = _transport(server)
-        try:
+    running = RunningServer(options)
+    plane = child(orders)
+    # It loads while the server starts and the manifests are applied.
+    await plane.start()
+    try:
+        async with running.running() as server:
+            transport = _transport(server)
             counts = await _apply(transport, manifests)
             if counts is None:
                 return 1
-            plane = ControlPlane(ApiClient(transport), plane_options)
-            registries = (plane.scheduler_metrics, plane.controller_metrics)
-            async with serving_metrics(metrics, registries, plane.obstacles) as url:
-                greeting = asyncio.create_task(_greet(plane, server, counts, url))
-                status = await work(plane, stop)
-                greeting.cancel()
-                return status
-        finally:
-            await transport.close()
+            server.context.health.watch(plane.problems)
+            return await _work(plane, transport, stop, _greet(plane, server, counts))
+    finally:
+        await plane.stop()
+
+
+async def _work(
+    plane: Child, transport: InProcessTransport, stop: asyncio.Event, greet: Coroutine[Any, Any, None]
+) -> int:
+    """Until the stop."""
+    working, greeting = asyncio.create_task(plane.run(transport)), asyncio.create_task(greet)
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
+        # It may still write while it ends.
+        await plane.stop()
+        await working
+    finally:
+        for task in (working, greeting, stopped):
+            task.cancel()
+        await asyncio.gather(working, greeting, stopped, return_exceptions=True)
+        await transport.close()
+    return 0
 
 
 def _transport(server: RunningServer) -> InProcessTransport:
@@ -146,12 +164,12 @@ def _without_status(manifest: Manifest) -> Manifest:
     return replace(manifest, document={name: each for name, each in manifest.document.items() if name != "status"})
 
 
-async def _greet(plane: ControlPlane, server: RunningServer, counts: Counter[str], metrics: str) -> None:
+async def _greet(plane: Child, server: RunningServer, counts: Counter[str]) -> None:
     await plane.ready.wait()
     applied = ", ".join(f"{plural} {number}" for plural, number in counts.items())
     click.echo(f"ready in {_seconds():.1f} s at {server.url}{f' (applied: {applied})' if applied else ''}")
-    if metrics:
-        click.echo(f"metrics at {metrics}")
+    if plane.metrics:
+        click.echo(f"metrics at {plane.metrics}")
     click.echo(f"export KUBECONFIG={server.options.kubeconfig}")
 
 

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import aclosing
+from contextvars import ContextVar
 from typing import Final
 
 from dray.client.backoff import Backoff
@@ -21,6 +22,9 @@ from dray.client.interface import EVERYTHING, Client, Resource, Selection, Watch
 from dray.client.retries import Retries
 
 Handler = Callable[[Change], None]
+
+SUBSCRIBER: Final = ContextVar("subscriber", default="")
+"""On whose behalf handlers are added in this context; all of one subscriber can be removed together."""
 
 # A kind of which nothing happens for as long is watched in good order.
 _LASTING: Final = 60.0
@@ -47,8 +51,9 @@ class Informer:
         self._namespace = namespace
         self._selection = selection
         self._retries = retries
-        self._handlers: list[Handler] = []
-        self._listed: list[Callable[[], None]] = []
+        self._handlers: list[tuple[str, Handler]] = []
+        """Each with its subscriber."""
+        self._listed: list[tuple[str, Callable[[], None]]] = []
         self._synced = asyncio.Event()
         self._doing = "list"
         self._trouble = ("", "")
@@ -77,7 +82,7 @@ class Informer:
 
     def add_handler(self, handler: Handler) -> None:
         """It is told of what is there already, and then of every change."""
-        self._handlers.append(handler)
+        self._handlers.append((SUBSCRIBER.get(), handler))
         for value in self.cache:
             change = Change("ADDED", key_of(value), value, None)
             try:
@@ -87,7 +92,12 @@ class Informer:
 
     def on_list(self, handler: Callable[[], None]) -> None:
         """It is called whenever the cache has been filled from a list: what is not in it then, is not there."""
-        self._listed.append(handler)
+        self._listed.append((SUBSCRIBER.get(), handler))
+
+    def forget(self, subscriber: str) -> None:
+        """Its handlers are told nothing any more."""
+        self._handlers = [each for each in self._handlers if each[0] != subscriber]
+        self._listed = [each for each in self._listed if each[0] != subscriber]
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -118,8 +128,11 @@ class Informer:
         listed = await self._client.list_all(self._resource, namespace=self._namespace, selection=self._selection)
         self._tell(self.cache.replace(listed.get("items") or ()))
         self.resource_version = str((listed.get("metadata") or {}).get("resourceVersion") or "")
-        for handler in self._listed:
-            handler()
+        for _, handler in self._listed:
+            try:
+                handler()
+            except Exception:
+                _logger.exception("a handler failed on the list of %s", self._resource.plural)
         self._synced.set()
         if self._trouble[0] == self._doing:
             self._trouble = ("", "")
@@ -156,7 +169,7 @@ class Informer:
 
     def _tell(self, changes: Iterable[Change]) -> None:
         for change in changes:
-            for handler in self._handlers:
+            for _, handler in self._handlers:
                 try:
                     handler(change)
                 except Exception:

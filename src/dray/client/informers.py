@@ -31,6 +31,11 @@ class Informers:
             informer.cache.add_index(name, index)
         return informer
 
+    def forget(self, subscriber: str) -> None:
+        """Removes the handlers that were added on its behalf."""
+        for informer in self._informers.values():
+            informer.forget(subscriber)
+
     async def run(self) -> None:
         """Until it is cancelled."""
         async with asyncio.TaskGroup() as self._tasks:

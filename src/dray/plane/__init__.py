@@ -1,6 +1,5 @@
-"""The control plane: scheduler and controllers on one connection to an API server, sharing what they watch."""
+"""The control plane: scheduler and controllers on one connection to an API server, sharing what they watch.
 
-from dray.plane.plane import ControlPlane, Lease, PlaneOptions
-from dray.scheduler.loop import Sharing
-
-__all__ = ["ControlPlane", "Lease", "PlaneOptions", "Sharing"]
+`plane` is the whole of it, `child` the process it runs in beside a server of ours; the process of the server imports
+only the latter.
+"""

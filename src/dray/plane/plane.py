@@ -1,15 +1,15 @@
 """What runs beside an API server, composed: informers shared by all, a scheduler, controllers.
 
-With leader election only the one that holds the lease works; what is watched is kept current meanwhile, so that a
-successor starts at once.
+Scheduler and controllers are parts that fail, and are started again, each by itself. With leader election only the one
+that holds the lease works; what is watched is kept current meanwhile, so that a successor starts at once.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -21,6 +21,8 @@ from dray.client.informers import Informers
 from dray.client.interface import Client
 from dray.controllers.environment import Environment
 from dray.controllers.registry import CONTROLLERS, make
+from dray.plane.parts import Make, Part, PartMetrics, Run
+from dray.process.loop_watch import LoopWatch
 from dray.scheduler.loop import SchedulerLoop, Sharing
 from dray.scheduling.scheduler import Options
 
@@ -59,38 +61,27 @@ class ControlPlane:
         self._client = client
         self._lease_client = lease_client or client
         self._time = time or SystemTime()
-        # Two, as both sides count claims they create under one name.
-        self.scheduler_metrics = CollectorRegistry()
-        self.controller_metrics = CollectorRegistry()
         self.informers = Informers(client)
         self.events: list[EventRecorder] = []
         self.loop: SchedulerLoop | None = None
-        if options.scheduler is not None:
-            recorder = self._recorder(options.scheduler.name)
-            self.loop = SchedulerLoop(
-                client,
-                self.informers,
-                recorder,
-                options.scheduler,
-                time=self._time,
-                metrics=self.scheduler_metrics,
-                sharing=options.sharing,
-            )
+        """The scheduler at work, another one after a failure; None before `run` and without one."""
         self.environment = Environment(
-            client,
-            self.informers,
-            self._recorder("dray-controllers"),
-            self._time,
-            self.controller_metrics,
-            options.gates,
+            client, self.informers, self._recorder("dray-controllers"), self._time, gates=options.gates
         )
-        """What the controllers are given when they are made, at the start of `run`."""
+        """What the controllers are given when they are made, apart from their metrics."""
+        self._own_metrics = CollectorRegistry()
+        self.watch = LoopWatch(self._own_metrics)
+        self.changed = asyncio.Event()
+        """Set when a part fails or is started again."""
+        self.parts = self._parts()
+        PartMetrics(self._own_metrics, self.parts)
         self.ready = asyncio.Event()
         """Set once everything that is watched is known, and work begins."""
 
     def obstacles(self) -> list[str]:
         """Why it does not work, or not as it should; nothing if it does."""
         found = self.informers.troubles()
+        found += [f"{part.name}: {part.problem}" for part in self.parts if part.problem]
         if not self.ready.is_set():
             found.append("not leading yet" if self.options.lease is not None else "not working yet")
         return found
@@ -100,37 +91,61 @@ class ControlPlane:
         self.events.append(recorder)
         return recorder
 
+    def metrics(self) -> list[CollectorRegistry]:
+        """Of each part its own, as two of them may count under one name."""
+        return [self._own_metrics, *(part.metrics for part in self.parts)]
+
     async def run(self) -> None:
         """Until it is cancelled. Raises LeadershipLost where the lease cannot be kept."""
-        parts = self._parts()
+        for part in self.parts:
+            part.prepare()
         watching = asyncio.create_task(self.informers.run())
         writing = [asyncio.create_task(recorder.run()) for recorder in self.events]
         try:
             await self.informers.synced()
             if self.loop is not None:
                 # Not after the lease is held: another one may have the rights that are missing here.
-                await self.loop.prepare()
+                await self.parts[0].within(self.loop.prepare)
             lease = self.options.lease
             if lease is None:
-                await self._work(parts)
+                await self._work()
             else:
                 election = LeaderElection(self._lease_client, lease.namespace, lease.name, lease.identity)
-                await election.lead(lambda: self._work(parts))
+                await election.lead(self._work)
         finally:
             await self._say_the_rest(writing)
             for task in (watching, *writing):
                 task.cancel()
             await asyncio.gather(watching, *writing, return_exceptions=True)
 
-    def _parts(self) -> list[Callable[[], Awaitable[None]]]:
-        """Made before the informers start, so that all they read is known when work begins."""
-        scheduling = [self.loop.run] if self.loop is not None else []
-        return [*scheduling, *(make(name, self.environment).run for name in self.options.controllers)]
+    def _parts(self) -> list[Part]:
+        controllers = [self._part(name, partial(self._controller, name)) for name in self.options.controllers]
+        if (options := self.options.scheduler) is None:
+            return controllers
+        return [self._part("scheduler", partial(self._scheduler, options, self._recorder(options.name))), *controllers]
 
-    async def _work(self, parts: list[Callable[[], Awaitable[None]]]) -> None:
+    def _part(self, name: str, make: Make) -> Part:
+        return Part(name, make, self.informers, changed=self.changed.set)
+
+    def _scheduler(self, options: Options, recorder: EventRecorder, metrics: CollectorRegistry) -> Run:
+        self.loop = SchedulerLoop(
+            self._client,
+            self.informers,
+            recorder,
+            options,
+            time=self._time,
+            metrics=metrics,
+            sharing=self.options.sharing,
+        )
+        return self.loop.run
+
+    def _controller(self, name: str, metrics: CollectorRegistry) -> Run:
+        return make(name, replace(self.environment, metrics=metrics)).run
+
+    async def _work(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for part in parts:
-                group.create_task(_run(part))
+            for part in self.parts:
+                group.create_task(part.keep(), name=f"keeping {part.name}")
             self.ready.set()
             # Informers are there for others too, even if nothing works here.
             await asyncio.Event().wait()
@@ -142,7 +157,3 @@ class ControlPlane:
         with suppress(TimeoutError):
             async with asyncio.timeout(1):
                 await asyncio.gather(*(recorder.written() for recorder in self.events))
-
-
-async def _run(part: Callable[[], Awaitable[None]]) -> None:
-    await part()

@@ -15,6 +15,7 @@ from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
 from dray.cel.admission import Expressions
 from dray.server import documents
 from dray.server.authorization import Authorizer
+from dray.server.health import Health
 from dray.server.quota import usage as quota_usage
 from dray.server.quota.usage import QuotaUsage
 from dray.server.recent import Recent
@@ -70,6 +71,7 @@ class Context:
     usage: QuotaUsage = field(init=False)
     recent: Recent = field(default_factory=Recent)
     worker: Worker = field(default_factory=Worker)
+    health: Health = field(default_factory=Health)
     # The agents of nodes, by the node's name, for what only a node can answer.
     nodes: dict[str, NodeConnection] = field(default_factory=dict)
 

@@ -68,8 +68,9 @@ class Information:
         raise status.no_such_path()
 
     def _health(self, request: Request, check: str) -> Response:
-        body = f"[+]ping ok\n[+]store ok\n{check} check passed\n" if "verbose" in request.query else "ok"
-        return Response(200, body.encode(), "text/plain; charset=utf-8")
+        well, report = self._context.health.report(check)
+        body = report if not well or "verbose" in request.query else "ok"
+        return Response(200 if well else 500, body.encode(), "text/plain; charset=utf-8")
 
 
 def version() -> Object:

@@ -24,7 +24,7 @@ from dray.client.errors import ApiError
 from dray.client.inprocess import InProcessTransport
 from dray.client.interface import DeleteOptions, WriteOptions
 from dray.controllers import bare_nodes
-from dray.plane import ControlPlane, PlaneOptions
+from dray.plane.plane import ControlPlane, PlaneOptions
 from dray.scheduling.scheduler import Options
 from dray.server.api_server import ApiServer
 from dray.server.application import LOCAL_USER, Application
@@ -178,6 +178,11 @@ class LocalCluster:
         resource = kind_of(kind)
         place = namespace if resource.namespaced else ""
         await self.client.delete(resource, name, namespace=place, options=DeleteOptions(grace_period=grace))
+
+    def sample(self, name: str, labels: dict[str, str] | None = None) -> float | None:
+        """A sample of the metrics of what runs in it; None where nobody counted that."""
+        found = (registry.get_sample_value(name, labels or {}) for registry in self.plane.metrics())
+        return next((value for value in found if value is not None), None)
 
     async def eventually(self, holds: Callable[[], Awaitable[Any]], *, within: float = _PATIENCE) -> Any:
         """What `holds` gives once it is true; fails with what it gave last."""
