@@ -8,6 +8,7 @@ import click
 
 from dray.api.gates import FeatureGates
 from dray.cli.cluster import Where
+from dray.cli.guard import forcing, of_controllers
 from dray.cli.metrics import Place, metrics_options
 from dray.cli.planes import choosing, identity, leading, reaching, run_against
 from dray.cli.serving import client_gates_option
@@ -18,6 +19,7 @@ from dray.cli.serving import client_gates_option
 @choosing
 @client_gates_option
 @leading("dray-controllers")
+@forcing
 @metrics_options
 def controllers(
     kubeconfig: Path | None,
@@ -27,15 +29,17 @@ def controllers(
     leader_elect: bool,
     lease_namespace: str,
     lease_name: str,
+    force: bool,
     metrics_bind: str,
     metrics_port: int | None,
 ) -> None:
     """Make claims from templates, release them, evict from broken devices, and clean up.
 
-    In a cluster where kube-controller-manager runs, switch off what it does, or run none of them. It runs until it is
-    interrupted.
+    In a cluster where kube-controller-manager runs, switch off there what is to run here, and say --force; without it,
+    what that one does too does not start. It runs until it is interrupted.
 
-    Exit status: 0 interrupted, 1 the lease was lost or the server refused, 2 the server cannot be reached.
+    Exit status: 0 interrupted, 1 the lease was lost, the server refused, or another is at work, 2 the server cannot be
+    reached.
     """
     from dray.plane.plane import Lease, PlaneOptions
 
@@ -44,4 +48,5 @@ def controllers(
     lease = Lease(lease_namespace, lease_name, identity()) if leader_elect else None
     options = PlaneOptions(None, controllers, lease, gates=gates)
     title = f"Running {', '.join(controllers)}"
-    run_against(Where(kubeconfig, context, ""), options, Place(metrics_bind, metrics_port), title)
+    guard = of_controllers(controllers, f"{lease_namespace}/{lease_name}" if leader_elect else "", force=force)
+    run_against(Where(kubeconfig, context, ""), options, Place(metrics_bind, metrics_port), title, guard)

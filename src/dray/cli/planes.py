@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import click
 
 from dray.cli.cluster import Where, complain, complain_unasked, endpoint_of
+from dray.cli.guard import AtWork, Guard
 from dray.cli.metrics import MetricsError, Place, serving_metrics
 from dray.cli.serving import log_to_stderr, run, settle_memory, stopping
 
@@ -146,7 +147,9 @@ def identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
-def run_against(where: Where, options: PlaneOptions, metrics: Place, title: str) -> NoReturn:
+def run_against(
+    where: Where, options: PlaneOptions, metrics: Place, title: str, guard: Guard | None = None
+) -> NoReturn:
     """Until a signal comes; ends the process with a status."""
     from dray.client.errors import ApiError, ClientError
 
@@ -155,7 +158,10 @@ def run_against(where: Where, options: PlaneOptions, metrics: Place, title: str)
     try:
         endpoint = endpoint_of(where)
         server = endpoint.server
-        sys.exit(run(_run(endpoint, options, metrics, title)))
+        sys.exit(run(_run(endpoint, options, metrics, title, guard)))
+    except AtWork as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
     except ApiError as error:
         complain(error)
         sys.exit(1)
@@ -167,7 +173,7 @@ def run_against(where: Where, options: PlaneOptions, metrics: Place, title: str)
         sys.exit(2)
 
 
-async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title: str) -> int:
+async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title: str, guard: Guard | None) -> int:
     from dray.client.contact import Contact
     from dray.plane.plane import ControlPlane
 
@@ -178,6 +184,8 @@ async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title:
             return 0
         # Who may not read pods may not do anything else that is needed here either.
         await client.request("GET", "/api/v1/pods", query={"limit": "1"})
+        if guard is not None and not await _until(stop, guard.check(lease_client)):
+            return 0
         plane = ControlPlane(client, options, lease_client=lease_client)
 
         def obstacles() -> list[str]:
@@ -185,7 +193,17 @@ async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title:
 
         async with serving_metrics(metrics, plane.metrics, obstacles) as url:
             click.echo(f"{title} at {endpoint.server}{f', metrics at {url}' if url else ''}")
-            return await work(plane, stop, _leading(options))
+            watching = asyncio.create_task(_watch(guard, lease_client, plane))
+            try:
+                return await work(plane, stop, _leading(options))
+            finally:
+                watching.cancel()
+                await asyncio.wait([watching])
+
+
+async def _watch(guard: Guard | None, client: ApiClient, plane: ControlPlane) -> None:
+    if guard is not None:
+        await guard.watch(client, plane.events[0])
 
 
 @asynccontextmanager

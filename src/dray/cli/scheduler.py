@@ -9,6 +9,7 @@ import click
 
 from dray.api.gates import FeatureGates
 from dray.cli.cluster import Where
+from dray.cli.guard import forcing, of_scheduler
 from dray.cli.metrics import Place, metrics_options
 from dray.cli.planes import identity, leading, reaching, run_against, scheduler_options, scheduling
 from dray.cli.serving import client_gates_option
@@ -25,6 +26,7 @@ from dray.cli.serving import client_gates_option
     default=None,
     help="Other schedulers of dray give away devices of this cluster too. On without leader election.",
 )
+@forcing
 @metrics_options
 def scheduler(
     kubeconfig: Path | None,
@@ -34,6 +36,7 @@ def scheduler(
     lease_namespace: str,
     lease_name: str,
     shares: bool | None,
+    force: bool,
     metrics_bind: str,
     metrics_port: int | None,
     **given: Any,
@@ -41,9 +44,11 @@ def scheduler(
     """Place the pods of a cluster on its nodes, with the devices they claim.
 
     It is written for the API servers of Kubernetes 1.34 to 1.37: beside kube-scheduler with a --scheduler-name of its
-    own, or in its place. It runs until it is interrupted.
+    own, or in its place. Beside it under the same name it does not start, unless --force is given. It runs until it is
+    interrupted.
 
-    Exit status: 0 interrupted, 1 the lease was lost or the server refused, 2 the server cannot be reached.
+    Exit status: 0 interrupted, 1 the lease was lost, the server refused, or another is at work, 2 the server cannot be
+    reached.
     """
     from dray.plane.plane import Lease, PlaneOptions
     from dray.scheduler.loop import Sharing
@@ -57,4 +62,6 @@ def scheduler(
         gates=gates,
     )
     title = f"Scheduling the pods of {given['scheduler_name']}"
-    run_against(Where(kubeconfig, context, ""), options, Place(metrics_bind, metrics_port), title)
+    lease = f"{lease_namespace}/{lease_name}" if leader_elect else ""
+    guard = of_scheduler(given["scheduler_name"], lease, force=force)
+    run_against(Where(kubeconfig, context, ""), options, Place(metrics_bind, metrics_port), title, guard)

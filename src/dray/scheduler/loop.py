@@ -25,6 +25,7 @@ from dray.client.retries import Retries
 from dray.scheduler import volumes
 from dray.scheduler.binding import Binder, is_ordinary, reference
 from dray.scheduler.claim_writes import ClaimWriter
+from dray.scheduler.doubles import Doubles
 from dray.scheduler.faults import Faults
 from dray.scheduler.feed import CLAIMS, feed
 from dray.scheduler.ledger import PATIENCE, Ledger, Stamp
@@ -99,6 +100,7 @@ class SchedulerLoop:
             groups=self._groups,
             set_aside=self._faults.set_aside,
         )
+        self._doubles = Doubles(self.scheduler.state, informers.of(CLAIMS), events, self.metrics)
         self._ledger = self._made(client, sharing) if sharing is not None else None
         self._binder = Binder(
             self.scheduler, self._claims, self._pods, events, self.metrics, self.now, ledger=self._ledger
@@ -130,6 +132,7 @@ class SchedulerLoop:
         """Until it is cancelled; what is being written then is finished first, for a moment."""
         await self.prepare()
         beside = [asyncio.create_task(each.run()) for each in self._optional]
+        beside.append(asyncio.create_task(self._doubles.run()))
         if self._ledger is not None:
             beside.append(asyncio.create_task(self._ledger.run()))
         try:

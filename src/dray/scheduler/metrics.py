@@ -63,6 +63,9 @@ class Metrics:
             by_condition,
             buckets=_BINDING,
         )
+        self.held_twice = Gauge(
+            "dray_devices_held_twice", "Devices that more than one claim holds, one of them alone.", registry=registry
+        )
         self.claims_created = counter(
             "dynamic_resource_allocation_resourceclaim_creates_total", "Claims that were created.", by_owner
         )

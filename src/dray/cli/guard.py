@@ -1,0 +1,106 @@
+"""Keeps dray from doing what a component of Kubernetes in the same cluster does already, unless it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import click
+
+if TYPE_CHECKING:
+    from dray.client.events import EventRecorder
+    from dray.client.interface import Client
+
+_PERIOD: Final = 60.0
+# What kube-controller-manager calls the controllers that it has too.
+_ITS_NAMES: Final = {
+    "resourceclaim": "resourceclaim-controller",
+    "device-taint-eviction": "device-taint-eviction-controller",
+    "resource-pool-status": "resourcepoolstatusrequest-controller",
+    "garbage-collector": "garbage-collector-controller",
+    "pod-garbage-collector": "pod-garbage-collector-controller",
+    "namespace": "namespace-controller",
+    "serviceaccount": "serviceaccount-controller",
+    "node-lifecycle": "node-lifecycle-controller",
+    "resourcequota": "resourcequota-controller",
+    "disruption": "disruption-controller",
+    "job": "job-controller",
+    "podgroup-protection": "podgroup-protection-controller",
+}
+_logger = logging.getLogger("dray")
+
+forcing = click.option(
+    "--force", is_flag=True, help="Also where a component of Kubernetes is at work that does the same."
+)
+
+
+class AtWork(Exception):
+    """Somebody else does the same."""
+
+
+class Guard:
+    """`component` of Kubernetes does the same; `advice` is what to do about it."""
+
+    def __init__(self, component: str, advice: str, *, insists: bool = False, period: float = _PERIOD) -> None:
+        self._component = component
+        self._advice = advice
+        self._insists = insists
+        self._period = period
+
+    async def check(self, client: Client) -> None:
+        """Raises AtWork where it is at work."""
+        from dray.client.errors import ApiError
+        from dray.client.rival import Rival
+
+        if self._insists:
+            return
+        rival = Rival(client, self._component)
+        try:
+            found = await rival.is_at_work()
+        except ApiError as error:
+            _logger.warning("cannot tell whether %s is at work: %s", self._component, error)
+            return
+        if found:
+            raise AtWork(f"{rival.title}. {self._advice}, or insist with --force.")
+
+    async def watch(self, client: Client, events: EventRecorder) -> None:
+        """Until it is cancelled: says so, by log and event, once it has come to be at work."""
+        from dray.client.errors import ClientError
+        from dray.client.rival import Rival
+
+        if self._insists:
+            return
+        rival, told = Rival(client, self._component), False
+        while True:
+            await asyncio.sleep(self._period)
+            try:
+                found = await rival.is_at_work()
+            except ClientError:
+                continue
+            if found and not told:
+                message = f"{rival.title}. {self._advice}."
+                _logger.warning("%s", message)
+                about = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **rival.lease}
+                events.warning(about, "AlsoAtWork", message)
+            told = found
+
+
+def of_scheduler(name: str, lease: str, *, force: bool) -> Guard | None:
+    if name != "default-scheduler" or lease == "kube-system/kube-scheduler":
+        return None
+    advice = f"Both would place the pods of {name}: choose another --scheduler-name, or stop it"
+    return Guard("kube-scheduler", advice, insists=force)
+
+
+def of_controllers(names: Iterable[str], lease: str, *, force: bool) -> Guard | None:
+    shared = [name for name in names if name in _ITS_NAMES]
+    if not shared or lease == "kube-system/kube-controller-manager":
+        return None
+    switches = ",".join(f"-{_ITS_NAMES[name]}" for name in shared)
+    advice = (
+        f"It does what {', '.join(shared)} would do here: leave these out of --controllers, "
+        f"or start it with --controllers=*,{switches}"
+    )
+    return Guard("kube-controller-manager", advice, insists=force)
