@@ -245,8 +245,11 @@ class TestVersions:
         api.create(core, {"metadata": {"name": "e"}, "involvedObject": {"name": "p"}, "message": "hello"})
         shown = api.get(f"{new}/e")
         assert (shown["apiVersion"], shown["note"], shown["regarding"]) == ("events.k8s.io/v1", "hello", {"name": "p"})
-        api.create(new, {"metadata": {"name": "f"}, "regarding": {"name": "q"}, "note": "bye"})
+        newer = {"eventTime": "2026-01-01T00:00:00.000000Z", "action": "Bind", "reason": "R", "type": "Normal"}
+        reporter = {"reportingController": "example.com/c", "reportingInstance": "c-1"}
+        api.create(new, {"metadata": {"name": "f"}, "regarding": {"name": "q"}, "note": "bye", **newer, **reporter})
         assert api.get(f"{core}/f")["message"] == "bye"
         assert named(api.get(f"{new}?fieldSelector=regarding.name%3Dq")) == ["f"]
-        api.put(f"{new}/e", {**shown, "note": "changed"})
-        assert api.get(f"{core}/e")["message"] == "changed"
+        assert api.refusal("PUT", f"{new}/e", {**shown, "note": "changed"})[2] == ["message"]
+        api.patch(f"{new}/e", {"metadata": {"labels": {"a": "b"}}})
+        assert api.get(f"{core}/e")["metadata"]["labels"] == {"a": "b"}

@@ -96,6 +96,44 @@ def test_fields_that_cannot_be_asked_for(api, selector):
     assert api.refusal("GET", f"{PODS}?fieldSelector={selector}")[0] == 400
 
 
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (PODS, "field label not supported: spec.nosuch"),
+        (MAPS, '"spec.nosuch" is not a known field selector: only "metadata.name", "metadata.namespace"'),
+    ],
+)
+def test_a_field_is_named_once(api, path, message):
+    assert api.ask("GET", f"{path}?fieldSelector=spec.nosuch%3D1")[1]["message"] == message
+
+
+@pytest.mark.parametrize(
+    ("group", "selector"),
+    [
+        ("apis/events.k8s.io/v1", "reportingController=example.com/c"),
+        ("apis/events.k8s.io/v1", "regarding.kind=Pod"),
+        ("apis/events.k8s.io/v1", "reason=Bound"),
+        ("apis/events.k8s.io/v1", "type=Normal"),
+        ("api/v1", "reportingComponent=example.com/c"),
+        ("api/v1", "involvedObject.kind=Pod"),
+        ("api/v1", "source=example.com/c"),
+    ],
+)
+def test_events_are_selected_by_what_they_say(api, group, selector):
+    told = {"action": "Bind", "reason": "Bound", "type": "Normal", "eventTime": "2026-01-01T00:00:00.000000Z"}
+    by = {"reportingComponent": "example.com/c", "reportingInstance": "c-1"}
+    events = "/api/v1/namespaces/default/events"
+    api.create(events, {"metadata": {"name": "a"}, "involvedObject": {"kind": "Pod", "name": "p"}, **told, **by})
+    api.create(events, {"metadata": {"name": "b"}, "involvedObject": {"kind": "Node", "name": "n"}, "reason": "Other"})
+    assert named(api.get(f"/{group}/namespaces/default/events?fieldSelector={selector}")) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["source", "reportingComponent", "involvedObject.kind"])
+def test_the_newer_group_of_events_knows_its_own_names(api, name):
+    path = f"/apis/events.k8s.io/v1/events?fieldSelector={name}%3Dx"
+    assert api.ask("GET", path)[1]["message"] == f"field label not supported: {name}"
+
+
 class TestVersions:
     def test_an_exact_one(self, maps):
         revision = maps.get(MAPS)["metadata"]["resourceVersion"]
@@ -110,12 +148,56 @@ class TestVersions:
             ("resourceVersion=99999999", 504),
             ("resourceVersionMatch=Exact", 422),
             ("resourceVersion=1&resourceVersionMatch=Never", 422),
-            ("limit=-1", 400),
-            ("limit=x", 400),
         ],
     )
     def test_that_cannot_be_given(self, maps, query, code):
         assert maps.ask("GET", f"{MAPS}?{query}")[0] == code
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("limit=x", 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("limit=", 'strconv.ParseInt: parsing "": invalid syntax'),
+        ("limit=1_0", 'strconv.ParseInt: parsing "1_0": invalid syntax'),
+        ("limit=9223372036854775808", 'strconv.ParseInt: parsing "9223372036854775808": value out of range'),
+        ("timeoutSeconds=1.5", 'strconv.ParseInt: parsing "1.5": invalid syntax'),
+        ("watch=1&timeoutSeconds=soon", 'strconv.ParseInt: parsing "soon": invalid syntax'),
+        ("watch=1&limit=x", 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("timeout=soon", 'invalid timeout specified in the request URL - time: invalid duration "soon"'),
+        ("timeout=5", 'invalid timeout specified in the request URL - time: missing unit in duration "5"'),
+    ],
+)
+def test_numbers_and_durations_that_are_none(maps, query, message):
+    code, answer = maps.ask("GET", f"{MAPS}?{query}")
+    assert (code, answer["reason"], answer["message"]) == (400, "BadRequest", message)
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=-1", "limit=%2B5", "timeout=", "timeout=0", "timeout=1m30.5s", "timeoutSeconds=-1"]
+)
+def test_numbers_and_durations(maps, query):
+    assert maps.ask("GET", f"{MAPS}?{query}")[0] == 200
+
+
+def test_a_timeout_is_read_before_a_write(api):
+    code, answer = api.ask("POST", f"{PODS}?timeout=never", pod())
+    assert (code, answer["reason"]) == (400, "BadRequest")
+    assert api.ask("GET", f"{PODS}/p")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("resourceVersionMatch=NotOlderThan", "forbidden for watch unless sendInitialEvents is provided"),
+        ("sendInitialEvents=true", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
+        ("sendInitialEvents=true&resourceVersionMatch=Exact", 'Unsupported value: "Exact"'),
+    ],
+)
+def test_matches_that_a_watch_does_not_know(maps, query, message):
+    code, answer = maps.ask("GET", f"{MAPS}?watch=1&{query}")
+    assert code == 422
+    assert message in answer["message"]
 
 
 class TestForms:

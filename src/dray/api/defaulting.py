@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -100,6 +101,16 @@ def _service(service: Object, version: str, now: str, gates: FeatureGates) -> No
     default_service(service)
 
 
+def _secret(secret: Object, version: str, now: str, gates: FeatureGates) -> None:
+    """stringData can only be written: it becomes data."""
+    text = secret.pop("stringData", None)
+    if text:
+        encoded = {key: b64encode(value.encode()).decode() for key, value in text.items()}
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+    if not secret.get("type"):
+        secret["type"] = "Opaque"
+
+
 _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None]] = {
     (RESOURCE_GROUP, "ResourceClaim"): _claim,
     (RESOURCE_GROUP, "ResourceClaimTemplate"): _template,
@@ -110,6 +121,7 @@ _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None
     (SCHEDULING_GROUP, "CompositePodGroup"): _pod_group,
     (SCHEDULING_GROUP, "PriorityClass"): _priority_class,
     ("", "Pod"): _pod,
+    ("", "Secret"): _secret,
     ("", "Service"): _service,
     ("batch", "Job"): _job,
 }

@@ -88,9 +88,21 @@ def is_path_segment(text: str) -> bool:
 
 
 def is_extended_resource(text: str) -> bool:
-    if "/" not in text or "kubernetes.io/" in text or text.startswith("requests."):
-        return False
-    return is_label_key("requests." + text)
+    return not extended_resource_problems(text)
+
+
+def extended_resource_problems(text: str) -> list[str]:
+    """Everything that keeps a name from being that of an extended resource."""
+    found = []
+    if "/" not in text:
+        found.append("a name must be a domain-prefixed path, such as 'example.com/my-prop'")
+    elif "kubernetes.io/" in text:
+        found.append('must not have "kubernetes.io/" domain')
+    if text.startswith("requests."):
+        found.append('must not have "requests." prefix')
+    if not is_label_key("requests." + text):
+        found.append(f"must be, with the prefix 'requests.', {LABEL_KEY_DETAIL}")
+    return found
 
 
 def generate_base(generate_name: str) -> str:

@@ -8,7 +8,7 @@ from dray.api import schema
 from dray.api.catalogue import KindVersion, find
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.rules import Rules
-from dray.server import documents, field_selectors
+from dray.server import documents
 from dray.server.resources import BuiltIn, key_prefix
 
 Object = dict[str, Any]
@@ -35,6 +35,12 @@ def _renamed(obj: Object, names: dict[str, str], api_version: str) -> Object:
     }
 
 
+def _field(name: str) -> str:
+    """What a field that events are selected by is called in the newer group."""
+    first, dot, rest = name.partition(".")
+    return _NAMES.get(first, first) + dot + rest
+
+
 class EventResource(BuiltIn):
     def __init__(self, target: KindVersion) -> None:
         super().__init__(target)
@@ -44,14 +50,7 @@ class EventResource(BuiltIn):
         self.storage_group, self.storage_version = "", "v1"
         self.key_prefix = key_prefix("", self.plural)
         self.columns = self._core.columns
-        self.fields = {
-            **field_selectors.fields("", "Event", namespaced=True),
-            **{
-                "regarding" + name.removeprefix("involvedObject"): read
-                for name, read in self._core.fields.items()
-                if name.startswith("involvedObject")
-            },
-        }
+        self.fields = {_field(name): read for name, read in self._core.fields.items() if name != "source"}
 
     def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
         return self._in_core_form(super().create(document, place, rules, now))

@@ -1,15 +1,17 @@
-"""Query parameters, read as Go reads them: the last word of a boolean decides, a number that is none is an error."""
+"""Query parameters, read as Go reads them: a number or a duration that is none is an error."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
 from dray.api.caches import remember
 from dray.server import status
 
-_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
-_FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
+_WHOLE = re.compile(r"[+-]?[0-9]{1,40}", re.ASCII)
+_DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
+_WITHOUT_UNIT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
 
 EMPTY: Mapping[str, str] = {}
 
@@ -29,21 +31,32 @@ def parse(query: str) -> Mapping[str, str]:
 
 
 def boolean(parameters: Mapping[str, str], name: str) -> bool | None:
-    """As Kubernetes converts query parameters: anything but the words for false means true."""
+    """As Kubernetes converts query parameters: anything but `0` and `false` means true."""
     value = parameters.get(name)
-    if value is None:
-        return None
-    return value not in _FALSE and value.lower() != "false"
+    return None if value is None else value != "0" and value.lower() != "false"
 
 
 def whole_number(parameters: Mapping[str, str], name: str) -> int | None:
     value = parameters.get(name)
-    if value is None or value == "":
+    if value is None:
         return None
-    try:
-        number = int(value)
-    except ValueError:
-        number = None
-    if number is None or not -(2**63) <= number < 2**63:
-        raise status.bad_request(f'strconv.ParseInt: parsing "{value}": invalid syntax')
-    return number
+    if _WHOLE.fullmatch(value) is None:
+        raise status.bad_request(f"strconv.ParseInt: parsing {_quoted(value)}: invalid syntax")
+    if not -(2**63) <= int(value) < 2**63:
+        raise status.bad_request(f"strconv.ParseInt: parsing {_quoted(value)}: value out of range")
+    return int(value)
+
+
+def check_timeout(parameters: Mapping[str, str]) -> None:
+    """`timeout`, a duration, is for requests that are not watches; none of them takes that long here."""
+    value = parameters.get("timeout")
+    if not value or _DURATION.fullmatch(value) is not None:
+        return
+    problem = "missing unit in" if _WITHOUT_UNIT.fullmatch(value) is not None else "invalid"
+    raise status.bad_request(
+        f"invalid timeout specified in the request URL - time: {problem} duration {_quoted(value)}"
+    )
+
+
+def _quoted(value: str) -> str:
+    return '"' + value[:100].replace("\\", "\\\\").replace('"', '\\"') + '"'

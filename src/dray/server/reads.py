@@ -101,9 +101,8 @@ def selected(context: Context, resource: Resource, namespace: str, selection: Se
 
 def list_options(context: Context, resource: Resource, namespace: str, query: Mapping[str, str]) -> ListOptions:
     selection = select(query, resource.fields, resource.read)
-    limit = parameters.whole_number(query, "limit") or 0
-    if limit < 0:
-        raise status.bad_request("limit must not be negative")
+    limit = max(0, parameters.whole_number(query, "limit") or 0)
+    parameters.whole_number(query, "timeoutSeconds")
     token = query.get("continue", "")
     version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
     _check_match(version, match, token, query)
@@ -121,13 +120,23 @@ def _check_match(version: str, match: str, token: str, query: Mapping[str, str])
     problems = []
     if match:
         if not version:
-            problems.append(errors.forbidden("resourceVersionMatch", "is forbidden unless resourceVersion is provided"))
+            problems.append(
+                errors.forbidden(
+                    "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+                )
+            )
         if token:
-            problems.append(errors.forbidden("resourceVersionMatch", "is forbidden when continue is provided"))
+            problems.append(
+                errors.forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
+            )
         if match not in ("Exact", "NotOlderThan"):
             problems.append(errors.not_supported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""]))
         elif match == "Exact" and version == "0":
-            problems.append(errors.forbidden("resourceVersionMatch", 'Exact is forbidden for resourceVersion "0"'))
+            problems.append(
+                errors.forbidden(
+                    "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+                )
+            )
     if parameters.boolean(query, "sendInitialEvents") is not None:
         problems.append(errors.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if problems:

@@ -42,6 +42,8 @@ async def answer(context: Context, request: Request) -> Answer:
         raise status.no_such_path()
     call = Call(context, request, resource, path, query)
     verb, handler = _choose(call)
+    if verb != "watch":
+        parameters.check_timeout(query)
     authorize(call, verb)
     if resource.deprecation:
         request.warnings.append(resource.deprecation)
@@ -79,7 +81,8 @@ def authorize(call: Call, verb: str) -> None:
         path.group,
         path.plural,
         path.subresource,
-        path.namespace,
+        # A namespace lies in itself: who has a right in it has it to the object too.
+        path.name if (path.group, path.plural) == ("", "namespaces") else path.namespace,
         path.name,
         field_selector=call.query.get("fieldSelector", ""),
     )

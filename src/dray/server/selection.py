@@ -49,6 +49,13 @@ class Selection:
 EVERYTHING = Selection()
 
 
+def _unsupported(name: str, known: Mapping[str, Field]) -> str:
+    if known.keys() <= {"metadata.name", "metadata.namespace"}:
+        offered = ", ".join(f'"{each}"' for each in sorted(known))
+        return f'"{name}" is not a known field selector: only {offered}'
+    return f"field label not supported: {name}"
+
+
 def select(parameters: Mapping[str, str], known: Mapping[str, Field], decode: Decode = documents.decode) -> Selection:
     """The selection of a query; `known` are the fields the kind can be selected by."""
     labels = parameters.get("labelSelector", "")
@@ -60,10 +67,7 @@ def select(parameters: Mapping[str, str], known: Mapping[str, Field], decode: De
     for name, equal, value in field_selectors.parse(fields):
         read = known.get(name)
         if read is None:
-            raise status.bad_request(
-                f'Unable to find "{name}" that match label selector "{labels}", field selector'
-                f' "{fields}": field label not supported: {name}'
-            )
+            raise status.bad_request(_unsupported(name, known))
         if equal and value and name in ("metadata.name", "metadata.namespace") and name not in exact:
             exact[name] = value
         else:

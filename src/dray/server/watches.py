@@ -47,7 +47,8 @@ def watch_options(resource: Resource, query: Mapping[str, str]) -> WatchOptions:
     match = query.get("resourceVersionMatch", "")
     bookmarks = parameters.boolean(query, "allowWatchBookmarks") or False
     send_initial = parameters.boolean(query, "sendInitialEvents")
-    _check_initial(match, send_initial)
+    _check_match(match, send_initial, query.get("continue", ""))
+    parameters.whole_number(query, "limit")
     timeout = parameters.whole_number(query, "timeoutSeconds") or 0
     return WatchOptions(
         selection=select(query, resource.fields, resource.read),
@@ -60,16 +61,19 @@ def watch_options(resource: Resource, query: Mapping[str, str]) -> WatchOptions:
     )
 
 
-def _check_initial(match: str, send_initial: bool | None) -> None:
-    problems = []
+def _check_match(match: str, send_initial: bool | None, token: str) -> None:
+    problems, member = [], "resourceVersionMatch"
     if send_initial is not None and match != "NotOlderThan":
-        problems.append(
-            errors.forbidden(
-                "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-            )
-        )
-    elif send_initial is None and match:
-        problems.append(errors.forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden for watch"))
+        detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        problems.append(errors.forbidden(member, detail))
+    if match:
+        if send_initial is None:
+            detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            problems.append(errors.forbidden(member, detail))
+        if match != "NotOlderThan":
+            problems.append(errors.not_supported(member, match, ["NotOlderThan"]))
+        if token:
+            problems.append(errors.forbidden(member, "resourceVersionMatch is forbidden when continue is provided"))
     if problems:
         raise status.invalid("ListOptions", "meta.k8s.io", "", problems)
 

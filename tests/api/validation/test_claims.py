@@ -146,3 +146,21 @@ def test_addresses_of_a_device(ip, fine):
     device = {"driver": "d.example.com", "pool": "p", "device": "a", "networkData": {"ips": [ip]}}
     found = causes(update(changed(ALLOCATED, {"status.devices": [device]}), ALLOCATED, "status"))
     assert found == (set() if fine else {"status.devices[0].networkData.ips[0] Invalid"})
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        ({}, {" Required"}),
+        ({"deviceClassName": ""}, {" Required"}),
+        ({"count": 2}, {".exactly.deviceClassName Required", ".exactly.allocationMode NotSupported"}),
+        ({"adminAccess": False}, {".exactly.deviceClassName Required", ".exactly.allocationMode NotSupported"}),
+        ({"allocationMode": "All"}, {".exactly.deviceClassName Required"}),
+        ({"allocationMode": "Some"}, {".exactly.deviceClassName Required", ".allocationMode NotSupported"}),
+    ],
+)
+def test_a_request_of_v1beta1_without_a_class(members, expected):
+    spec = {"devices": {"requests": [{"name": "gpu", **members}]}}
+    claim = {**changed(CLAIM, {"spec": spec}), "apiVersion": "resource.k8s.io/v1beta1"}
+    path = "spec.devices.requests[0]"
+    assert {cause.removeprefix(path) for cause in causes(create(claim))} == expected

@@ -45,13 +45,22 @@ def test_pods(changes, expected):
     [
         ({"spec.containers.0.image": "j"}, set()),
         ({"spec.tolerations": [{"operator": "Exists"}]}, set()),
-        ({"spec.resourceClaims": []}, {"spec Forbidden"}),
+        ({"spec.resourceClaims": []}, {"spec Forbidden", "spec.containers[0].resources.claims[0] NotFound"}),
+        ({"spec.tolerations": [{"operator": "Equal"}]}, {"spec.tolerations[0].operator Invalid"}),
+        ({"spec.activeDeadlineSeconds": 0}, {"spec.activeDeadlineSeconds Invalid"}),
         ({"spec.containers.0.resources.claims": []}, {"spec Forbidden"}),
         ({"spec.nodeName": "n"}, {"spec Forbidden"}),
     ],
 )
 def test_what_may_change_in_a_pod(changes, expected):
     assert causes(update(changed(POD, changes), POD)) == expected
+
+
+def test_a_deadline_only_comes_nearer():
+    old = changed(POD, {"spec.activeDeadlineSeconds": 60})
+    for deadline, expected in ((30, set()), (61, {"Invalid"}), (None, {"Invalid"})):
+        found = causes(update(changed(old, {"spec.activeDeadlineSeconds": deadline}), old))
+        assert found == {f"spec.activeDeadlineSeconds {cause}" for cause in expected}
 
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

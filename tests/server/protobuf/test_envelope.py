@@ -80,6 +80,21 @@ EXAMPLES: list[tuple[str, dict[str, Any]]] = [
         },
     ),
     (
+        "Node",
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "n"},
+            "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}], "podCIDRs": ["10.0.0.0/24"]},
+            "status": {
+                "capacity": {"cpu": "4"},
+                "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+                "nodeInfo": {"kubeletVersion": "v1.37.0", "swap": {"capacity": 0}},
+            },
+        },
+    ),
+    (
         "Pod",
         {
             "apiVersion": "v1",
@@ -162,7 +177,7 @@ def test_members_that_are_not_known_are_not_lost(unknown: bytes) -> None:
         (MAGIC + varint(1 << 3 | 3), 400),
         (MAGIC + varint(2), 400),
         (MAGIC + b"\x80" * 11, 400),
-        (body({"apiVersion": "v1", "kind": "Node"}, "TypeMeta"), 415),
+        (body({"apiVersion": "v1", "kind": "Endpoints"}, "TypeMeta"), 415),
         (body({"apiVersion": "apps/v1", "kind": "ConfigMap"}, "ConfigMap"), 415),
         (MAGIC + field(1, message({"apiVersion": "v1", "kind": "ConfigMap"}, "TypeMeta")) + field(3, b"gzip"), 415),
         (

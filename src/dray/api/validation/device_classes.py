@@ -26,9 +26,6 @@ def validate(device_class: Object, rules: Rules, old: Object | None = None) -> E
         lambda item, at: opaque.validate(item, at, stored=stored),
     )
     name = spec.get("extendedResourceName")
-    if name is not None and not names.is_extended_resource(name):
-        yield errors.invalid(
-            "spec.extendedResourceName",
-            name,
-            "an extended resource: a domain and a name, such as example.com/gpu",
-        )
+    if name is not None:
+        for detail in names.extended_resource_problems(name):
+            yield errors.invalid("spec.extendedResourceName", name, detail)

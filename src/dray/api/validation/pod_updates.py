@@ -11,6 +11,7 @@ from typing import Any
 
 from dray.api import errors
 from dray.api.rules import Rules
+from dray.api.validation import pods
 from dray.api.validation.fields import Errors, Object
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -22,6 +23,9 @@ def validate_update(pod: Object, old: Object, rules: Rules) -> Errors:
     if before.get("schedulingGates"):
         yield from _selector(spec.get("nodeSelector") or {}, before.get("nodeSelector") or {})
         yield from _affinity(_node_affinity(spec), _node_affinity(before))
+    if spec != before:
+        yield from pods.validate_spec(spec, "spec")
+        yield from _deadline(spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds"))
     if _without_mutable(spec, before) != _without_mutable(before, before):
         yield errors.forbidden(
             "spec",
@@ -29,6 +33,14 @@ def validate_update(pod: Object, old: Object, rules: Rules) -> Errors:
             "`spec.activeDeadlineSeconds`, `spec.terminationGracePeriodSeconds`, `spec.tolerations` (only additions) "
             "and `spec.schedulingGates` (only removals)",
         )
+
+
+def _deadline(deadline: int | None, old: int | None) -> Errors:
+    path = "spec.activeDeadlineSeconds"
+    if old is not None and deadline is None:
+        yield errors.invalid(path, None, f"must not update from a positive integer to nil value ({old})")
+    elif old is not None and deadline is not None and deadline > old:
+        yield errors.invalid(path, deadline, f"must be less than or equal to previous value ({old})")
 
 
 def _without_mutable(spec: Object, old: Object) -> Object:

@@ -1,19 +1,29 @@
-"""Pod: the claim fields in full, and of the rest what decides whether a pod can be run at all."""
+"""Pod: the claim fields in full, and of the rest what decides where a pod may be placed and whether it can run."""
 
 from __future__ import annotations
 
 from dray.api import errors, names
+from dray.api.pod_requests import effective
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
-from dray.api.validation import fields, metadata, node_selectors
+from dray.api.validation import (
+    amounts,
+    containers,
+    fields,
+    metadata,
+    node_selectors,
+    pod_affinity,
+    tolerations,
+    volumes,
+)
 from dray.api.validation.fields import Errors, Object
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
-_STANDARD_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 _RESTART_POLICIES = ["Always", "Never", "OnFailure"]
 _DNS_POLICIES = ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]
-_PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
+_PREEMPTION_POLICIES = ["Never", "PreemptLowerPriority"]
+_MAX_DEADLINE = 2**31 - 1
 
 
 def validate(pod: Object, rules: Rules) -> Errors:
@@ -33,28 +43,114 @@ def validate_template(template: Object, path: str) -> Errors:
 
 
 def validate_spec(spec: Object, path: str) -> Errors:
-    claims = {claim["name"] for claim in spec.get("resourceClaims") or []}
-    seen: set[str] = set()
-    if not spec["containers"]:
-        yield errors.required(f"{path}.containers")
-    for member in ("initContainers", "containers", "ephemeralContainers"):
-        for index, container in enumerate(spec.get(member) or []):
-            at = f"{path}.{member}[{index}]"
-            yield from _container(container, at, seen, claims, ephemeral=member == "ephemeralContainers")
+    yield from _containers(spec, path)
     yield from fields.enum(spec.get("restartPolicy"), _RESTART_POLICIES, f"{path}.restartPolicy", required=True)
     yield from fields.enum(spec.get("dnsPolicy"), _DNS_POLICIES, f"{path}.dnsPolicy", required=True)
-    if (spec.get("resources") or {}).get("claims"):
-        yield errors.forbidden(f"{path}.resources.claims", "claims cannot be set for resources at pod level")
+    if spec.get("volumes"):
+        yield from volumes.validate(spec["volumes"], f"{path}.volumes")
+    if spec.get("resources"):
+        yield from _resources(spec, f"{path}.resources")
     yield from _resource_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
-    if spec.get("nodeName") and not names.is_subdomain(spec["nodeName"]):
-        yield errors.invalid(f"{path}.nodeName", spec["nodeName"], names.SUBDOMAIN_DETAIL)
-    if spec.get("nodeSelector"):
-        yield from metadata.labels(spec["nodeSelector"], f"{path}.nodeSelector")
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity")
-    if affinity is not None:
-        yield from node_selectors.validate_affinity(affinity, f"{path}.affinity.nodeAffinity")
+    yield from _placement(spec, path)
+    yield from _names(spec, path)
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= _MAX_DEADLINE:
+        detail = f"must be between 1 and {_MAX_DEADLINE}, inclusive"
+        yield errors.invalid(f"{path}.activeDeadlineSeconds", deadline, detail)
+    if spec.get("overhead"):
+        # Written as limits, and reported as such.
+        yield from amounts.requirements({"limits": spec["overhead"]}, f"{path}.overhead")
     if spec.get("schedulingGroup") is not None:
         yield from _scheduling_group(spec, f"{path}.schedulingGroup")
+
+
+def _containers(spec: Object, path: str) -> Errors:
+    claims = frozenset(claim["name"] for claim in spec.get("resourceClaims") or ())
+    mountable = frozenset(volume["name"] for volume in spec.get("volumes") or ())
+    around = containers.Surroundings(claims, mountable)
+    if not spec["containers"]:
+        yield errors.required(f"{path}.containers")
+    for index, container in enumerate(spec.get("initContainers") or ()):
+        yield from containers.validate(container, f"{path}.initContainers[{index}]", around)
+        # They run one after the other.
+        around.host_ports.clear()
+    for index, container in enumerate(spec["containers"] or ()):
+        yield from containers.validate(container, f"{path}.containers[{index}]", around)
+        if spec.get("hostNetwork"):
+            yield from _host_network(container, f"{path}.containers[{index}]")
+    for index, container in enumerate(spec.get("ephemeralContainers") or ()):
+        yield from containers.validate(container, f"{path}.ephemeralContainers[{index}]", around, ephemeral=True)
+
+
+def _host_network(container: Object, path: str) -> Errors:
+    for index, port in enumerate(container.get("ports") or ()):
+        host_port = port.get("hostPort", 0)
+        if host_port and host_port != port["containerPort"]:
+            detail = "must match `containerPort` when `hostNetwork` is true"
+            yield errors.invalid(f"{path}.ports[{index}].hostPort", host_port, detail)
+
+
+def _placement(spec: Object, path: str) -> Errors:
+    """What decides which nodes take the pod, and when it is looked at."""
+    if spec.get("nodeSelector"):
+        yield from metadata.labels(spec["nodeSelector"], f"{path}.nodeSelector")
+    affinity = spec.get("affinity") or {}
+    if affinity.get("nodeAffinity") is not None:
+        yield from node_selectors.validate_affinity(affinity["nodeAffinity"], f"{path}.affinity.nodeAffinity")
+    for member in ("podAffinity", "podAntiAffinity"):
+        if affinity.get(member) is not None:
+            yield from pod_affinity.validate(affinity[member], f"{path}.affinity.{member}")
+    if spec.get("tolerations"):
+        yield from tolerations.validate(spec["tolerations"], f"{path}.tolerations")
+    if spec.get("topologySpreadConstraints"):
+        constraints = spec["topologySpreadConstraints"]
+        yield from pod_affinity.validate_spread(constraints, f"{path}.topologySpreadConstraints")
+    if spec.get("schedulingGates"):
+        yield from _gates(spec["schedulingGates"], f"{path}.schedulingGates")
+    policy = spec.get("preemptionPolicy")
+    if policy is not None:
+        yield from fields.enum(policy, _PREEMPTION_POLICIES, f"{path}.preemptionPolicy", required=True)
+
+
+def _gates(gates: list[Object], path: str) -> Errors:
+    seen = set()
+    for index, gate in enumerate(gates):
+        if not names.is_label_key(gate["name"]):
+            yield errors.invalid(f"{path}[{index}]", gate["name"], names.LABEL_KEY_DETAIL)
+        if gate["name"] in seen:
+            yield errors.duplicate(f"{path}[{index}]", gate["name"])
+        seen.add(gate["name"])
+
+
+def _names(spec: Object, path: str) -> Errors:
+    for member in ("nodeName", "serviceAccountName", "priorityClassName", "runtimeClassName"):
+        if spec.get(member):
+            yield from fields.subdomain(spec[member], f"{path}.{member}")
+    for member in ("hostname", "subdomain"):
+        if spec.get(member):
+            yield from fields.label(spec[member], f"{path}.{member}")
+
+
+def _resources(spec: Object, path: str) -> Errors:
+    """Those of the pod as a whole: at least what the containers ask for, at most what they are limited to."""
+    resources = spec["resources"]
+    if resources.get("claims"):
+        yield errors.forbidden(f"{path}.claims", "claims cannot be set for resources at pod level")
+    yield from amounts.requirements(resources, path, whole_pod=True)
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    for name, amount in effective(spec, _requested).items():
+        if name in requests and amount > Quantity.parse(requests[name]):
+            detail = f"must be greater than or equal to aggregate container requests of {amount}"
+            yield errors.invalid(f"{path}.requests[{name}]", requests[name], detail)
+    for index, container in enumerate(spec["containers"] or ()):
+        for name, limit in (container["resources"].get("limits") or {}).items():
+            if name in limits and Quantity.parse(limit) > Quantity.parse(limits[name]):
+                at = f"{path}.containers[{index}][{name}].limits"
+                yield errors.invalid(at, limit, f"must be less than or equal to pod limits of {limits[name]}")
+
+
+def _requested(container: Object) -> dict[str, Quantity]:
+    return {name: Quantity.parse(amount) for name, amount in (container["resources"].get("requests") or {}).items()}
 
 
 def _resource_claims(claims: list[Object], path: str) -> Errors:
@@ -85,90 +181,3 @@ def _scheduling_group(spec: Object, path: str) -> Errors:
         yield errors.invalid(f"{path}.podGroupName", name or "", names.SUBDOMAIN_DETAIL)
     if spec.get("evictionResponders"):
         yield errors.forbidden(path, "may not be set together with evictionResponders")
-
-
-def _container(container: Object, path: str, seen: set[str], claims: set[str], *, ephemeral: bool) -> Errors:
-    name, image = container["name"], container.get("image", "")
-    if not name:
-        yield errors.required(f"{path}.name")
-    else:
-        yield from fields.label(name, f"{path}.name")
-    if name in seen:
-        yield errors.duplicate(f"{path}.name", name)
-    elif name:
-        seen.add(name)
-    if not image:
-        yield errors.required(f"{path}.image")
-    elif image != image.strip():
-        yield errors.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
-    yield from fields.enum(container.get("imagePullPolicy"), _PULL_POLICIES, f"{path}.imagePullPolicy", required=True)
-    resources = container["resources"]
-    if ephemeral:
-        if resources:
-            yield errors.forbidden(f"{path}.resources", "cannot be set for an ephemeral container")
-        return
-    yield from _resources(resources, f"{path}.resources")
-    yield from _container_claims(resources.get("claims") or [], f"{path}.resources.claims", claims)
-
-
-def _container_claims(entries: list[Object], path: str, claims: set[str]) -> Errors:
-    """A claim is taken whole or request by request, each of them once."""
-    whole: set[str] = set()
-    partial: set[str] = set()
-    pairs: set[tuple[str, str]] = set()
-    for index, entry in enumerate(entries):
-        at = f"{path}[{index}]"
-        name, request = entry["name"], entry.get("request", "")
-        if not name:
-            yield errors.required(at)
-        elif request:
-            if name in whole or (name, request) in pairs:
-                yield errors.duplicate(at, f"{name}/{request}")
-            pairs.add((name, request))
-            partial.add(name)
-        else:
-            if name in whole or name in partial:
-                yield errors.duplicate(at, name)
-            whole.add(name)
-        if name and name not in claims:
-            yield errors.not_found(at, name)
-        if request:
-            yield from fields.label(request, f"{at}.request")
-
-
-def _resources(resources: Object, path: str) -> Errors:
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for member, amounts in (("limits", limits), ("requests", requests)):
-        for name, amount in amounts.items():
-            yield from _resource(name, amount, f"{path}.{member}[{name}]")
-    for name, amount in requests.items():
-        limit = limits.get(name)
-        if limit is None:
-            if not _overcommittable(name):
-                yield errors.required(f"{path}.limits", f"limit must be set for {name}, which cannot be overcommitted")
-        elif Quantity.parse(amount) > Quantity.parse(limit):
-            yield errors.invalid(
-                f"{path}.requests", amount, f"must be less than or equal to the {name} limit of {limit}"
-            )
-        elif amount != limit and not _overcommittable(name):
-            yield errors.invalid(f"{path}.requests", amount, f"must be equal to the {name} limit of {limit}")
-
-
-def _resource(name: str, amount: str, path: str) -> Errors:
-    if not names.is_label_key(name):
-        yield errors.invalid(path, name, names.LABEL_KEY_DETAIL)
-    elif "/" not in name and name not in _STANDARD_RESOURCES and not name.startswith("hugepages-"):
-        yield errors.invalid(path, name, "must be a standard resource for containers, or have a domain")
-    quantity = Quantity.parse(amount)
-    if quantity.sign() < 0:
-        yield errors.invalid(path, amount, "must be greater than or equal to 0")
-    elif _is_extended(name) and not quantity.is_integral():
-        yield errors.invalid(path, amount, "must be an integer")
-
-
-def _is_extended(name: str) -> bool:
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
-
-
-def _overcommittable(name: str) -> bool:
-    return ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")

@@ -153,7 +153,8 @@ def _allocation_mode(request: Object, path: str) -> Errors:
         if count <= 0:
             yield errors.invalid(f"{path}.count", count, "must be greater than zero")
     else:
-        yield from fields.enum(mode, _MODES, f"{path}.allocationMode", required=True, declarative=True)
+        # Only v1beta1 leaves it empty, and there the declarative rule takes it for optional.
+        yield errors.not_supported(f"{path}.allocationMode", mode, _MODES, declarative=bool(mode))
 
 
 def _derived_attribute(attribute: Object, path: str, rules: Rules, derived: _Derived) -> Errors:

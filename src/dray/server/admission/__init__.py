@@ -16,7 +16,6 @@ from dray.server.admission import (
     priority,
     quota,
     rights,
-    secrets,
     service_accounts,
 )
 from dray.server.admission.attributes import Attributes
@@ -29,7 +28,6 @@ _CREATE = (
     rights.validate_roles,
     rights.check_create,
     namespaces.fill,
-    secrets.settle,
     nodes.taint_unready,
     pods.note_gates,
     jobs.select_pods,
@@ -43,7 +41,6 @@ _UPDATE = (
     rights.validate_roles,
     rights.check_update,
     namespaces.keep_label,
-    secrets.settle,
     claim_status.authorize,
     priority.check_default,
     custom_definitions.establish,

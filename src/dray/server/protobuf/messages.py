@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import cache
 
 from dray.server.protobuf.job_messages import JOBS
+from dray.server.protobuf.node_messages import NODES
 from dray.server.protobuf.pod_messages import PLACEMENT, SPEC, STATUS
 from dray.server.protobuf.volume_messages import VOLUMES
 
@@ -128,11 +129,22 @@ _MESSAGES: dict[str, str] = {
     "BoundObjectReference": "kind=1:str apiVersion=2:str name=3:str uid=4:str",
     "TokenRequestStatus": "token=1:str expirationTimestamp=2:time",
 }
-_MESSAGES |= SPEC | PLACEMENT | STATUS | VOLUMES | JOBS
+_MESSAGES |= SPEC | PLACEMENT | STATUS | VOLUMES | JOBS | NODES
 
 # The kinds by (group, kind), where the message goes by another name or only one group has the kind.
 _KINDS: dict[str, tuple[str, ...]] = {
-    "": ("Namespace", "ConfigMap", "Secret", "ServiceAccount", "Binding", "Event", "ResourceQuota", "Service", "Pod"),
+    "": (
+        "Binding",
+        "ConfigMap",
+        "Event",
+        "Namespace",
+        "Node",
+        "Pod",
+        "ResourceQuota",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+    ),
     "batch": ("Job",),
     "events.k8s.io": ("Event",),
     "policy": ("Eviction", "PodDisruptionBudget"),

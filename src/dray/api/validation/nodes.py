@@ -1,0 +1,39 @@
+"""Node: taints, and amounts that are no less than nothing."""
+
+from __future__ import annotations
+
+from dray.api import errors
+from dray.api.rules import Rules
+from dray.api.validation import amounts, tolerations
+from dray.api.validation.fields import Errors, Object
+
+
+def validate(node: Object, rules: Rules) -> Errors:
+    # The path that Kubernetes names for the taints of a new node.
+    yield from tolerations.validate_taints(node["spec"].get("taints") or [], "metadata.taints")
+    yield from _status(node["status"])
+
+
+def validate_update(node: Object, old: Object, rules: Rules) -> Errors:
+    taints = node["spec"].get("taints") or []
+    if taints != (old["spec"].get("taints") or []):
+        yield from tolerations.validate_taints(taints, "spec.taints")
+
+
+def validate_status(node: Object, old: Object, rules: Rules) -> Errors:
+    yield from _status(node["status"])
+
+
+def _status(status: Object) -> Errors:
+    for member in ("capacity", "allocatable"):
+        for name, amount in (status.get(member) or {}).items():
+            for problem in amounts.value(name, amount, f"status.{member}.{name}"):
+                # Pages are counted as the node has them.
+                if not amounts.is_huge_pages(name) or problem.detail == amounts.NEGATIVE:
+                    yield problem
+    seen = set()
+    for index, address in enumerate(status.get("addresses") or []):
+        identity = (address.get("type"), address.get("address"))
+        if identity in seen:
+            yield errors.duplicate(f"status.addresses[{index}]", address)
+        seen.add(identity)
