@@ -8,7 +8,7 @@ from dray.allocation import Inventory, Rejection, allocate
 from dray.allocation.alike import alike
 from dray.allocation.conclusions import Apart, NoneTogether, NothingSuitable, Short, Unjudged, conclude
 from dray.allocation.nearness import nearest
-from dray.allocation.text import Reasoning, Tree, concluding, lines
+from dray.allocation.text import Reasoning, Tree, concluding, lines, summary
 from tests.allocation.worlds import (
     DRIVER,
     ROOT,
@@ -182,3 +182,22 @@ def test_selectors_are_written_once_and_values_beside_them() -> None:
     assert '3 devices not selected by request, selector 1 (model is "L4" (2), "A10" (1)): a/gpu-0' in drawn
     assert '1 device not selected by request, selector 1 (model is "H100"): b/gpu-0' in drawn
     assert drawn.index("a/gpu-0") < drawn.index("1 device of other drivers (nic.example.com): a-nics/nic-0")
+
+
+def test_a_summary_says_how_much_it_leaves_out() -> None:
+    inventory = full(1)
+    [rejection] = asked(inventory, claim("two", request("gpus", exactly(2))))
+    assert summary(rejection) == (
+        "gpus: needs 2, 0 available (4 in use by default/n000-0, default/n000-1, default/n000-2, default/n000-3)"
+    )
+    taint = {"key": "k", "effect": "NoSchedule"}
+    devices = [
+        {**device("a", model="H100"), "taints": [taint]},
+        device("b", model="L4"),
+        device("c", model="L4"),
+        device("d", model="H100"),
+    ]
+    nics = resource_slice([device("nic")], name="nics", driver="nic.example.com")
+    inventory = world(resource_slice(devices), nics, claims=(held("other", "n", "d"),))
+    [rejection] = asked(inventory, claim("one", request("r", exactly(1, f'{MODEL} == "H100"'))))
+    assert summary(rejection).endswith("(1 in use by default/other; 1 tainted k=:NoSchedule, not tolerated; 2 more)")

@@ -252,8 +252,13 @@ def _balance(reasons: r.RequestReasons) -> str:
 
 
 def _main_causes(reasons: r.RequestReasons) -> str:
-    """The causes that came last, for they say most."""
-    causes = [f"{len(each.devices)} {cause_text(each.cause)}" for each in reasons.fallen[: -_MOST_CAUSES - 1 : -1]]
+    """The causes that came last, for they say most, and how many devices fell to others."""
+    fallen = list(reversed(reasons.fallen))
+    if sum(isinstance(each.cause, r.InUse) for each in fallen) > _MOST_CAUSES:
+        fallen = _merged(reasons.fallen, _MOST_CAUSES)
+    causes = [f"{len(each.devices)} {cause_text(each.cause)}" for each in fallen[:_MOST_CAUSES]]
+    if rest := sum(len(each.devices) for each in fallen[_MOST_CAUSES:] if not _is_foreign(each.cause)):
+        causes.append(f"{rest} more")
     return f" ({'; '.join(causes)})" if causes else ""
 
 
