@@ -165,3 +165,30 @@ async def test_a_look_at_a_time_is_no_failure():
         await asyncio.sleep(0.1)
         assert looks == [0, 1]
         assert workers.queue.failures("key") == 0
+
+
+@in_loop
+async def test_an_object_that_is_failed_on_for_good_is_told_of_where_users_look():
+    async with LocalCluster() as cluster:
+        cluster.start(cluster.environment.events.run())
+        made = await cluster.create(pod("p"))
+        tries = 0
+
+        async def reconcile(key):
+            nonlocal tries
+            tries += 1
+            raise ZeroDivisionError("of nobody")
+
+        workers = cluster.environment.workers("things", reconcile, called=named("Pod"))
+        cluster.start(workers.run())
+        workers.queue.add(("default", "p"))
+
+        async def told():
+            return [each for each in await cluster.list("Event") if each["reason"] == "ReconcileError"]
+
+        (event,) = await cluster.eventually(told)
+        assert event["involvedObject"]["uid"] == made["metadata"]["uid"]
+        assert event["message"] == (
+            "things fails on it and tries again less and less often: ZeroDivisionError: of nobody"
+        )
+        assert tries >= 3

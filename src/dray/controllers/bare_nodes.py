@@ -73,7 +73,7 @@ class BareNodes:
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
-        self._workers: Workers[Key] = Workers("bare nodes", self.reconcile, called=named("Pod"))
+        self._workers: Workers[Key] = environment.workers("bare nodes", self.reconcile, called=named("Pod"))
         nodes = find("v1", "Node")
         assert nodes is not None
         self._nodes = environment.informers.of(nodes)

@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry
 
+from dray.api.catalogue import KINDS
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.complaints import Complaints, cause_of
@@ -33,6 +35,8 @@ Reconcile = Callable[[K], Awaitable[float | None]]
 # Whoever asks to come again sooner than this is not waiting for a time, and may be waiting for nothing.
 _SOON: Final = 1.0
 _LONGEST_WAIT: Final = 10.0
+# As often a key must fail by a mistake of ours before it is told where users look.
+_FOR_GOOD: Final = 3
 # As often may one key be looked at in a period; after that it waits for a moment each time.
 _PERIOD: Final = 10.0
 _OFTEN: Final = 500
@@ -49,6 +53,21 @@ class Environment:
     metrics: CollectorRegistry = field(default_factory=CollectorRegistry)
     gates: FeatureGates = ALL_GATES
 
+    def workers(self, name: str, reconcile: Reconcile[K], *, called: Callable[[K], str], count: int = 8) -> Workers[K]:
+        return Workers(name, reconcile, called=called, count=count, failed=self._failed)
+
+    async def _failed(self, name: str, called: str, error: Exception) -> None:
+        """Tells of an object that a controller fails on again and again, where it stands."""
+        kind, _, place = called.partition(" ")
+        namespace, _, object_name = place.rpartition("/")
+        version = next((each.version(each.storage) for each in KINDS if each.name == kind), None)
+        if version is None:
+            return
+        with suppress(ClientError):
+            about = await self.client.get(version, object_name, namespace=namespace)
+            text = f"{name} fails on it and tries again less and less often: {type(error).__name__}: {error}"
+            self.events.warning(about, "ReconcileError", text)
+
 
 class Controller(Protocol):
     async def run(self) -> None:
@@ -59,9 +78,18 @@ class Controller(Protocol):
 class Workers(Generic[K]):
     """A work queue and the tasks that empty it."""
 
-    def __init__(self, name: str, reconcile: Reconcile[K], *, called: Callable[[K], str], count: int = 8) -> None:
-        """`called` gives what a key stands for, as the log names it."""
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconcile[K],
+        *,
+        called: Callable[[K], str],
+        count: int = 8,
+        failed: Callable[[str, str, Exception], Awaitable[None]] | None = None,
+    ) -> None:
+        """`called` gives what a key stands for, as the log names it; `failed` is told of one that fails for good."""
         self.name = name
+        self._failed = failed
         self._called = called
         self._complaints = Complaints(_logger)
         self.queue: WorkQueue[K] = WorkQueue()
@@ -115,9 +143,11 @@ class Workers(Generic[K]):
             if not ordinary:
                 self._complaints.warning(cause_of(error), "%s: %s: %s", self.name, self._called(key), error)
             self.queue.add_failed(key)
-        except Exception:
+        except Exception as error:
             _logger.exception("%s: %s failed", self.name, self._called(key))
             self.queue.add_failed(key)
+            if self._failed is not None and self.queue.failures(key) == _FOR_GOOD:
+                await self._failed(self.name, self._called(key), error)
         else:
             if again is None:
                 self.queue.forget(key)

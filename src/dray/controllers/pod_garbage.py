@@ -50,7 +50,7 @@ class PodGarbageCollector:
         self._threshold = threshold
         self._quarantine = quarantine
         self._period = period
-        self._workers: Workers[Work] = Workers("pod garbage collector", self.reconcile, called=_called)
+        self._workers: Workers[Work] = environment.workers("pod garbage collector", self.reconcile, called=_called)
         self._terminated: set[Key] = set()
         self._out_of_service: set[str] = set()
         nodes = find("v1", "Node")

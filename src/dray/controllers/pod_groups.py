@@ -25,7 +25,9 @@ class PodGroupProtection:
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
         self._gated = not environment.gates["GenericWorkload"]
-        self._workers: Workers[Key] = Workers("podgroup protection", self.reconcile, called=named("PodGroup"), count=2)
+        self._workers: Workers[Key] = environment.workers(
+            "podgroup protection", self.reconcile, called=named("PodGroup"), count=2
+        )
         self._pods = environment.informers.of(pods(), {_BY_GROUP: _group_of})
         self._groups = OptionalInformer(environment.client, environment.informers, GROUPS.group, GROUPS.plural)
 

@@ -55,7 +55,9 @@ class QuotaController:
         self._gather: dict[Key, float] = {}
         self._of_pods: dict[str, tuple[str, Counter[str]]] = {}
         """What a pod takes, by its uid, with the version that was read."""
-        self._workers: Workers[Key] = Workers("resourcequota", self._reconcile, called=named("ResourceQuota"), count=4)
+        self._workers: Workers[Key] = environment.workers(
+            "resourcequota", self._reconcile, called=named("ResourceQuota"), count=4
+        )
         self._quotas.add_handler(self._on_quota)
         self._classes.add_handler(self._on_class)
 

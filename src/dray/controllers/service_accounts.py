@@ -18,7 +18,7 @@ class ServiceAccountController:
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
-        self._workers: Workers[str] = Workers("service accounts", self.reconcile, called=named("Namespace"))
+        self._workers: Workers[str] = environment.workers("service accounts", self.reconcile, called=named("Namespace"))
         self._kind = _kind("ServiceAccount")
         self._accounts = environment.informers.of(self._kind)
         self._namespaces = environment.informers.of(_kind("Namespace"))

@@ -74,8 +74,10 @@ class ClaimController:
         )
         self._reservation = Reservation(client, claims.cache, self._consumers, written)
         self._release = Release(client, claims.cache, self._consumers, written)
-        self._makers: Workers[OwnerKey] = Workers("resourceclaim", self._reconcile_owner, called=_called, count=_MAKERS)
-        self._releasers: Workers[Key] = Workers(
+        self._makers: Workers[OwnerKey] = environment.workers(
+            "resourceclaim", self._reconcile_owner, called=_called, count=_MAKERS
+        )
+        self._releasers: Workers[Key] = environment.workers(
             "resourceclaim release", self._release.reconcile, called=named("ResourceClaim"), count=_RELEASERS
         )
 

@@ -47,8 +47,10 @@ class DeviceTaintEviction:
         self._pending: dict[Key, Pending] = {}
         self._deletion = Deletion(environment)
         self._status = RuleStatus(environment, self._rules, self._impact)
-        self._workers: Workers[Key] = Workers("device-taint-eviction", self._reconcile, called=named("Pod"))
-        self._sweeps: Workers[str] = Workers("device-taint-rule", self._sweep, called=named("DeviceTaintRule"), count=1)
+        self._workers: Workers[Key] = environment.workers("device-taint-eviction", self._reconcile, called=named("Pod"))
+        self._sweeps: Workers[str] = environment.workers(
+            "device-taint-rule", self._sweep, called=named("DeviceTaintRule"), count=1
+        )
 
     async def run(self) -> None:
         gates = self._environment.gates

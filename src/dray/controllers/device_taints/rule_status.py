@@ -39,7 +39,7 @@ class RuleStatus:
         """Pods by uid of the rule."""
         self._written: dict[str, tuple[str, Object]] = {}
         """By name, the uid and the condition: the informer may not have it yet."""
-        self._workers: Workers[str] = Workers(
+        self._workers: Workers[str] = environment.workers(
             "device-taint-rule-status", self._reconcile, called=named("DeviceTaintRule"), count=2
         )
 

@@ -42,7 +42,7 @@ class DisruptionController:
         self._jobs = environment.informers.of(JOBS)
         self._scales = Scales(environment.client, self._jobs.cache)
         self._matchers: dict[Key, Matcher] = {}
-        self._workers: Workers[Key] = Workers(
+        self._workers: Workers[Key] = environment.workers(
             "disruption", self._reconcile, called=named("PodDisruptionBudget"), count=4
         )
         self._budgets.add_handler(self._on_budget)

@@ -41,7 +41,9 @@ class GarbageCollector:
         self._client = environment.client
         self._events = environment.events
         self._graph = Graph()
-        self._workers: Workers[str] = Workers("garbage collector", self.reconcile, called=self._called, count=_WORKERS)
+        self._workers: Workers[str] = environment.workers(
+            "garbage collector", self.reconcile, called=self._called, count=_WORKERS
+        )
         self._monitors = Monitors(environment, self._observe, dropped=self._drop_source, changed=self._reconsider)
         # Owners that stay until their dependents are gone.
         self._waiting: set[str] = set()

@@ -54,8 +54,10 @@ class JobController:
         self._groups = JobGroups(environment)
         self._actions = PodActions(environment, self._written_pods)
         self._ledger = Ledger(environment, self._jobs, self._membership.of, self._actions)
-        self._workers: Workers[Key] = Workers("job", self._reconcile, called=named("Job"))
-        self._orphans: Workers[Key] = Workers("pods of ended jobs", self._release_orphan, called=named("Pod"), count=4)
+        self._workers: Workers[Key] = environment.workers("job", self._reconcile, called=named("Job"))
+        self._orphans: Workers[Key] = environment.workers(
+            "pods of ended jobs", self._release_orphan, called=named("Pod"), count=4
+        )
         self._jobs.add_handler(self._on_job)
         self._pods.add_handler(self._on_pod)
 

@@ -29,7 +29,9 @@ class NamespaceController:
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
         self._time = environment.time
-        self._workers: Workers[str] = Workers("namespaces", self.reconcile, called=named("Namespace"), count=4)
+        self._workers: Workers[str] = environment.workers(
+            "namespaces", self.reconcile, called=named("Namespace"), count=4
+        )
         kind = find("v1", "Namespace")
         assert kind is not None
         self._kind = kind

@@ -33,7 +33,7 @@ class NodeLifecycle:
         self._events = environment.events
         self._grace = grace_period
         self._startup_grace = startup_grace_period
-        self._workers: Workers[str] = Workers("node lifecycle", self.reconcile, called=named("Node"))
+        self._workers: Workers[str] = environment.workers("node lifecycle", self.reconcile, called=named("Node"))
         self._node_kind = _kind("v1", "Node")
         self._lease_kind = _kind("coordination.k8s.io/v1", "Lease")
         leases = environment.informers.of(self._lease_kind)

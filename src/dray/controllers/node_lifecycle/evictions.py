@@ -25,7 +25,7 @@ class Evictions:
         self._client = environment.client
         self._time = environment.time
         self._events = environment.events
-        self._workers: Workers[Key] = Workers("taint eviction", self.reconcile, called=named("Pod"))
+        self._workers: Workers[Key] = environment.workers("taint eviction", self.reconcile, called=named("Pod"))
         # By node; nodes without such taints are not in it.
         self._expulsions: dict[str, tuple[Expulsion, ...]] = {}
         # Pods whose time has not come yet.

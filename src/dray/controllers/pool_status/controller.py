@@ -48,10 +48,10 @@ class PoolStatus:
         self._requests = OptionalInformer(environment.client, informers, RESOURCE_GROUP, "resourcepoolstatusrequests")
         self._waiting: dict[str, dict[str, int]] = {}
         """By driver the requests that could not be answered, and how often they were tried."""
-        self._workers: Workers[str] = Workers(
+        self._workers: Workers[str] = environment.workers(
             "resource-pool-status", self._reconcile, called=named("ResourcePoolStatusRequest"), count=2
         )
-        self._clean_up: Workers[str] = Workers(
+        self._clean_up: Workers[str] = environment.workers(
             "resource-pool-status clean-up", self._delete_expired, called=str, count=1
         )
         self._processed = Counter(
