@@ -42,6 +42,7 @@ class _Gone(Exception):
     """The client left before it had asked."""
 
 
+_LONGEST_NAME = 200
 _CONTENT_JSON = (b"content-type", b"application/json")
 
 
@@ -86,6 +87,9 @@ class Application:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         received = auditing.now() if self._auditor is not None else ""
         request = Request(scope["method"], scope["path"], scope["query_string"].decode("latin-1"))
+        if (task := asyncio.current_task()) is not None:
+            # For whoever asks what holds the event loop.
+            task.set_name(f"{request.method} {request.path[:_LONGEST_NAME]}")
         caller: Caller | None = None
         try:
             caller = self._admit(scope)

@@ -20,8 +20,9 @@ class Metrics:
         self._requests: dict[tuple[str, str, str, str, int], list[float]] = {}
         self._open_watches: Callable[[], int] = lambda: 0
         self._dropped_audit_events: Callable[[], int] = lambda: 0
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
+        self.registry = CollectorRegistry(auto_describe=False)
+        """Others may have their metrics served along."""
+        self.registry.register(self)
 
     def count(self, verb: str, group: str, resource: str, subresource: str, code: int, seconds: float) -> None:
         key = (verb, group, resource, subresource, code)
@@ -57,4 +58,4 @@ class Metrics:
         yield GaugeMetricFamily("dray_store_revision", "The newest revision of the store.", value=self._revision())
 
     def expose(self) -> bytes:
-        return generate_latest(self._registry)
+        return generate_latest(self.registry)

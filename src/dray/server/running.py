@@ -17,6 +17,7 @@ from typing import Any
 import uvicorn
 
 from dray.api.gates import ALL_GATES, FeatureGates
+from dray.process.loop_watch import LoopWatch
 from dray.server.api_server import ApiServer
 from dray.server.application import Application, Limits
 from dray.server.connections import Connections, most_connections
@@ -97,6 +98,7 @@ class RunningServer:
         self.context = Context(self.store, options.gates, security)
         self.audit = AuditLog(options.audit_log) if options.audit_log else None
         server = ApiServer(self.context, retention=options.retention)
+        self._loop_watch = LoopWatch(server.metrics.registry)
         self.application = Application(server, limits=options.limits, audit=self.audit)
         self._tls = None if options.plain else security.server_context((options.bind, *options.names))
         self._socket = listen(options.bind, options.port)
@@ -130,7 +132,8 @@ class RunningServer:
                 await asyncio.sleep(0.01)
             if self.options.kubeconfig is not None:
                 written = kubeconfig.write_kubeconfig(self.options.kubeconfig, self.kubeconfig())
-            yield self
+            with self._loop_watch.watching():
+                yield self
         finally:
             server.should_exit = True
             keeping.cancel()
