@@ -46,9 +46,9 @@ def test_ports() -> None:
     init = {**container(), "ports": [{"hostPort": 7}]}
     sidecar = {**container(), "ports": [{"hostPort": 9, "hostIP": "10.0.0.1"}], "restartPolicy": "Always"}
     needs = Kinds().needs(document(containers=[plain], initContainers=[init, sidecar]))
-    assert needs.ports == {("TCP", "0.0.0.0", 8080), ("UDP", "0.0.0.0", 1), ("TCP", "10.0.0.1", 9)}
+    assert needs.ports.exact == {("TCP", "0.0.0.0", 8080), ("UDP", "0.0.0.0", 1), ("TCP", "10.0.0.1", 9)}
     needs = Kinds().needs(document(containers=[plain], hostNetwork=True))
-    assert ("TCP", "0.0.0.0", 81) in needs.ports
+    assert ("TCP", "0.0.0.0", 81) in needs.ports.exact
 
 
 @pytest.mark.parametrize(

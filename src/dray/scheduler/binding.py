@@ -27,6 +27,7 @@ from dray.scheduling.readiness import Binding
 from dray.scheduling.scheduler import Scheduler
 
 _POLL_SECONDS: Final = 5.0
+_AT_ONCE: Final = 16
 _EXTENDED: Final = "extendedResourceClaimStatus"
 _CHARGES: Final = "nodeAllocatableResourceClaimStatuses"
 _logger = logging.getLogger("dray.scheduler")
@@ -243,7 +244,18 @@ async def _all(writes: list[Any]) -> None:
     if len(writes) == 1:
         await writes[0]
         return
-    for result in await asyncio.gather(*writes, return_exceptions=True):
+    results: list[Any] = []
+    begun = 0
+    try:
+        # Not all of a pod with very many claims at once: others want to write too.
+        while begun < len(writes):
+            batch = writes[begun : begun + _AT_ONCE]
+            begun += len(batch)
+            results += await asyncio.gather(*batch, return_exceptions=True)
+    finally:
+        for write in writes[begun:]:
+            write.close()
+    for result in results:
         if isinstance(result, BaseException):
             raise result
 

@@ -8,7 +8,7 @@ does not free a device that was just given away.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from dray.allocation import Inventory
@@ -218,23 +218,24 @@ class ClaimBook:
 
 def named_claims(pod: Object) -> Iterator[tuple[Object, str]]:
     """The entries of the pod that need a claim, with its name; raises Unresolved."""
+    statuses = (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    noted = {status.get("name"): status.get("resourceClaimName") or None for status in statuses}
     for entry in pod["spec"].get("resourceClaims") or ():
-        name = _claim_name(pod, entry)
+        name = _claim_name(pod, entry, noted)
         if name is not None:
             yield entry, name
 
 
-def _claim_name(pod: Object, entry: Object) -> str | None:
-    """None where the entry needs no claim after all."""
+def _claim_name(pod: Object, entry: Object, noted: Mapping[str | None, str | None]) -> str | None:
+    """None where the entry needs no claim after all; `noted` are the names of the claims that were made."""
     if entry.get("resourceClaimName"):
         return str(entry["resourceClaimName"])
     if not entry.get("resourceClaimTemplateName"):
         part = f'spec.resourceClaim "{entry.get("name")}"'
         raise Unresolved(f"{_title(pod)}, {part}: none of the supported fields are set")
-    for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ():
-        if status.get("name") == entry.get("name"):
-            return status.get("resourceClaimName") or None
-    raise Unresolved(f"{_title(pod)}: ResourceClaim not created yet")
+    if entry.get("name") not in noted:
+        raise Unresolved(f"{_title(pod)}: ResourceClaim not created yet")
+    return noted[entry.get("name")]
 
 
 def _title(pod: Object) -> str:

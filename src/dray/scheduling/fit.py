@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from dray.allocation import node_selectors
-from dray.allocation.node_selectors import NodeSelectorError
-from dray.api.shapes import objects
-from dray.scheduling.model import PODS, Amounts, Needs, Node, Object, Port
-from dray.scheduling.tolerations import repelled, tolerated
+from dray.scheduling.model import PODS, Amounts, Needs, Node, Object
+from dray.scheduling.tolerations import repelled
 
 UNSCHEDULABLE: Final = "node(s) were unschedulable"
 TAINTED: Final = "node(s) had untolerated taint(s)"
@@ -22,14 +19,15 @@ UNRESOLVABLE: Final = frozenset({UNSCHEDULABLE, TAINTED, UNSELECTED})
 
 _CORDON: Final[Object] = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _FIRST: Final = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}
-_EVERYWHERE: Final = "0.0.0.0"
+# Nobody reads more of them.
+_MOST_NAMED: Final = 20
 _NONE: Final[Amounts] = {}
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 def standing(needs: Needs, node: Node) -> str | None:
     """The first obstacle that does not depend on what else runs there."""
-    if node.unschedulable and not tolerated(_CORDON, needs.tolerations):
+    if node.unschedulable and not needs.tolerations.cover(_CORDON):
         return UNSCHEDULABLE
     if node.taints and repelled(node.taints, needs.tolerations):
         return TAINTED
@@ -41,18 +39,7 @@ def selects(needs: Needs, name: str, labels: Mapping[str, str]) -> bool:
     for key, value in needs.selector.items():
         if labels.get(key) != value:
             return False
-    required = needs.required
-    return required is None or any(
-        term_matches(term, name, labels) for term in objects(required.get("nodeSelectorTerms"))
-    )
-
-
-def term_matches(term: Object, name: str, labels: Mapping[str, str]) -> bool:
-    """A term that cannot be understood matches nothing."""
-    try:
-        return node_selectors.matches({"nodeSelectorTerms": [term]}, name, labels)
-    except NodeSelectorError:
-        return False
+    return needs.required is None or needs.required.any(name, labels)
 
 
 def room(needs: Needs, extra: Amounts, node: Node, ignored: frozenset[str]) -> tuple[str, ...]:
@@ -60,7 +47,7 @@ def room(needs: Needs, extra: Amounts, node: Node, ignored: frozenset[str]) -> t
 
     `extra` is what the pod's devices take from the node, `ignored` names resources that devices serve there.
     """
-    if needs.ports and node.ports and _collide(needs.ports, node.ports):
+    if needs.ports and node.ports and node.ports.collide(needs.ports):
         return (PORTS_TAKEN,)
     allocatable, requested = node.allocatable, node.requested
     short = []
@@ -69,6 +56,8 @@ def room(needs: Needs, extra: Amounts, node: Node, ignored: frozenset[str]) -> t
             amount += extra[name]
         if amount > allocatable.get(name, 0) - requested.get(name, 0) and name not in ignored:
             short.append(name)
+            if len(short) >= _MOST_NAMED:
+                break
     for name, amount in extra.items() if extra else ():
         if name not in needs.requests and amount > allocatable.get(name, 0) - requested.get(name, 0):
             short.append(name)
@@ -90,15 +79,3 @@ def never_fits(needs: Needs, node: Node, extra: Amounts = _NONE, ignored: frozen
 
 def _order(name: str) -> tuple[int, str]:
     return _FIRST.get(name, len(_FIRST)), name
-
-
-def _collide(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
-    for protocol, address, number in wanted:
-        for other_protocol, other_address, other_number in taken:
-            if (
-                number == other_number
-                and protocol == other_protocol
-                and (address == other_address or _EVERYWHERE in (address, other_address))
-            ):
-                return True
-    return False

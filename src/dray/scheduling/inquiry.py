@@ -18,9 +18,9 @@ from dray.scheduling.deciding import ELSEWHERE, Decider, Placement
 from dray.scheduling.groups import group_name
 from dray.scheduling.judgement import Judgement
 from dray.scheduling.model import Amounts, Node, Object, Pod
+from dray.scheduling.node_terms import term_matches
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.state import State
-from dray.scheduling.tolerations import tolerated
 from dray.scheduling.wishes import Hindrance, Wishes, allowed, wishes
 
 
@@ -147,13 +147,13 @@ class Inquiry:
 
 
 def _repelling(pod: Pod, node: Node) -> Iterator[Object]:
-    return (each for each in device_taints.effective(node.taints) if not tolerated(each, pod.needs.tolerations))
+    return (each for each in device_taints.effective(node.taints) if not pod.needs.tolerations.cover(each))
 
 
 def _mismatches(pod: Pod, node: Node) -> Iterator[Mismatch]:
     seen = set()
     for member, each in _demands(pod):
-        if fit.term_matches({member: [each]}, node.name, node.labels):
+        if term_matches({member: [each]}, node.name, node.labels):
             continue
         key, values = str(each.get("key")), tuple(map(str, each.get("values") or ()))
         there = node.name if member == "matchFields" else node.labels.get(key)
@@ -166,7 +166,7 @@ def _demands(pod: Pod) -> Iterator[tuple[str, Object]]:
     """What node selector and required affinity say of labels and of the name, each by itself."""
     for key, value in pod.needs.selector.items():
         yield "matchExpressions", {"key": key, "operator": "In", "values": [value]}
-    for term in objects((pod.needs.required or {}).get("nodeSelectorTerms")):
+    for term in pod.needs.required.terms if pod.needs.required is not None else ():
         for member in ("matchExpressions", "matchFields"):
             for each in objects(term.get(member)):
                 yield member, each

@@ -48,9 +48,9 @@ class Judgement:
         self._ask = ask
         self._needs = pod.needs
         self._nodes = list(nodes) if own.hard or own.soft else []
-        self._unwelcome = [(key, tally.domains(key)) for weight, key, tally in concerns if weight == FORBIDS]
+        self._unwelcome = _together((key, tally.domains(key)) for weight, key, tally in concerns if weight == FORBIDS)
         self._liked = [(weight, key, tally.domains(key)) for weight, key, tally in concerns if weight != FORBIDS]
-        self._apart = [(term.key, ask((term.audience,)).domains(term.key)) for term in own.apart]
+        self._apart = _together((term.key, ask((term.audience,)).domains(term.key)) for term in own.apart)
         self._near, self._first = self._nearness(pod)
         self._limits = self._spread(pod)
 
@@ -89,7 +89,7 @@ class Judgement:
         if not near:
             return [], False
         sample = self._ask(tuple(term.audience for term in near))
-        domains = [(term.key, sample.domains(term.key)) for term in near]
+        domains = [(key, sample.domains(key)) for key in dict.fromkeys(term.key for term in near)]
         return domains, not any(found for _, found in domains) and all(self._speaks_of(term, pod) for term in near)
 
     def _is_near(self, labels: Mapping[str, str]) -> bool:
@@ -123,7 +123,7 @@ class Judgement:
     def _spread(self, pod: Pod) -> list[tuple[str, Domains, int]]:
         """(key, pods by domain, the most that a domain may have to take one more)."""
         hard = self._own.hard
-        keys = [constraint.key for constraint in hard]
+        keys = list(dict.fromkeys(constraint.key for constraint in hard))
         limits: list[tuple[str, Domains, int]] = []
         for constraint in hard:
             domains = self._eligible(constraint, keys)
@@ -151,7 +151,7 @@ class Judgement:
         soft = self._own.soft
         if not soft:
             return {}
-        keys = [constraint.key for constraint in soft]
+        keys = list(dict.fromkeys(constraint.key for constraint in soft))
         rated = [node for node in nodes if _has_all(node.labels, keys)]
         raw = {node.number: 0.0 for node in rated}
         for constraint in soft:
@@ -179,9 +179,18 @@ class Judgement:
             raw[node.number] += count * weight + (constraint.most_skew - 1)
 
 
-def _has(domains: Iterable[tuple[str, Domains]], labels: Mapping[str, str]) -> bool:
-    for key, found in domains:
-        if found and labels.get(key) in found:
+def _together(domains: Iterable[tuple[str, Domains]]) -> dict[str, set[str]]:
+    """The values of all of them by key, so that a node is asked once for each key."""
+    found: dict[str, set[str]] = {}
+    for key, values in domains:
+        if values:
+            found.setdefault(key, set()).update(values)
+    return found
+
+
+def _has(domains: Mapping[str, set[str]], labels: Mapping[str, str]) -> bool:
+    for key, found in domains.items():
+        if labels.get(key) in found:
             return True
     return False
 

@@ -10,15 +10,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dray.scheduling.node_terms import NodeTerms
+from dray.scheduling.ports import HostPorts, TakenPorts
+from dray.scheduling.tolerations import Tolerations
+
 Object = dict[str, Any]
 Key = tuple[str, str]
 """Namespace, name."""
 
 Amounts = Mapping[str, int]
 """By resource name: cpu in thousandths, everything else in whole units, rounded up."""
-
-Port = tuple[str, str, int]
-"""Protocol, address (0.0.0.0 for all), number."""
 
 PODS = "pods"
 
@@ -33,14 +34,15 @@ class Needs:
     """Whether it asks for resources with a domain: those that a class may serve are among them."""
     scoring: Amounts
     """cpu and memory with the amounts that scoring assumes where a container asks for none."""
-    ports: frozenset[Port]
-    tolerations: tuple[Object, ...]
+    ports: HostPorts
+    tolerations: Tolerations
     selector: Mapping[str, str]
     """spec.nodeSelector"""
-    required: Object | None
-    """The required node affinity: a NodeSelector."""
-    preferred: tuple[Object, ...]
-    """Preferred node affinity terms, with their weights."""
+    required: NodeTerms | None
+    """The required node affinity."""
+    preferred: NodeTerms
+    weights: tuple[int, ...]
+    """Of the preferred node affinity terms."""
     images: tuple[str, ...]
     """One for each container, normalised with a tag."""
     affinity: tuple[Object, ...]
@@ -108,7 +110,7 @@ class Node:
         """By uid."""
         self.requested: dict[str, int] = {}
         self.scoring: dict[str, int] = {}
-        self.ports: dict[Port, int] = {}
+        self.ports = TakenPorts()
 
     def add(self, pod: Pod) -> None:
         self.pods[pod.uid] = pod
@@ -124,12 +126,8 @@ class Node:
         if pod.extra:
             _add(self.requested, pod.extra, sign)
             _add(self.scoring, {name: pod.extra[name] for name in ("cpu", "memory") if name in pod.extra}, sign)
-        for port in pod.needs.ports:
-            left = self.ports.get(port, 0) + sign
-            if left:
-                self.ports[port] = left
-            else:
-                del self.ports[port]
+        if pod.needs.ports:
+            self.ports.count(pod.needs.ports, sign)
 
 
 def _add(total: dict[str, int], amounts: Amounts, sign: int) -> None:

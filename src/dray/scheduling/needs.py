@@ -14,14 +14,16 @@ import msgspec
 from dray.api.caches import Cache
 from dray.api.pod_requests import is_sidecar
 from dray.api.quantity import INT32_MAX
-from dray.api.shapes import bounded, mapping, objects, strings
+from dray.api.shapes import bounded, mapping, objects, strings, text
 from dray.scheduling import requests
-from dray.scheduling.model import Needs, Object, Port
+from dray.scheduling.model import Needs, Object
+from dray.scheduling.node_terms import NodeTerms
+from dray.scheduling.ports import EVERYWHERE, HostPorts, Port
+from dray.scheduling.tolerations import Tolerations
 
 _MOST: Final = 20_000
 # Of what tells them apart; what is made of it is several times as large.
 _MOST_BYTES: Final = 16 << 20
-_EVERYWHERE: Final = "0.0.0.0"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -78,6 +80,7 @@ def compiled(document: Object) -> Needs:
     near, apart = mapping(affinity.get("podAffinity")), mapping(affinity.get("podAntiAffinity"))
     own = _Own(metadata)
     required = mapping(affinity.get("nodeAffinity")).get(_REQUIRED)
+    preferred = objects(mapping(affinity.get("nodeAffinity")).get(_PREFERRED))
     terms_near, terms_apart = own.terms(near), own.terms(apart)
     preferred_pods = (*own.weighted(near, 1), *own.weighted(apart, -1))
     spread = own.constraints(spec)
@@ -86,11 +89,12 @@ def compiled(document: Object) -> Needs:
         requests=amounts,
         extended=any("/" in name for name in amounts),
         scoring=requests.scoring(spec),
-        ports=frozenset(_ports(spec)),
-        tolerations=tuple(objects(spec.get("tolerations"))),
+        ports=HostPorts.of(_ports(spec)),
+        tolerations=Tolerations(objects(spec.get("tolerations"))),
         selector=mapping(spec.get("nodeSelector")),
-        required=required if isinstance(required, dict) else None,
-        preferred=tuple(objects(mapping(affinity.get("nodeAffinity")).get(_PREFERRED))),
+        required=NodeTerms(objects(required.get("nodeSelectorTerms"))) if isinstance(required, dict) else None,
+        preferred=NodeTerms(mapping(each.get("preference")) for each in preferred),
+        weights=tuple(bounded(each.get("weight"), 0, INT32_MAX) for each in preferred),
         images=tuple(_with_tag(each["image"]) for each in requests.all_containers(spec) if each.get("image")),
         affinity=terms_near,
         anti_affinity=terms_apart,
@@ -106,7 +110,7 @@ def _ports(spec: Object) -> Iterable[Port]:
         for port in objects(container.get("ports")):
             number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") is True else 0)
             if isinstance(number, int) and number > 0:
-                yield str(port.get("protocol") or "TCP"), str(port.get("hostIP") or _EVERYWHERE), number
+                yield str(port.get("protocol") or "TCP"), str(port.get("hostIP") or EVERYWHERE), number
 
 
 def _with_tag(image: object) -> str:
@@ -132,9 +136,13 @@ class _Own:
         ]
 
     def constraints(self, spec: Object) -> tuple[Object, ...]:
-        return tuple(
-            {**each, "labelSelector": self._narrowed(each), "namespaces": [self._namespace]}
+        """Of several with one key and one effect, which API servers refuse, the last one counts."""
+        found = {
+            (text(each.get("topologyKey")), text(each.get("whenUnsatisfiable"))): each
             for each in objects(spec.get("topologySpreadConstraints"))
+        }
+        return tuple(
+            {**each, "labelSelector": self._narrowed(each), "namespaces": [self._namespace]} for each in found.values()
         )
 
     def _term(self, term: Object) -> Object:

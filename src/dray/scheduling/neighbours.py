@@ -13,7 +13,7 @@ from typing import Final
 
 from dray.scheduling.judgement import FORBIDS, Concerns, Judgement
 from dray.scheduling.model import Node, Pod
-from dray.scheduling.tallies import Guise, Labels, Sample, Tally
+from dray.scheduling.tallies import Guise, Index, Labels, Sample, Tally
 from dray.scheduling.terms import Audience, Manners, Term, manners
 
 _MOST_SAMPLES: Final = 1024
@@ -37,6 +37,9 @@ class Neighbours:
         self._selecting = 0
         """How many holdings select namespaces by label."""
         self._concerns: dict[Outward, Concerns] = {}
+        self._guises_by_label: Index[Guise] = Index()
+        self._samples_by_label: Index[Sample] = Index()
+        self._holdings_by_label: Index[Holding] = Index()
         self._namespaces: dict[str, Labels] = {}
 
     # What happens
@@ -50,7 +53,11 @@ class Neighbours:
         guise = self._guises.get(outward)
         if guise is None:
             guise = self._guises[outward] = Guise(pod.key[0], pod.labels, outward[2])
-            guise.samples = [each for each in self._samples.values() if each.includes(guise, self._namespaces)]
+            for label in pod.labels.items():
+                self._guises_by_label.add(label, guise)
+            for sample in self._samples_by_label.of(pod.labels):
+                if sample.includes(guise, self._namespaces):
+                    sample.count(guise)
         guise.add(node, 1)
         for holding in _holdings(own):
             self._hold(holding, node)
@@ -65,6 +72,10 @@ class Neighbours:
         guise.add(node, -1)
         if not guise.by_node:
             del self._guises[outward]
+            for label in guise.labels.items():
+                self._guises_by_label.remove(label, guise)
+            for sample in guise.samples:
+                sample.guises.pop(guise, None)
         for holding in _holdings(own):
             self._release(holding, node)
 
@@ -103,25 +114,22 @@ class Neighbours:
         known = self._samples.get(audiences)
         if known is None:
             known = self._samples[audiences] = Sample(audiences)
+            self._samples_by_label.add(known.anchor, known)
             self._fill(known)
             if len(self._samples) > _MOST_SAMPLES:
                 _, dropped = self._samples.popitem(last=False)
-                for guise in self._guises.values():
-                    if dropped in guise.samples:
-                        guise.samples.remove(dropped)
+                self._samples_by_label.remove(dropped.anchor, dropped)
+                dropped.forget()
         else:
             self._samples.move_to_end(audiences)
         return known
 
     def _fill(self, sample: Sample) -> None:
-        sample.clear()
-        for guise in self._guises.values():
-            if sample in guise.samples:
-                guise.samples.remove(sample)
+        sample.forget()
+        anchor = sample.anchor
+        for guise in self._guises.values() if anchor is None else self._guises_by_label.at(anchor):
             if sample.includes(guise, self._namespaces):
-                guise.samples.append(sample)
-                for node, count in guise.by_node.items():
-                    sample.add(node, count)
+                sample.count(guise)
 
     # Holdings
 
@@ -129,6 +137,7 @@ class Neighbours:
         tally = self._holdings.get(holding)
         if tally is None:
             tally = self._holdings[holding] = Tally()
+            self._holdings_by_label.add(holding[1].audience.anchor, holding)
             self._note(holding[1].audience, 1)
         tally.add(node, 1)
 
@@ -137,6 +146,7 @@ class Neighbours:
         tally.add(node, -1)
         if not tally:
             del self._holdings[holding]
+            self._holdings_by_label.remove(holding[1].audience.anchor, holding)
             self._note(holding[1].audience, -1)
 
     def _note(self, audience: Audience, change: int) -> None:
@@ -159,9 +169,10 @@ class Neighbours:
 
     def _find_concerns(self, pod: Pod) -> Iterator[tuple[int, str, Tally]]:
         namespace, labels = pod.key[0], pod.labels
-        for (weight, term), tally in self._holdings.items():
+        for holding in self._holdings_by_label.of(labels):
+            weight, term = holding
             if term.audience.includes(namespace, labels, False, self._namespaces):
-                yield weight, term.key, tally
+                yield weight, term.key, self._holdings[holding]
 
 
 def _outward(pod: Pod) -> Outward:

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from dray.api.quantity import INT32_MAX
-from dray.api.shapes import bounded, mapping
-from dray.scheduling.fit import term_matches
 from dray.scheduling.model import Needs, Node
 from dray.scheduling.tolerations import disliked
 
@@ -100,8 +97,4 @@ def _each(nodes: Collection[Node], count: Callable[[Node], int]) -> dict[int, in
 
 
 def _preferred(needs: Needs, node: Node) -> int:
-    return sum(
-        bounded(term.get("weight"), 0, INT32_MAX)
-        for term in needs.preferred
-        if term_matches(mapping(term.get("preference")), node.name, node.labels)
-    )
+    return sum(needs.weights[number] for number in needs.preferred.all(node.name, node.labels))

@@ -33,3 +33,17 @@ def matcher(selector: bytes | None) -> Matcher:
         found = label_selectors.from_object(msgspec.json.decode(selector))
         _known.put(selector, found, len(selector))
     return found
+
+
+def anchor(selector: bytes | None) -> tuple[str, str] | None:
+    """A label that whatever it matches must have; None where there is no single one."""
+    if selector is None:
+        return None
+    found = msgspec.json.decode(selector)
+    for key, value in found["matchLabels"].items():
+        return key, value
+    for each in found["matchExpressions"]:
+        match each:
+            case {"operator": "In", "key": str(key), "values": [str(value)]}:
+                return key, value
+    return None

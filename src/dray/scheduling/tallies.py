@@ -3,13 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from dray.scheduling.model import Node
 from dray.scheduling.terms import Audience
 
 Labels = Mapping[str, str]
+Label = tuple[str, str]
 K = TypeVar("K")
+
+
+class Index(Generic[K]):
+    """Things by a label that they have or speak of, and those without one."""
+
+    __slots__ = ("_by_label",)
+
+    def __init__(self) -> None:
+        self._by_label: dict[Label | None, dict[K, None]] = {}
+
+    def add(self, label: Label | None, thing: K) -> None:
+        self._by_label.setdefault(label, {})[thing] = None
+
+    def remove(self, label: Label | None, thing: K) -> None:
+        things = self._by_label.get(label, {})
+        things.pop(thing, None)
+        if not things:
+            self._by_label.pop(label, None)
+
+    def at(self, label: Label) -> list[K]:
+        return list(self._by_label.get(label, ()))
+
+    def of(self, labels: Labels) -> list[K]:
+        """Those of one of these labels, and those without one."""
+        found = list(self._by_label.get(None, ()))
+        for label in labels.items():
+            found += self._by_label.get(label, ())
+        return found
 
 
 class Tally:
@@ -64,11 +93,28 @@ class Tally:
 class Sample(Tally):
     """The pods that all of some audiences include."""
 
-    __slots__ = ("audiences",)
+    __slots__ = ("anchor", "audiences", "guises")
 
     def __init__(self, audiences: tuple[Audience, ...]) -> None:
         super().__init__()
         self.audiences = audiences
+        self.anchor = next((each.anchor for each in audiences if each.anchor is not None), None)
+        """A label that all of them have, if there is one by which to find them."""
+        self.guises: dict[Guise, None] = {}
+        """Those it counts."""
+
+    def count(self, guise: Guise) -> None:
+        """Also from now on, as pods of that guise come and go."""
+        self.guises[guise] = guise.samples[self] = None
+        for node, count in guise.by_node.items():
+            self.add(node, count)
+
+    def forget(self) -> None:
+        """Counts nothing, and nothing more."""
+        for guise in self.guises:
+            guise.samples.pop(self, None)
+        self.guises.clear()
+        self.clear()
 
     def includes(self, guise: Guise, namespaces: Mapping[str, Labels]) -> bool:
         for audience in self.audiences:
@@ -88,7 +134,7 @@ class Guise:
         self.leaving = leaving
         """Whether they are being deleted."""
         self.by_node: dict[Node, int] = {}
-        self.samples: list[Sample] = []
+        self.samples: dict[Sample, None] = {}
         """Those they belong to."""
 
     def add(self, node: Node, count: int) -> None:

@@ -25,6 +25,8 @@ class Audience:
     selector: bytes | None
     staying: bool = False
     """Whether pods that are being deleted do not count."""
+    anchor: tuple[str, str] | None = None
+    """A label that all of them have, where there is a single one by which to find them."""
 
     def includes(
         self, namespace: str, labels: Mapping[str, str], leaving: bool, namespaces: Mapping[str, Mapping[str, str]]
@@ -98,18 +100,20 @@ def _terms(terms: Iterable[Object]) -> tuple[Term, ...]:
 
 
 def _term(term: Object) -> Term:
+    selector = selectors.text(term.get("labelSelector"))
     audience = Audience(
         frozenset(strings(term.get("namespaces"))),
         selectors.text(term.get("namespaceSelector")),
-        selectors.text(term.get("labelSelector")),
+        selector,
+        anchor=selectors.anchor(selector),
     )
     return Term(audience, str(term.get("topologyKey") or ""))
 
 
 def _constraint(each: Object) -> Constraint:
-    audience = Audience(
-        frozenset(strings(each.get("namespaces"))), None, selectors.text(each.get("labelSelector")), staying=True
-    )
+    selector = selectors.text(each.get("labelSelector"))
+    namespaces = frozenset(strings(each.get("namespaces")))
+    audience = Audience(namespaces, None, selector, staying=True, anchor=selectors.anchor(selector))
     return Constraint(
         audience,
         str(each.get("topologyKey") or ""),

@@ -6,6 +6,7 @@ What is missing but will announce itself by an event (a template, a group and it
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from dray.client.cache import Cache
@@ -36,6 +37,8 @@ BY_OWNER: Final = "resourceclaim: controller uid"
 _NAMES: Final = 4
 # For the informer to show a claim that was created.
 _UNSEEN: Final = 10.0
+# Claims of one owner before others get a turn.
+_IN_A_ROW: Final = 8
 
 
 class Waiting(Exception):
@@ -100,6 +103,8 @@ class Generation:
                 raise
             if name != noted:
                 found[entry["name"]] = name
+            if found and len(found) % _IN_A_ROW == 0:
+                await asyncio.sleep(0)
         if found:
             await self._notes.write(kind, owner, found, made)
         place = owner["metadata"]["namespace"]

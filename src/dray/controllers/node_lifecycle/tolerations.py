@@ -9,7 +9,7 @@ from datetime import datetime
 from dray.api.times import after
 from dray.client.clock import moment
 from dray.client.interface import Object
-from dray.scheduling.tolerations import tolerated
+from dray.scheduling.tolerations import tolerates
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def deadline(pod: Object, expulsions: Iterable[Expulsion], now: datetime) -> dat
     bound = _bound(pod)
     ends: list[datetime] = []
     for expulsion in expulsions:
-        toleration = next((each for each in tolerations if tolerated(expulsion.taint, [each])), None)
+        toleration = next((each for each in tolerations if tolerates(each, expulsion.taint)), None)
         if toleration is None:
             ends.append(min(expulsion.since, now))
         elif (seconds := toleration.get("tolerationSeconds")) is not None:

@@ -1,0 +1,91 @@
+"""Node selector terms, arranged so that a node costs a look at the terms that may match it, not at all of them.
+
+A term that demands one of some values of a label, or a name, is looked up by them. What the others say depends on the
+labels they speak of, and is remembered for nodes that have the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from dray.allocation import node_selectors
+from dray.allocation.node_selectors import NodeSelectorError
+from dray.api.shapes import objects, strings, text
+
+Object = dict[str, Any]
+_MOST_KNOWN: Final = 1024
+_MOST_KEYS: Final = 64
+
+
+class NodeTerms:
+    def __init__(self, terms: Iterable[Object]) -> None:
+        self.terms: Sequence[Object] = tuple(terms)
+        self._by_label: dict[str, dict[str, list[int]]] = {}
+        self._by_name: dict[str, list[int]] = {}
+        self._others: list[int] = []
+        self._known: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        for number, term in enumerate(self.terms):
+            self._arrange(number, term)
+        others = [self.terms[number] for number in self._others]
+        keys = {text(each.get("key")) for term in others for each in objects(term.get("matchExpressions"))}
+        self._keys = tuple(sorted(keys)) if len(keys) <= _MOST_KEYS else None
+        self._by_field = any(term.get("matchFields") for term in others)
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def any(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a term matches a node of that name with those labels."""
+        return any(term_matches(self.terms[number], name, labels) for number in self._likely(name, labels)) or bool(
+            self._others and self._of_others(name, labels)
+        )
+
+    def all(self, name: str, labels: Mapping[str, str]) -> list[int]:
+        """The numbers of all terms that match."""
+        found = [number for number in self._likely(name, labels) if term_matches(self.terms[number], name, labels)]
+        return [*found, *self._of_others(name, labels)] if self._others else found
+
+    def _arrange(self, number: int, term: Object) -> None:
+        for each in objects(term.get("matchFields")):
+            if each.get("operator") == "In" and each.get("key") == "metadata.name":
+                for value in strings(each.get("values")):
+                    self._by_name.setdefault(value, []).append(number)
+                return
+        for each in objects(term.get("matchExpressions")):
+            if each.get("operator") == "In":
+                values = self._by_label.setdefault(text(each.get("key")), {})
+                for value in dict.fromkeys(strings(each.get("values"))):
+                    values.setdefault(value, []).append(number)
+                return
+        self._others.append(number)
+
+    def _likely(self, name: str, labels: Mapping[str, str]) -> list[int]:
+        found = list(self._by_name.get(name, ()))
+        for key, values in self._by_label.items():
+            value = labels.get(key)
+            if value is not None:
+                found += values.get(value, ())
+        return found
+
+    def _of_others(self, name: str, labels: Mapping[str, str]) -> tuple[int, ...]:
+        if self._keys is None:
+            return self._matching(name, labels)
+        asked = (name if self._by_field else "", *map(labels.get, self._keys))
+        known = self._known.get(asked)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[asked] = self._matching(name, labels)
+        return known
+
+    def _matching(self, name: str, labels: Mapping[str, str]) -> tuple[int, ...]:
+        return tuple(number for number in self._others if term_matches(self.terms[number], name, labels))
+
+
+def term_matches(term: Object, name: str, labels: Mapping[str, str]) -> bool:
+    """A term that cannot be understood matches nothing."""
+    try:
+        return node_selectors.matches({"nodeSelectorTerms": [term]}, name, labels)
+    except NodeSelectorError:
+        return False

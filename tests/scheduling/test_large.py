@@ -1,0 +1,126 @@
+"""Pods and nodes as large as an API server lets them be: a decision about one stays short.
+
+The bounds are many times what it takes, and a small part of what it takes where work grows with the product of two
+large numbers.
+"""
+
+from time import perf_counter
+
+import pytest
+
+from tests.scheduler import objects
+from tests.scheduling.core import Core, bound, placed, pod
+
+LONGEST = 3.0
+MANY = 5000
+
+
+def nodes(number, **members):
+    return [objects.node(f"n{n}", labels={"zone": f"z{n % 3}"}, **members) for n in range(number)]
+
+
+def ports(first, number):
+    return {"ports": [{"containerPort": n, "hostPort": n} for n in range(first, first + number)]}
+
+
+def labelled(document, **labels):
+    return {**document, "metadata": {**document["metadata"], "labels": labels}}
+
+
+def terms(number):
+    return [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": f"x{n}"}}} for n in range(number)]
+
+
+def host_ports():
+    others = [placed(f"q{n}", f"n{n}", container=ports(1, 20000)) for n in range(4)]
+    return [*nodes(4), *others], pod("p", container=ports(20001, 20000))
+
+
+def tolerations():
+    taints = [{"key": f"t{n}", "value": "5", "effect": "NoSchedule"} for n in range(50)]
+    tolerated = [{"key": f"x{n}", "operator": "Gt", "value": "3"} for n in range(2 * MANY)]
+    return nodes(100, taints=taints), pod("p", tolerations=tolerated)
+
+
+def node_affinity():
+    wanted = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [f"q{n}"]}]} for n in range(2 * MANY)]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": wanted}}
+    return nodes(500), pod("p", affinity={"nodeAffinity": required})
+
+
+def node_exclusion():
+    wanted = [
+        {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["z0", "z1", "z2", f"{n}"]}]}
+        for n in range(MANY)
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": wanted}}
+    return nodes(500), pod("p", affinity={"nodeAffinity": required})
+
+
+def anti_affinity():
+    others = [labelled(placed(f"q{n}", f"n{n % 100}"), app=f"a{n}") for n in range(1000)]
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms(MANY)}}
+    return [*nodes(100), *others], pod("p", affinity=affinity)
+
+
+def preferred_affinity():
+    others = [labelled(placed(f"q{n}", f"n{n % 100}"), app=f"a{n}") for n in range(1000)]
+    weighted = [{"weight": 1, "podAffinityTerm": term} for term in terms(MANY)]
+    affinity = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": weighted}}
+    return [*nodes(100), *others], pod("p", affinity=affinity)
+
+
+def spreading():
+    constraints = [
+        {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        for selector in (term["labelSelector"] for term in terms(MANY))
+    ]
+    return nodes(100), pod("p", topologySpreadConstraints=constraints)
+
+
+def resources():
+    wanted = {f"example.com/r{n}": "1" for n in range(2 * MANY)}
+    return nodes(200), objects.pod("p", requests=wanted)
+
+
+def claims():
+    slices = [
+        objects.resource_slice(f"s{n}", [objects.gpu(f"g{n}-{m}") for m in range(128)], node="n0") for n in range(4)
+    ]
+    wanted = [f"c{n}" for n in range(500)]
+    return [*nodes(2), *slices, *map(objects.claim, wanted)], pod("p", claims=wanted)
+
+
+LARGE = [
+    host_ports,
+    tolerations,
+    node_affinity,
+    node_exclusion,
+    anti_affinity,
+    preferred_affinity,
+    spreading,
+    resources,
+    claims,
+]
+
+
+@pytest.mark.parametrize("make", LARGE, ids=lambda make: make.__name__)
+def test_a_decision_about_a_large_pod_is_short(make):
+    there, large = make()
+    core = Core(*there)
+    began = perf_counter()
+    core.put(large)
+    core.actions()
+    assert perf_counter() - began < LONGEST
+
+
+def test_pods_that_each_speak_of_their_own_kind_do_not_slow_each_other_down():
+    core = Core(*nodes(10, pods="1000", cpu="1000"))
+    for n in range(1500):
+        selector = {"matchLabels": {"app": f"a{n}"}}
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+        affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        core.put(labelled(pod(f"p{n}", affinity=affinity), app=f"a{n}"))
+    began = perf_counter()
+    assert len(bound(core.actions())) == 1500
+    assert perf_counter() - began < 2 * LONGEST
