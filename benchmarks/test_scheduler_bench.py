@@ -1,4 +1,4 @@
-"""How fast pods with claims get their devices: server, scheduler and controllers in one process, the client in another.
+"""How fast pods with claims get their devices: `dray up` and its control plane, the client in a process of its own.
 
 Measured from the first create over HTTP to the last binding, as a watch shows it. The bounds are those the project
 promises for two cores.
@@ -99,14 +99,28 @@ def control_plane(folder):
         started.wait(30)
 
 
+def processes(pid):
+    """The server, and the control plane beside it."""
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [pid, *map(int, file.read().split())]
+
+
 def megabytes(pid):
-    """The most memory it ever had."""
+    """The most memory they ever had."""
+    return sum(_megabytes(each) for each in processes(pid))
+
+
+def _megabytes(pid):
     with open(f"/proc/{pid}/status") as file:
         (peak,) = [line.split()[1] for line in file if line.startswith("VmHWM")]
     return int(peak) / 1024
 
 
 def cpu_seconds(pid):
+    return sum(_cpu_seconds(each) for each in processes(pid))
+
+
+def _cpu_seconds(pid):
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -82,3 +82,29 @@ async def test_one_that_does_not_listen_is_killed(monkeypatch):
         await until(lambda: child.ready.is_set())
         await child.stop()
         running.cancel()
+
+
+@in_loop
+async def test_one_that_computes_without_end_ends_itself_and_is_started_again(caplog):
+    program = """
+import asyncio
+from dray.cli.plane_process import _end
+from dray.process.loop_watch import LoopWatch
+
+async def main():
+    watch = LoopWatch()
+    watch.limit(0.6, _end)
+    with watch.watching():
+        await asyncio.sleep(0.1)
+        while True:
+            pass
+
+asyncio.run(main())
+"""
+    async with LocalCluster() as cluster:
+        child = Child(("-c", program), b"")
+        running = asyncio.create_task(child.run(cluster.client._transport))
+        await until(lambda: child.restarts)
+        assert child.problems() == {"control-plane": "ended with status 70"}
+        await child.stop()
+        running.cancel()
