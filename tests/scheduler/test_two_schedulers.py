@@ -1,9 +1,12 @@
 """Two schedulers on one cluster: with a lease one works at a time; without, they share a ledger."""
 
 import asyncio
+import contextlib
 
 import pytest
 
+from dray.client.errors import ApiError
+from dray.client.interface import DeleteOptions
 from dray.plane.plane import PlaneOptions
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import kind_of
@@ -147,3 +150,86 @@ def test_with_a_lease_one_works_and_the_other_goes_on_when_it_dies():
             assert not world.checker.problems
 
     run(scenario())
+
+
+async def _pages(world):
+    pages = (await world.client.list_all(kind_of("ConfigMap"), namespace="kube-system"))["items"]
+    return sorted(each["data"]["pool"] for each in pages if each["metadata"]["name"].startswith("dray-ledger-"))
+
+
+async def _finish_all(world):
+    for pod in await world.pods():
+        await world.client.delete(
+            kind_of("Pod"), pod["metadata"]["name"], namespace="default", options=DeleteOptions(grace_period=0)
+        )
+
+
+def test_pages_of_pools_that_are_gone_are_deleted_once_nothing_is_held_there():
+    async def scenario():
+        async with World(3, nodes=3, gpus=2) as world:
+            await world.create(objects.template("gpu"))
+            for name in ("one", "other"):
+                world.share(name, slowest=0.02)
+            await asyncio.sleep(1)
+            for each in gpu_pods(6):
+                await world.create(each)
+            await world.until(lambda: _all_bound(world, 6))
+            assert await _pages(world) == ["n0", "n1", "n2"]
+            for name in ("n0", "n1"):
+                await world.client.delete(kind_of("ResourceSlice"), name)
+            # The pods run on, whether or not their devices are published.
+            await asyncio.sleep(1500)
+            assert await _pages(world) == ["n0", "n1", "n2"]
+            await _finish_all(world)
+            await asyncio.sleep(300)
+            assert await _pages(world) == ["n0", "n1", "n2"]
+            await asyncio.sleep(600)
+            assert await _pages(world) == ["n2"]
+            # Pools that come back begin anew.
+            for each in world.slices[:2]:
+                await world.create(each)
+            for each in gpu_pods(6, first=10):
+                await world.create(each)
+            await world.until(lambda: _all_bound(world, 6))
+            assert await _pages(world) == ["n0", "n1", "n2"]
+            assert not world.checker.problems
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_device_is_given_twice_while_pools_and_pages_come_and_go(seed, monkeypatch):
+    """As above, with pages that are deleted as soon as that may be."""
+    monkeypatch.setattr("dray.scheduler.old_pages.WHILE", 1.0)
+    monkeypatch.setattr("dray.scheduler.ledger._CLEARING", 0.0)
+
+    async def scenario():
+        async with World(seed) as world:
+            await world.create(objects.template("gpu"))
+            await world.create(objects.template("two", objects.devices(objects.request(count=2))))
+            for name in ("one", "other"):
+                world.share(name, rate=0.05, slowest=0.05, watch_delay=0.4)
+            deleted = asyncio.create_task(_come_and_go(world))
+            for each in (objects.pod(f"p{n}", templates=["gpu" if n % 3 else "two"]) for n in range(40)):
+                await world.create(each)
+                await asyncio.sleep(world.chance.random() * 4)
+                for pod in await world.bound():
+                    if world.chance.random() < 0.3:
+                        await world.finish(pod)
+            deleted.cancel()
+            assert not world.checker.problems
+            heard = [each for way in world.ways.values() for each in way.heard]
+            assert any(method == "DELETE" and "dray-ledger" in path for method, path in heard)
+
+    run(scenario())
+
+
+async def _come_and_go(world):
+    while True:
+        each = world.slices[world.chance.randrange(2)]
+        with contextlib.suppress(ApiError):
+            await world.client.delete(kind_of("ResourceSlice"), each["metadata"]["name"])
+        await asyncio.sleep(world.chance.random() * 20)
+        with contextlib.suppress(ApiError):
+            await world.create(each)
+        await asyncio.sleep(world.chance.random() * 10)

@@ -85,6 +85,10 @@ class Inventory:
                 self._mark(slice_, position, device.id)
         self._forget(slice_)
 
+    def has_pool(self, pool: PoolKey) -> bool:
+        """Whether some slice of it is published."""
+        return pool in self._by_pool
+
     def remove_slice(self, name: str) -> None:
         slice_ = self._slices.pop(name, None)
         if slice_ is None:
@@ -92,6 +96,9 @@ class Inventory:
         del self._by_node[slice_.node_name][name]
         self._by_pool[slice_.key].remove(slice_)
         self._spread[slice_.key] -= not slice_.node_name
+        if not self._by_pool[slice_.key]:
+            del self._by_pool[slice_.key]
+            del self._spread[slice_.key]
         for device in slice_.devices:
             places = [place for place in self._places.pop(device.id, ()) if place[0] is not slice_]
             if places:

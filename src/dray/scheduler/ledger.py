@@ -14,7 +14,8 @@ of the device's pool, a ConfigMap, by compare-and-swap. Intents of others count 
    when its claim has another version. No clock takes part in that. If a writer died, its intent is brought to an end by
    changing the claim (`_fence`), after a while in which a living one would have written.
 
-Pages are never deleted, as a new one would not know what was `seen`.
+5. A page is deleted only when no claim holds a device of its pool and none can come to (`OldPages`): what a new page
+   would have to know of came after it, by intents on the new page.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from dray.client.interface import Client, Object, Selection
 from dray.scheduler.claim_writes import Lost
 from dray.scheduler.feed import CLAIMS
 from dray.scheduler.intents import LABEL, Intent, Page, PoolKey, number, pool_of
+from dray.scheduler.old_pages import OldPages
 from dray.scheduling.actions import Bind
 from dray.scheduling.state import State
 
@@ -40,6 +42,7 @@ FENCE: Final = "dray.dev/fenced"
 PATIENCE: Final = 60.0
 """Seconds that a writer has before its intents are brought to an end."""
 _LOOK: Final = 1.0
+_CLEARING: Final = 60.0
 _logger = logging.getLogger("dray.scheduler")
 
 _found = find("v1", "ConfigMap")
@@ -92,6 +95,8 @@ class Ledger:
         self._dead: set[str] = set()
         """Uids of claims that the server was asked for, and that are no more."""
         self._untidy: set[PoolKey] = set()
+        self._old = OldPages(client, state, _PAGES, namespace)
+        self._next_clearing = 0.0
         self._informer = Informer(client, _PAGES, namespace=namespace, selection=Selection(labels=LABEL))
         self._informer.add_handler(self._page_changed)
         claims.add_handler(self._claim_changed)
@@ -105,6 +110,7 @@ class Ledger:
                 await asyncio.sleep(min(_LOOK, self._patience / 4))
                 await self._tidy()
                 await self._fence_late()
+                await self._clear()
 
     async def synced(self) -> None:
         await self._informer.synced()
@@ -180,7 +186,7 @@ class Ledger:
         document = change.object
         page = self._page(pool_of(document))
         if change.type == "DELETED":
-            # By somebody who should not have. What it had seen still holds.
+            # What it had seen still holds.
             page.version, page.intents, page.epoch = "", (), page.epoch + 1
         elif number(document["metadata"]["resourceVersion"]) <= number(page.version or "0"):
             return
@@ -235,6 +241,18 @@ class Ledger:
                     _logger.debug("the page of %s/%s stays as it is for now: %s", *pool, error)
                 else:
                     self._untidy.discard(pool)
+
+    async def _clear(self) -> None:
+        """Deletes pages of pools that are gone."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_clearing:
+            return
+        self._next_clearing = now + _CLEARING
+        position = number(self._claims.resource_version or "0")
+        pages = [page for page in self._pages.values() if not self._held.get(page.pool)]
+        for pool in await self._old.clear(pages, now=now, position=position, is_over=self._is_over):
+            self._pages.pop(pool, None)
+            self._held.pop(pool, None)
 
     async def _fence_late(self) -> None:
         late = asyncio.get_running_loop().time() - self._patience
