@@ -324,3 +324,114 @@ async def test_fsync_is_asked_for(tmp_path):
     assert store._journal._connection.execute("PRAGMA synchronous").fetchone() == (2,)
     await store.create("/a", text("x"))
     await store.close()
+
+
+def store_with(directory, number, size=10):
+    """A store that was killed after so many writes."""
+
+    async def write():
+        store = SqliteStore(directory)
+        for each in range(number):
+            await store.create(f"/a/{each:04}", lambda revision: b"x" * size)
+        os._exit(9)
+
+    child = os.fork()
+    if not child:
+        asyncio.run(write())
+    assert os.waitpid(child, 0)[1] == 9 << 8
+
+
+def count(directory):
+    async def read():
+        store = SqliteStore(directory)
+        number = len(store.list("/").records)
+        await store.close()
+        return number
+
+    return asyncio.run(read())
+
+
+def without(path):
+    path.unlink()
+
+
+def with_garbage(path):
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"garbage!" * 100)
+
+
+def with_garbage_at_its_beginning(path):
+    with path.open("r+b") as file:
+        file.write(b"garbage!" * 4)
+
+
+def cut_short(path):
+    os.truncate(path, path.stat().st_size * 3 // 4)
+
+
+def emptied(path):
+    os.truncate(path, 0)
+
+
+@pytest.mark.parametrize("damage", [without, with_garbage, with_garbage_at_its_beginning, cut_short, emptied])
+def test_a_damaged_log_is_not_an_empty_cluster(tmp_path, damage):
+    store_with(tmp_path, 60)
+    damage(tmp_path / "store.db-wal")
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"missing or damaged; restore it, or remove .*store\.mark"):
+            SqliteStore(tmp_path)
+    assert (damage is without) or (tmp_path / "store.db-wal.damaged").exists()
+    (tmp_path / "store.mark").unlink()
+    assert count(tmp_path) < 60
+
+
+@pytest.mark.parametrize("damage", [without, with_garbage_at_its_beginning, emptied])
+def test_also_after_a_part_of_it_was_moved_into_the_database(tmp_path, damage):
+    store_with(tmp_path, 2000, 3000)
+    damage(tmp_path / "store.db-wal")
+    with pytest.raises(StoreError, match="missing or damaged"):
+        SqliteStore(tmp_path)
+    (tmp_path / "store.mark").unlink()
+    assert 0 < count(tmp_path) < 2000
+
+
+def test_no_alarm_after_a_crash_a_restart_and_an_end(tmp_path):
+    for number in range(1, 4):
+        store_with(tmp_path / "crashes", 0)
+        store_with(tmp_path / "crashes", 0)
+        store_with(tmp_path / str(number), 100 * number, 2000)
+        assert count(tmp_path / str(number)) == 100 * number
+        assert not (tmp_path / str(number) / "store.mark").exists()
+        assert count(tmp_path / str(number)) == 100 * number
+
+
+def test_after_a_loss_of_power_what_is_left_is_enough_unless_every_commit_waited(tmp_path, caplog):
+    store_with(tmp_path, 60)
+    mark = tmp_path / "store.mark"
+    revision, reserved, _ = mark.read_text().split()
+    mark.write_text(f"{int(revision) + 7} {reserved} of-another-time\n")
+    with pytest.raises(StoreError, match="67 was acknowledged"):
+        SqliteStore(tmp_path, fsync=True)
+    assert count(tmp_path) == 60
+    assert "the machine went down" in caplog.text
+    store_with(tmp_path, 0)
+    mark.write_text(f"{revision} {int(reserved) + 100_000} of-another-time\n")
+    with pytest.raises(StoreError, match="missing or damaged"):
+        SqliteStore(tmp_path)
+
+
+def test_what_others_may_read_is_closed(tmp_path, caplog):
+    store_with(tmp_path / "store", 3)
+    (tmp_path / "store").chmod(0o777)
+    for name in ("store.db", "store.db-wal"):
+        (tmp_path / "store" / name).chmod(0o644)
+    assert count(tmp_path / "store") == 3
+    assert [oct(path.stat().st_mode & 0o777) for path in (tmp_path / "store", tmp_path / "store/store.db")] == [
+        "0o700",
+        "0o600",
+    ]
+    assert "store.db was open to others (mode 0644), who may have read the secrets in it" in caplog.text
+    caplog.clear()
+    assert count(tmp_path / "store") == 3
+    assert not caplog.text

@@ -8,6 +8,7 @@ import gc
 import logging
 import socket
 import ssl
+import stat
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -61,7 +62,16 @@ def open_store(options: Options) -> Store:
     if options.data is None:
         return MemoryStore()
     options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _keep_others_out(options.data)
     return SqliteStore(options.data / "store", fsync=options.fsync)
+
+
+def _keep_others_out(directory: Path) -> None:
+    """Nobody else may put another store or other keys in the place of these."""
+    mode = stat.S_IMODE(directory.stat().st_mode)
+    if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        directory.chmod(mode & ~0o022)
+        _log.warning("%s was writable for everybody (mode %04o); now only for its owner", directory, mode)
 
 
 def open_security(options: Options, view: StoredView) -> Security:

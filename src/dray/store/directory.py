@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import stat
 from pathlib import Path
 
 from dray.store.interface import StoreError
 
+_log = logging.getLogger("dray.store")
+
 
 class InUse(StoreError):
     """Another store has the directory open."""
+
+
+def close_to_others(path: Path) -> None:
+    """Takes from all but the owner what they may do with a file or directory, and says so."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if not mode & 0o077:
+            return
+        path.chmod(mode & 0o700)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(
+            f"{path} is open to others (mode {mode:04o}) and cannot be closed: {error.strerror}"
+        ) from error
+    _log.warning("%s was open to others (mode %04o), who may have read the secrets in it; it is closed now", path, mode)
 
 
 class Directory:
@@ -23,6 +43,8 @@ class Directory:
             self._lock = os.open(path / "store.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreError(f"cannot use {path} as a data directory: {error.strerror}") from error
+        for name in ("", "store.lock", "store.db", "store.db-wal", "store.db-shm", "store.mark"):
+            close_to_others(path / name)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:

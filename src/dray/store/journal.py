@@ -10,7 +10,10 @@ between the newest row and the reservation is a gap at which nobody can resume.
 
 from __future__ import annotations
 
+import logging
+import shutil
 import sqlite3
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +22,9 @@ from typing import Final
 from dray.store.directory import Directory
 from dray.store.interface import Event, EventType, Record, StoreError
 from dray.store.log import Gaps, Log
+from dray.store.mark import Mark
+
+_log = logging.getLogger("dray.store")
 
 _SCHEMA_VERSION: Final = 1
 _BLOCK: Final = 10_000
@@ -43,6 +49,7 @@ class Journal:
     def __init__(self, directory: Path, *, fsync: bool) -> None:
         self._fsync = fsync
         self._directory = Directory(directory)
+        self._mark = Mark(directory / "store.mark")
         self.reserved = 0
         try:
             self.path = self._directory.file("store.db")
@@ -65,9 +72,10 @@ class Journal:
         gaps: Gaps = self._connection.execute("SELECT first, last FROM gap ORDER BY first").fetchall()
         reserved, compacted = meta["reserved"], meta["compacted"]
         revision, lost = reserved, []
+        # The state after a gap has the revision after it.
+        newest = max(self._newest(), compacted, *(last + 1 for _, last in gaps))
+        self._compare(newest, sys.maxsize if meta["clean"] else reserved)
         if not meta["clean"]:
-            # The state after a gap has the revision after it.
-            newest = max(self._newest(), compacted, *(last + 1 for _, last in gaps))
             lost = [(newest + 1, reserved)] if newest < reserved else []
             revision = reserved + 1
         log = Log()
@@ -77,7 +85,26 @@ class Journal:
             connection.executemany("INSERT INTO gap VALUES (?, ?)", lost)
             connection.executemany(_SET, [(revision + _BLOCK, "reserved"), (0, "clean")])
         self.reserved = revision + _BLOCK
+        self._mark.begin(newest, self.reserved)
         return log
+
+    def _compare(self, newest: int, reserved: int) -> None:
+        """Raises StoreError if something that was acknowledged is not there."""
+        noted = self._mark.read()
+        if noted is None or (newest >= noted.revision and reserved >= noted.reserved):
+            return
+        lost = (
+            f"{self.path} ends at revision {newest}, but {noted.revision} was acknowledged: "
+            f"the write-ahead log {self.path}-wal is missing or damaged"
+        )
+        if reserved >= noted.reserved and not noted.same_boot and not self._fsync:
+            _log.warning("%s; the machine went down, and --fsync was not given", lost)
+            return
+        # Closing the database would take the log for finished and remove it.
+        log = Path(f"{self.path}-wal")
+        if log.exists() and not (kept := log.with_name(f"{log.name}.damaged")).exists():
+            shutil.copy(log, kept)
+        raise StoreError(f"{lost}; restore it, or remove {self._mark.path} to go on with what is left")
 
     def append(self, events: Sequence[Event], gaps: Gaps, revision: int) -> None:
         """All or nothing; `revision` is the newest that was handed out."""
@@ -89,6 +116,8 @@ class Journal:
             if reserve:
                 connection.execute(_SET, (reserve, "reserved"))
         self.reserved = reserve or self.reserved
+        if events:
+            self._mark.note(events[-1].record.revision, self.reserved)
 
     def forget(self, revisions: Sequence[int], compacted: int) -> None:
         """Removes rows; they must come in order, over all calls."""
@@ -100,14 +129,20 @@ class Journal:
     def close(self, revision: int) -> None:
         """Gives back what is reserved above `revision`."""
         try:
+            clean = False
             with suppress(sqlite3.Error), self._transaction(sync=True) as connection:
                 connection.executemany(_SET, [(revision, "reserved"), (1, "clean")])
+                clean = True
             self._connection.close()
+            if clean:
+                self._mark.remove()
         finally:
+            self._mark.release()
             self._directory.release()
 
     def abandon(self) -> None:
         """Lets go of the file without a word to it, as a crash would."""
+        self._mark.release()
         self._connection.close()
         self._directory.release()
 
