@@ -7,9 +7,6 @@ from typing import Any
 import pytest
 
 from dray.allocation import Allocation, Inventory, Kind, Rejection, allocate
-from dray.allocation.picks import Picks
-from dray.allocation.requests import compile_task
-from dray.allocation.search import Search
 from dray.allocation.work import Work
 from tests.allocation.worlds import (
     DRIVER,
@@ -76,24 +73,6 @@ def test_an_alternative_that_would_exceed_32_devices_is_passed_over() -> None:
     wanted = [claim("a", request("r", exactly(20), exactly(2)), request("s", exactly(30)))]
     answer = ask(slices, wanted)
     assert {each["request"] for each in answer.results[0]["devices"]["results"]} == {"r/b", "s"}
-
-
-def test_part_of_a_claim_can_be_too_large_on_top_of_the_rest() -> None:
-    inventory = Inventory(
-        slices=[resource_slice([device(f"d{number:02d}") for number in range(60)])], classes=classes()
-    )
-    wanted = [claim("a", request("r", exactly(20)), request("s", exactly(20), exactly(10)), request("t", exactly(1)))]
-    task = compile_task(inventory, inventory.view(node()), wanted)
-    picks = Picks(task, inventory.usage)
-    for rank in range(20):
-        picks.take(task.choices[0], 0, rank)
-    part = Search(task, picks, Work(), only=[1]).run()
-    assert part is not None
-    assert {pick.request.name for pick in part[20:]} == {"s/b"}
-    while len(picks.made) > 20:
-        picks.undo()
-    task.choices[1].options.pop()
-    assert Search(task, picks, Work(), only=[1]).run() is None
 
 
 def test_an_unknown_class_is_a_fault() -> None:

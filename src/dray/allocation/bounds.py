@@ -17,9 +17,12 @@ from dray.allocation.demands import Demand, Way, servable
 Value = tuple[str, Any]
 
 
-def by_count(demands: Iterable[Demand]) -> bool:
-    """Every request has enough devices, looked at alone."""
-    return all(demand.drop_impossible() for demand in demands)
+def by_count(demands: Iterable[Demand]) -> Demand | None:
+    """A request that has not enough devices, looked at alone."""
+    for demand in demands:
+        if not demand.drop_impossible():
+            return demand
+    return None
 
 
 def by_matching(demands: Iterable[Demand], shareable: int) -> bool:

@@ -29,6 +29,11 @@ class Way:
 class Demand:
     claim: int
     ways: list[Way]
+    number: int = 0
+    """Of the choice it comes from."""
+
+    def copied(self) -> Demand:
+        return Demand(self.claim, [Way(way.request, way.need, way.bits) for way in self.ways], self.number)
 
     @property
     def need(self) -> int:

@@ -1,28 +1,36 @@
 """Pruning: cuts places of the search that lead nowhere. It never removes the first solution.
 
-Three means, each sound by itself: bounds on what is left to serve, interchangeable devices tried once, and a memory
-of states that were searched in vain.
+Four means, each sound by itself: bounds on what is left to serve, interchangeable devices and counter sets tried once,
+a memory of states that were searched in vain, and at last the question whether what is left can be served at all
+(`feasibility`). Bounds that hardly ever cut anything are asked only now and then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.allocation import bounds
+from dray.allocation.blocks import Blocks
 from dray.allocation.budgets import Budgets
 from dray.allocation.constraints import Constraint
 from dray.allocation.demands import Demand, Way
+from dray.allocation.feasibility import Feasibility, is_orderless
 from dray.allocation.picks import Picks
 from dray.allocation.requests import Choice, Request, Task
 from dray.allocation.shares import Shares
+from dray.allocation.surrogates import Surrogates
 from dray.allocation.symmetry import Symmetry
-from dray.allocation.work import Work
+from dray.allocation.work import Work, WorkExhausted
 
 if TYPE_CHECKING:
     from dray.allocation.search import Frame
 
 _MOST_MEMORIES: Final = 100_000
+# Bounds pay where they narrow one of so many frames; if not, so few frames are looked at.
+_WINDOW: Final = 64
+_LEAST_HITS: Final = 3
+_EVERY: Final = 8
 
 
 class Pruning:
@@ -33,95 +41,125 @@ class Pruning:
         self._work = work
         self.depth = 1
         """How thorough the pruning is; what was looked at less thoroughly is worth another look."""
-        self._solvable: Callable[[Sequence[int]], bool] | None = None
         self._symmetry = Symmetry(task, picks)
+        self._blocks = Blocks(task, picks)
         self._budgets = Budgets(task.view)
         self._shares = Shares(task, picks)
         self._relevant, self._covered = _tails(choices)
         self._has_admin = any(option.admin for choice in choices for option in choice.options)
         self._shared = task.view.shareable.bit_count()
         self._vain: set[Any] = set()
-        self._culprit: list[int] = []
+        self._feasibility: Feasibility | None = None
+        self._surrogates: Surrogates | None = None
+        self._asked = self._hits = 0
+        self._idle = False
 
     def look_closer(self) -> None:
         """From now on follows every constraint to the last value, not only those of the request at hand."""
         self.depth = 2
 
-    def look_ahead(self, solvable: Callable[[Sequence[int]], bool]) -> None:
-        """From now on asks whether each group of choices that constraints tie together is solvable by itself."""
-        self.depth = 3
-        self._solvable = solvable
+    def look_ahead(self) -> bool:
+        """From now on asks whether what is left can be served at all; False where that cannot be asked."""
+        applies = is_orderless(self._task, self._choices)
+        if applies:
+            self.depth = 3
+            self._feasibility = Feasibility(self._choices, self._picks, self)
+            if self._budgets.size > 1:
+                self._surrogates = Surrogates(self._task.view)
+        return applies
 
-    def alike(self, rank: int) -> int:
-        return self._symmetry.alike(rank)
+    def is_shareable(self, rank: int) -> bool:
+        return bool(self._task.view.shareable >> rank & 1)
+
+    def alike(self, rank: int, domains: Sequence[int]) -> int:
+        """The device and those that are interchangeable with it at the moment, `domains` being what is open to whom."""
+        return self._symmetry.alike(rank) | self._blocks.alike(rank, domains)
 
     def narrowed(self, frame: Frame) -> int:
         """The devices worth trying in the frame; none where no solution can follow."""
         if frame.state in self._vain:
             return 0
-        self._work.spend(self._price(frame.choice))
+        self._asked += 1
+        if self._idle and self._asked % _EVERY:
+            return frame.left
         demands = self._demands(frame)
-        shareable = self._task.view.shareable
-        possible = (
-            bounds.by_count(demands)
-            and self._shares.fit(demands)
-            and self._constraints_hold(demands, frame)
-            and bounds.by_count(demands)
-            and bounds.by_matching(demands, shareable)
-            and self._budgets.affordable(demands, self._picks)
-            and self._groups_solvable(frame.choice + 1)
-        )
-        return demands[0].bits & frame.left if possible else 0
+        left = 0 if self.refutation(demands) is not None else demands[0].bits & frame.left
+        self._note(left != frame.left)
+        if left and self._feasibility is not None and not self._feasible(demands):
+            return 0
+        return left
 
-    def _price(self, first: int) -> int:
-        """The work of computing all bounds from a choice on, as measured: it grows with what they look at."""
+    def _note(self, hit: bool) -> None:
+        """Whether bounds pay is judged anew after a number of frames."""
+        self._hits += hit
+        if self._asked % _WINDOW == 0:
+            self._idle = self._hits < (1 if self._idle else _LEAST_HITS)
+            self._hits = 0
+
+    def _feasible(self, demands: list[Demand]) -> bool:
+        """Whether the demands can be served, as far as half of the work that is left tells."""
+        assert self._feasibility is not None
+        if self._feasibility.follows_witness():
+            return True
+        work = self._work
+        share = work.left // 2
+        try:
+            with work.share(share):
+                return self._feasibility.solvable(demands)
+        except WorkExhausted:
+            if not work.left:
+                raise
+            self._feasibility = None
+            return True
+
+    def refutation(self, demands: Sequence[Demand]) -> Sequence[Demand] | None:
+        """Demands that cannot all be served, if the bounds find some; takes out devices that none can use."""
+        shareable = self._task.view.shareable
+        if (demand := bounds.by_count(demands)) is not None:
+            self._work.spend(25 + 8 * len(demands))
+            return (demand,)
+        self._work.spend(self._price(demands))
+        if not self._shares.fit(demands):
+            return demands
+        if (failed := self._broken(demands)) is not None:
+            return failed
+        if not bounds.by_matching(demands, shareable) or not self._budgets.affordable(demands, self._picks):
+            return demands
+        if self._surrogates is not None:
+            self._work.spend(self._surrogates.size + 10 * len(demands))
+            if self._surrogates.refute(demands, self._picks):
+                return demands
+        return None
+
+    def _price(self, demands: Sequence[Demand]) -> int:
+        """The work of computing all bounds, as measured: it grows with what they look at."""
         counters = self._budgets.size
-        ahead = len(self._choices) - first
-        covered = sum(map(len, self._covered[first].values()))
-        return 25 + counters + ahead * (8 + counters + 2 * self._shared) + 6 * covered
+        covered = sum(len(demand.ways[0].request.constraints) for demand in demands)
+        return 25 + counters + len(demands) * (8 + counters + 2 * self._shared) + 6 * covered
 
-    def _constraints_hold(self, demands: list[Demand], frame: Frame) -> bool:
+    def _broken(self, demands: Sequence[Demand]) -> Sequence[Demand] | None:
+        """The demands of a constraint that cannot be kept."""
         shareable = self._task.view.shareable
-        for constraint, choices in self._covered[frame.choice].items():
-            covered = [demands[number - frame.choice] for number in choices]
-            covered = [each for each in covered if all(constraint in way.request.constraints for way in each.ways)]
+        first = demands[0]
+        covers: dict[Constraint, list[Demand]] = {}
+        for demand in demands:
+            for constraint in demand.ways[0].request.constraints:
+                covers.setdefault(constraint, []).append(demand)
+        for constraint, covered in covers.items():
+            if any(constraint not in way.request.constraints for each in covered for way in each.ways):
+                covered = [each for each in covered if all(constraint in way.request.constraints for way in each.ways)]
             if not covered:
                 continue
             if constraint.distinct:
                 holds = bounds.by_distinction(covered, constraint)
             else:
-                thorough = choices[0] == frame.choice or self.depth > 1
+                thorough = covered[0] is first or self.depth > 1
                 holds = bounds.by_match(covered, constraint, shareable, thorough=thorough)
             if not holds:
-                return False
-        return True
-
-    def _groups_solvable(self, first: int) -> bool:
-        if self._solvable is None:
-            return True
-        groups = self._groups(first)
-        # What failed last is likely to fail again.
-        groups.sort(key=lambda group: group != self._culprit)
-        for group in groups:
-            if not self._solvable(group):
-                self._culprit = group
-                return False
-        return True
-
-    def _groups(self, first: int) -> list[list[int]]:
-        """The choices from `first` on, grouped by the constraints they have in common."""
-        groups: list[tuple[set[Constraint], list[int]]] = []
-        for number in range(first, len(self._choices)):
-            ties = {constraint for option in self._choices[number].options for constraint in option.constraints}
-            joined = [number]
-            apart = []
-            for known, members in groups:
-                if known & ties:
-                    ties, joined = ties | known, members + joined
-                else:
-                    apart.append((known, members))
-            groups = [*apart, (ties, sorted(joined))]
-        return [members for _, members in groups]
+                return covered
+            if bounds.by_count(covered) is not None:
+                return covered
+        return None
 
     def _demands(self, frame: Frame) -> list[Demand]:
         choices = self._choices
@@ -132,14 +170,15 @@ class Pruning:
         if request.listed is not None:
             for rank in request.listed[frame.index + 1 :]:
                 left |= self._open(request, current.claim) & 1 << rank
-        demands = [Demand(current.claim, [Way(request, request.need - frame.index, left)])]
-        for choice in choices[frame.choice + 1 :]:
+        demands = [Demand(current.claim, [Way(request, request.need - frame.index, left)], frame.choice)]
+        for number in range(frame.choice + 1, len(choices)):
+            choice = choices[number]
             ways = [
                 Way(option, option.need, self._open(option, choice.claim) & beyond)
                 for option in choice.options
                 if option.need
             ]
-            demands.append(Demand(choice.claim, ways))
+            demands.append(Demand(choice.claim, ways, number))
         return demands
 
     def _open(self, request: Request, claim: int) -> int:
@@ -171,6 +210,25 @@ class Pruning:
             tuple(constraint.state for constraint in self._covered[frame.choice]),
             tuple(tuple(left) for left in picks.left.values()),
             tuple(frozenset(joined[-1:]) for joined in picks.companies.values()),
+        )
+
+    def signature(self, demands: Sequence[Demand], kinds: Sequence[int]) -> Any:
+        """As `state`, of demands in any order: equal where they differ by names of requests or counter sets only."""
+        covering = dict.fromkeys(c for demand in demands for way in demand.ways for c in way.request.constraints)
+        partial = any(way.need < way.request.need for demand in demands for way in demand.ways)
+        order = sorted(demands, key=lambda demand: kinds[demand.number])
+        hidden = 0 if partial else self._task.view.shareable
+        return (
+            tuple(
+                (
+                    kinds[demand.number],
+                    *[(self._choices[demand.number].options.index(way.request), way.need) for way in demand.ways],
+                )
+                for demand in order
+            ),
+            tuple(constraint.state for constraint in covering),
+            self._blocks.canonical([way.bits & ~hidden for demand in order for way in demand.ways]),
+            self._symmetry.standings(apart=partial),
         )
 
 

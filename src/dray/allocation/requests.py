@@ -62,6 +62,8 @@ class Choice:
     options: list[Request]
     first: bool
     """Whether it is the first of its claim."""
+    number: int = 0
+    """Its place among those of all claims."""
 
 
 @dataclass(eq=False, slots=True)
@@ -91,7 +93,9 @@ def compile_task(inventory: Inventory, view: View, claims: Sequence[Object]) -> 
                 f"claim {title(claim)}: number of requested devices {least} exceeds the claim limit of {MOST_DEVICES}"
             )
         task.constraints.append(compile_constraints(claim, choices, view, inventory))
-        task.choices += choices
+        for choice in choices:
+            choice.number = len(task.choices)
+            task.choices.append(choice)
     return task
 
 

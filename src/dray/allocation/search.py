@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Failures before pruning, looking closer, and looking ahead are worth their price.
 _PATIENCE: Final = 2
 _MORE_PATIENCE: Final = 10
-_LONG_PATIENCE: Final = 60
+_LONG_PATIENCE: Final = 25
 # Units of work for one device considered, with its frame.
 _CANDIDATE: Final = 6
 
@@ -63,14 +63,13 @@ class Frame:
 
 
 class Search:
-    """Looks for picks for the choices of a task, all of them or `only` some, on top of the picks there are."""
+    """Looks for picks for all choices of a task."""
 
-    def __init__(self, task: Task, picks: Picks, work: Work, *, only: Sequence[int] | None = None) -> None:
+    def __init__(self, task: Task, picks: Picks, work: Work) -> None:
         self._task = task
         self._picks = picks
         self._work = work
-        self._choices = task.choices if only is None else [task.choices[number] for number in only]
-        self._whole = only is None
+        self._choices = task.choices
         self._frames: list[Frame] = []
         self._failures = 0
         self._safe_from = _safe_from(self._choices, task.held)
@@ -87,6 +86,7 @@ class Search:
                 self._picks.undo()
                 frame.picked = False
                 self._stumble()
+                frame = self._frames[-1]
             rank = self._next(frame)
             if rank is None:
                 self._exhausted(frame)
@@ -108,16 +108,15 @@ class Search:
             self._pruning = Pruning(self._task, self._choices, self._picks, self._work)
         elif self._pruning is not None and self._failures == _MORE_PATIENCE:
             self._pruning.look_closer()
-        elif self._pruning is not None and self._failures == _LONG_PATIENCE and self._whole:
-            self._pruning.look_ahead(self._solvable)
+        elif self._pruning is not None and self._failures == _LONG_PATIENCE and self._pruning.look_ahead():
+            self._begin_again()
 
-    def _solvable(self, only: Sequence[int]) -> bool:
-        """Whether these choices alone could be served on top of the present picks."""
-        before = len(self._picks.made)
-        solved = Search(self._task, self._picks, self._work, only=only).run() is not None
-        while len(self._picks.made) > before:
+    def _begin_again(self) -> None:
+        """From the first pick: asked there, whether there is a solution at all spares all that lies below."""
+        while self._picks.made:
             self._picks.undo()
-        return solved
+        self._frames.clear()
+        self._push(Frame(0, 0, 0, 0))
 
     def _following(self, frame: Frame, rank: int) -> Frame | None:
         if frame.index + 1 < self._choices[frame.choice].options[frame.option].need:
@@ -174,13 +173,19 @@ class Search:
             if takes(request, choice.claim, rank):
                 return rank
             if pruning is not None:
-                frame.left &= ~pruning.alike(rank)
+                frame.left &= ~self._alike(pruning, frame)
         return None
 
-    @staticmethod
-    def _prune(pruning: Pruning, frame: Frame) -> None:
+    def _alike(self, pruning: Pruning, frame: Frame) -> int:
+        """What need not be tried in the frame now that its last device has failed."""
+        if not frame.left:
+            return 0
+        picks = self._picks
+        return pruning.alike(frame.last, (frame.left | 1 << frame.last, picks.taken, *picks.taken_by))
+
+    def _prune(self, pruning: Pruning, frame: Frame) -> None:
         if frame.last >= 0:
-            frame.left &= ~pruning.alike(frame.last)
+            frame.left &= ~self._alike(pruning, frame)
         if frame.left and frame.checked < pruning.depth:
             frame.checked = pruning.depth
             frame.state = pruning.state(frame)

@@ -6,11 +6,15 @@ shares, each at its cheapest. Together they must fit, by amount and by number.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Final
 
 from dray.allocation.demands import Demand, Way
 from dray.allocation.picks import Picks
 from dray.allocation.requests import Task
+
+_MOST_UNITS: Final = 4096
 
 
 class Shares:
@@ -33,7 +37,7 @@ class Shares:
             union |= demand.bits
         left = {rank: self._picks.capacity_left(rank) for rank in self._view.ranks(union & self._view.shareable)}
         names = {name for each in left.values() for name in each}
-        return all(self._fits(name, demands, left) for name in names)
+        return all(self._fits(name, demands, left) for name in names) and all(map(Demand.drop_impossible, demands))
 
     def _drop_full(self, way: Way) -> None:
         amounts = way.request.amounts
@@ -54,7 +58,49 @@ class Shares:
             return False
         if not cheapest or len(room) < len(left):
             return True
-        return number <= sum(min(each // cheapest, len(demands)) for each in room)
+        if number > sum(min(each // cheapest, len(demands)) for each in room):
+            return False
+        return self._fills(name, demands, total, {rank: max(0, each[name]) for rank, each in left.items()})
+
+    def _fills(self, name: str, demands: Sequence[Demand], total: int, room: dict[int, int]) -> bool:
+        """Whether what no share is small enough for can be spared; takes out devices where a share would waste more."""
+        sizes = [
+            sorted({amounts[name].nanos for amounts in way.request.amounts.values() if name in amounts})
+            for demand in demands
+            for way in demand.ways
+        ]
+        unit = math.gcd(*(size for each in sizes for size in each))
+        if max(room.values()) > unit * _MOST_UNITS:
+            return True
+        # Bit n stands for a sum of n units that some of the demands come to.
+        sums = 1
+        for each in sizes:
+            reached = sums
+            for size in each:
+                reached |= sums << size // unit
+            sums = reached
+        most = {each: (sums & (2 << each // unit) - 1).bit_length() - 1 for each in set(room.values())}
+        spare = sum(most[each] for each in room.values()) - -(-total // unit)
+        if spare < 0:
+            return False
+        for demand in demands:
+            if len(demand.ways) == 1 and not demand.bits & ~self._view.shareable:
+                self._drop_wasteful(demand.ways[0], name, room, unit, sums, most, spare)
+        return True
+
+    def _drop_wasteful(
+        self, way: Way, name: str, room: dict[int, int], unit: int, sums: int, most: dict[int, int], spare: int
+    ) -> None:
+        """Takes out devices that cannot be filled, with a share of the request in them, but for what can be spared."""
+        fits: dict[tuple[int, int], bool] = {}
+        for rank in self._view.ranks(way.bits):
+            size = way.request.amounts[rank][name].nanos // unit if name in way.request.amounts.get(rank, {}) else 0
+            key = (size, room[rank])
+            if key not in fits:
+                beside = most[room[rank]] - size
+                fits[key] = beside >= 0 and bool(sums >> max(0, beside - spare) & (2 << min(beside, spare)) - 1)
+            if not fits[key]:
+                way.bits &= ~(1 << rank)
 
     def _need(self, way: Way, name: str) -> tuple[int, int]:
         """How many shares the request needs at least, and the least one consumes of the capacity."""

@@ -6,6 +6,7 @@ shareable devices this holds only while the same is left of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dray.allocation.devices import Device
@@ -41,6 +42,14 @@ class Symmetry:
     def _standing(self, rank: int) -> tuple[Any, ...]:
         return self._picks.shares.get(rank, 0), tuple(sorted(self._picks.tallies.get(rank, {}).items()))
 
+    def standings(self, *, apart: bool) -> tuple[Any, ...]:
+        """What was picked of shareable devices; unless `apart`, equal but for renaming."""
+        picks = self._picks
+        if apart:
+            return tuple((rank, self._standing(rank)) for rank in sorted(picks.shares))
+        single = [(rank, self._standing(rank)) for rank in sorted(picks.shares) if not self._several >> rank & 1]
+        return (*single, *[tuple(sorted(map(self._standing, members))) for members in self._shared])
+
     def canonical(self, left: int, relevant: int) -> tuple[Any, ...]:
         """The state of the relevant devices and of those `left`, equal for states that are equal but for renaming."""
         picks = self._picks
@@ -58,27 +67,39 @@ class Symmetry:
         )
 
 
-def _classes(task: Task, picks: Picks) -> dict[Any, int]:
-    """The devices by everything that can matter about them."""
+def traits(task: Task, picks: Picks) -> Callable[[int], tuple[Any, ...]]:
+    """A function that tells all that can matter about a device but its counters."""
     view = task.view
     options = [option for choice in task.choices for option in choice.options]
-    relevant = 0
-    for option in options:
-        relevant |= option.candidates
     indexes = [constraint.index(option).values for option in options for constraint in option.constraints]
     indexes = list({id(values): values for values in indexes}.values())
     amounts = [option.amounts for option in options if option.amounts]
+
+    def describe(rank: int) -> tuple[Any, ...]:
+        shareable = view.devices[rank].shareable
+        return (
+            sum((option.candidates >> rank & 1) << number for number, option in enumerate(options)),
+            (task.held >> rank & 1, task.shared >> rank & 1, shareable),
+            *[values.get(rank) for values in indexes],
+            *[tuple(sorted(each.get(rank, {}).items())) for each in amounts],
+            tuple(sorted(picks.capacity_before(rank).items())) if shareable or amounts else (),
+        )
+
+    return describe
+
+
+def _classes(task: Task, picks: Picks) -> dict[Any, int]:
+    """The devices by everything that can matter about them."""
+    view, describe = task.view, traits(task, picks)
+    relevant = 0
+    for choice in task.choices:
+        for option in choice.options:
+            relevant |= option.candidates
     classes: dict[Any, int] = {}
     for rank in view.ranks(relevant):
         device, ledger = view.devices[rank], view.ledgers.get(rank)
-        key = (
-            sum((option.candidates >> rank & 1) << number for number, option in enumerate(options)),
-            (task.held >> rank & 1, task.shared >> rank & 1, device.shareable),
-            *[values.get(rank) for values in indexes],
-            *((id(ledger), ledger.cost(device), _groups(device)) if ledger is not None else ()),
-            *[tuple(sorted(each.get(rank, {}).items())) for each in amounts],
-            tuple(sorted(picks.capacity_before(rank).items())) if device.shareable or amounts else (),
-        )
+        drawn = (id(ledger), ledger.cost(device), _groups(device)) if ledger is not None else ()
+        key = (describe(rank), drawn)
         classes[key] = classes.get(key, 0) | 1 << rank
     return classes
 
