@@ -41,7 +41,7 @@ async def test_it_is_started_again_when_it_is_killed():
         await until(lambda: not child.problems()["control-plane"])
         assert child.pid != first
         await child.stop()
-        running.cancel()
+        await running
 
 
 @in_loop
@@ -53,7 +53,7 @@ async def test_it_knows_of_the_parts_of_the_child():
         await until(lambda: "job" in child.problems())
         assert child.problems() == {"control-plane": "", "job": "ZeroDivisionError", "scheduler": ""}
         await child.stop()
-        running.cancel()
+        await running
 
 
 @in_loop
@@ -81,7 +81,7 @@ async def test_one_that_does_not_listen_is_killed(monkeypatch):
         running = asyncio.create_task(child.run(cluster.client._transport))
         await until(lambda: child.ready.is_set())
         await child.stop()
-        running.cancel()
+        await running
 
 
 @in_loop
@@ -107,4 +107,4 @@ asyncio.run(main())
         await until(lambda: child.restarts)
         assert child.problems() == {"control-plane": "ended with status 70"}
         await child.stop()
-        running.cancel()
+        await running

@@ -106,7 +106,7 @@ class Child:
         """Lets it work, and starts it again when it ends, until `stop`. Raises Refused."""
         failures = 0
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._stopping:
             began = loop.time()
             if self._process is None:
                 await self.start()
