@@ -114,7 +114,7 @@ def test_the_home_directory_is_the_last_resort(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["exec", "auth-provider"])
-def test_programs_are_not_run(tmp_path, way):
+def test_programs_of_unknown_protocols_are_not_run(tmp_path, way):
     path = write(
         tmp_path / "config",
         clusters={"one": SERVER},

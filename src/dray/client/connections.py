@@ -43,6 +43,12 @@ class Connections:
             if session is not self._session:
                 await session.close()
 
+    async def renew(self) -> None:
+        """Requests from now on get new connections."""
+        session, self._session = self._session, None
+        if session is not None and not self._users[session]:
+            await session.close()
+
     async def close(self) -> None:
         sessions = {*self._users, *([self._session] if self._session is not None else [])}
         self._session = None

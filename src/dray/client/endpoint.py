@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import time
 from collections.abc import Callable
@@ -11,7 +12,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from dray.client.errors import ConfigError
+from dray.client.errors import ConfigError, ConnectionFailed
+from dray.client.programs import Fetched, Program, fetch
 
 # Tokens in files are replaced while they are in use.
 _TOKEN_AGE: Final = 60.0
@@ -34,6 +36,8 @@ class Endpoint:
     password: str = field(default="", repr=False)
     impersonate: str = ""
     proxy: str = ""
+    program: Program | None = None
+    """What fetches a token or a client certificate, where none is given."""
 
     def __post_init__(self) -> None:
         try:
@@ -51,7 +55,7 @@ class Endpoint:
 
     @property
     def secret(self) -> bool:
-        return bool(self.token or self.token_file or self.password)
+        return bool(self.token or self.token_file or self.password or self.program)
 
     @property
     def base(self) -> str:
@@ -59,13 +63,44 @@ class Endpoint:
 
 
 class Credentials:
-    """The headers that tell the server who asks."""
+    """The headers that tell the server who asks, and the certificate that a program fetched."""
 
-    def __init__(self, endpoint: Endpoint, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        time_of_day: Callable[[], float] = time.time,
+    ) -> None:
         self._endpoint = endpoint
         self._clock = clock
+        self._time_of_day = time_of_day
         self._read_at: float | None = None
         self._token = endpoint.token
+        self._fetched: Fetched | None = None
+        self._fetching = asyncio.Lock()
+        self._worked = False
+
+    async def fetch(self) -> Fetched | None:
+        """Has the program run, if there is one and what it gave is of use no more; gives what is new."""
+        if self._endpoint.program is None or self._is_fresh():
+            return None
+        async with self._fetching:
+            if self._is_fresh():
+                return None
+            try:
+                fetched = await fetch(self._endpoint.program)
+            except ConfigError as error:
+                # A program that has worked may do so again; the first time it is a mistake in the set-up.
+                if self._worked:
+                    raise ConnectionFailed(str(error), sent=False) from error
+                raise
+            self._fetched, self._token, self._worked = fetched, fetched.token, True
+            return fetched
+
+    def _is_fresh(self) -> bool:
+        known = self._fetched
+        return known is not None and (known.expires is None or self._time_of_day() < known.expires)
 
     def headers(self) -> dict[str, str]:
         endpoint = self._endpoint
@@ -80,8 +115,9 @@ class Credentials:
         return headers
 
     def forget(self) -> None:
-        """The server did not accept them: read the file anew before the next request."""
+        """The server did not accept them: read the file or run the program anew before the next request."""
         self._read_at = None
+        self._fetched = None
 
     def _refresh(self, path: Path) -> None:
         now = self._clock()

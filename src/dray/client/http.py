@@ -57,6 +57,8 @@ class HttpTransport:
         self.streams = Connections(self._new_session)
 
     async def send(self, request: Request) -> Answer:
+        if self._endpoint.program is not None:
+            await self._fetch()
         session = await self._requests.take()
         silent = False
         timeout = self._reading if request.method == "GET" else self._writing
@@ -71,6 +73,8 @@ class HttpTransport:
         return Answer(response.status, joined(response.headers.items()), body)
 
     async def stream(self, request: Request) -> HttpStream:
+        if self._endpoint.program is not None:
+            await self._fetch()
         session = await self.streams.take()
         timeout = _timeout(None, request.silence or None)
         try:
@@ -105,6 +109,14 @@ class HttpTransport:
         if self.contact is not None:
             self.contact.heard(response.status)
         return response
+
+    async def _fetch(self) -> None:
+        fetched = await self._credentials.fetch()
+        if fetched is not None and fetched.certificate and self._ssl is not None:
+            tls.show(self._ssl, self._endpoint, fetched.certificate, fetched.key)
+            # Connections show the certificate with which they were made.
+            await self._requests.renew()
+            await self.streams.renew()
 
     def failure(
         self, request: Request, error: BaseException, timeout: aiohttp.ClientTimeout

@@ -1,7 +1,7 @@
 """Reads kubeconfig files as kubectl does: several files make one, and the first to name something wins.
 
 What a context needs is resolved when it is asked for; a broken user in a context that nobody uses harms nobody.
-Programs that fetch credentials (`exec`, `auth-provider`) are not run.
+Programs that fetch credentials (`exec`) are run by whoever connects; the older `auth-provider` is not supported.
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ from typing import Any
 
 import yaml
 
+from dray.api.shapes import objects
 from dray.client.endpoint import Endpoint
 from dray.client.errors import ConfigError
+from dray.client.programs import API_VERSIONS, Program
 
+_EXTENSION = "client.authentication.k8s.io/exec"
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 
@@ -113,12 +116,11 @@ class Kubeconfig:
         user = Entry("", {}, Path())
         if chosen.text("user"):
             user = self._entry("users", chosen.text("user"))
-        for unsupported in ("exec", "auth-provider"):
-            if user.values.get(unsupported):
-                raise ConfigError(
-                    f"user {user.name!r} gets its credentials by {unsupported}, which is not supported: "
-                    "use a token, a token file or a client certificate"
-                )
+        if user.values.get("auth-provider"):
+            raise ConfigError(
+                f"user {user.name!r} gets its credentials by auth-provider, which is not supported: "
+                "use exec, a token, a token file or a client certificate"
+            )
         return _endpoint(chosen, cluster, user)
 
     def _entry(self, section: str, name: str) -> Entry:
@@ -129,8 +131,9 @@ class Kubeconfig:
 
 
 def _endpoint(context: Entry, cluster: Entry, user: Entry) -> Endpoint:
-    # As in kubectl, a token in the file wins over one in another file.
+    # As in kubectl, a token in the file wins over one in another file, and what is written over what is fetched.
     token = user.text("token")
+    written = any(user.text(each) for each in ("token", "tokenFile", "username"))
     return Endpoint(
         server=cluster.text("server"),
         namespace=context.text("namespace") or "default",
@@ -145,4 +148,51 @@ def _endpoint(context: Entry, cluster: Entry, user: Entry) -> Endpoint:
         password=user.text("password"),
         impersonate=user.text("as"),
         proxy=cluster.text("proxy-url"),
+        program=None if written else _program(user, cluster),
     )
+
+
+def _program(user: Entry, cluster: Entry) -> Program | None:
+    """The `exec` of a user."""
+    values = user.values.get("exec")
+    if not values:
+        return None
+    if not isinstance(values, dict):
+        raise ConfigError(f"exec of user {user.name!r} in the kubeconfig is not a mapping")
+    entry = Entry(user.name, values, user.folder)
+    version, command = entry.text("apiVersion"), entry.text("command")
+    mode = entry.text("interactiveMode") or ("IfAvailable" if version.endswith("/v1beta1") else "")
+    if version not in API_VERSIONS:
+        raise ConfigError(
+            f"user {user.name!r} gets its credentials by exec, which is not supported with the apiVersion {version!r}: "
+            f"it may be {' and '.join(API_VERSIONS)}"
+        )
+    if not command or mode not in ("Never", "IfAvailable", "Always"):
+        modes = "an interactiveMode: Never, IfAvailable or Always"
+        raise ConfigError(f"exec of user {user.name!r} needs a command and {modes}")
+    return Program(
+        user.name,
+        # A name is looked for in $PATH, a relative path starts from the file.
+        str(user.folder / command) if os.sep in command else command,
+        tuple(map(str, values.get("args") or ())),
+        {str(each.get("name")): str(each.get("value")) for each in objects(values.get("env"))},
+        version,
+        mode,
+        entry.text("installHint"),
+        _told(cluster) if values.get("provideClusterInfo") is True else None,
+    )
+
+
+def _told(cluster: Entry) -> dict[str, Any]:
+    """A cluster as a program is told about it."""
+    ca = cluster.content("certificate-authority")
+    told = {
+        "server": cluster.text("server"),
+        "tls-server-name": cluster.text("tls-server-name"),
+        "insecure-skip-tls-verify": bool(cluster.values.get("insecure-skip-tls-verify")),
+        "certificate-authority-data": base64.b64encode(ca).decode() if ca else "",
+        "proxy-url": cluster.text("proxy-url"),
+    }
+    settings = [each for each in objects(cluster.values.get("extensions")) if each.get("name") == _EXTENSION]
+    told["config"] = settings[0].get("extension") if settings else None
+    return {name: value for name, value in told.items() if value}

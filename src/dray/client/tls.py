@@ -19,14 +19,19 @@ def context(endpoint: Endpoint) -> ssl.SSLContext:
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(f"the certificate authority for {endpoint.server} cannot be used: {error}") from error
     if endpoint.certificate and endpoint.key:
-        try:
-            _show(trusted, endpoint.certificate, endpoint.key)
-        except (ssl.SSLError, ValueError) as error:
-            raise ConfigError(f"the client certificate for {endpoint.server} cannot be used: {error}") from error
+        show(trusted, endpoint, endpoint.certificate, endpoint.key)
     return trusted
 
 
-def _show(trusted: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+def show(trusted: ssl.SSLContext, endpoint: Endpoint, certificate: bytes, key: bytes) -> None:
+    """Has connections show a client certificate from now on."""
+    try:
+        _load(trusted, certificate, key)
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"the client certificate for {endpoint.server} cannot be used: {error}") from error
+
+
+def _load(trusted: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     # The ssl module reads keys from files only; this one is its owner's alone, and gone at once.
     with tempfile.TemporaryDirectory(prefix="dray-") as folder:
         path = Path(folder, "client.pem")
