@@ -48,7 +48,7 @@ def scheduling(command: Command) -> Command:
             type=click.Choice(sorted(_NODE_DEVICES)),
             default="ignore",
             show_default=True,
-            help="Prefer nodes whose devices are in use (pack) or free (spread).",
+            help="Prefer nodes where the pod wastes least of the devices (pack), or whose devices are free (spread).",
         ),
         click.option(
             "--devices",

@@ -19,6 +19,7 @@ from dray.allocation.requests import MOST_DEVICES
 from dray.allocation.views import View
 from dray.api.caches import Cache
 from dray.api.quantity import Quantity, QuantityError
+from dray.scheduling import packing
 from dray.scheduling.extended import ResourceMap, requests_for
 from dray.scheduling.model import Node, Object
 
@@ -35,7 +36,17 @@ _LARGE: Final = 2**62 * 10**9
 class Demand:
     """Compared by identity: `Demands` gives the same one for the same content."""
 
-    __slots__ = ("_by_served", "_delicate", "_missing", "_requests", "document", "extended", "prioritised", "specs")
+    __slots__ = (
+        "_by_served",
+        "_delicate",
+        "_missing",
+        "_requests",
+        "document",
+        "extended",
+        "prioritised",
+        "specs",
+        "takes",
+    )
 
     def __init__(self, specs: Sequence[Object], extended: frozenset[str], document: Object) -> None:
         self.specs = tuple(specs)
@@ -44,6 +55,8 @@ class Demand:
         self.document = document
         """A pod of the kind, for what its containers ask of them."""
         self._requests = [request for spec in specs for request in spec.get("devices", {}).get("requests") or ()]
+        self.takes = packing.takes(self._requests)
+        """What packing reckons with."""
         self._missing: str | None = None
         self._by_served: dict[frozenset[str], tuple[list[Object], list[Object]]] = {}
         self.prioritised = any(request.get("firstAvailable") for request in self._requests)

@@ -45,7 +45,7 @@ class Options:
     policy: Policy = KUBERNETES
     """Which of a node's devices to take."""
     weigh_devices: int = 0
-    """How much nodes whose devices are in use are preferred (packing), or avoided if negative (spreading)."""
+    """How much nodes are preferred that waste few devices (packing); if negative, those whose devices are free."""
     preempt_for_devices: bool = True
     binding_timeout: float = 600.0
     seed: int = 0

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
-from dray.scheduling import faults, fit, scores
+from dray.allocation.node_selectors import NodeSelectorError
+from dray.scheduling import faults, fit, packing, scores
 from dray.scheduling.demand import Demand
 from dray.scheduling.model import Needs, Node
 from dray.scheduling.state import State
@@ -115,15 +116,26 @@ class Standing:
         if doubtful:
             self.doubtful.add(number)
         score = scores.resource_score(kind.needs, node, state.images, state.size)
-        if kind.demand:
-            if kind.demand.prioritised:
-                self._ranks[number] = kind.demand.rank(state.inventory, node)
-            if self._weigh_devices:
-                view = state.inventory.view(node.document)
-                used = (view.held | view.shared).bit_count()
-                score += self._weigh_devices * used * 100 // max(1, len(view.devices))
+        if kind.demand and kind.demand.prioritised:
+            self._ranks[number] = kind.demand.rank(state.inventory, node)
+        if self._weigh_devices:
+            score += self._weigh_devices * self._device_score(node)
         self._scores[number] = score
         heappush(self._heap, (-score, state.ties[number], number, self._stamps[number]))
+
+    def _device_score(self, node: Node) -> int:
+        """The better a node is to pack devices the higher, for all pods; to spread them, only those with claims matter,
+        and what counts is how many devices are in use."""
+        inventory, kind = self._state.inventory, self.kind
+        assert node.document is not None
+        try:
+            view = inventory.view(node.document)
+        except NodeSelectorError:
+            return 0
+        if self._weigh_devices > 0:
+            return -packing.waste(inventory, view, node, kind.needs, kind.demand.takes)
+        used = (view.held | view.shared).bit_count()
+        return used * 100 // max(1, len(view.devices)) if kind.demand else 0
 
     def _set(self, number: int, reasons: tuple[str, ...]) -> None:
         self._stamps[number] += 1

@@ -1,0 +1,107 @@
+"""Packing: which node wastes least of the devices."""
+
+from random import Random
+
+import pytest
+
+from dray.allocation import PACK
+from tests.scheduler import objects
+from tests.scheduling.core import Core, bound, pod
+from tests.scheduling.trace import WHOLE, Machine, Task, drawn, played
+
+PACKING = {"policy": PACK, "weigh_devices": 3}
+
+
+def shared_gpus(node, count=2):
+    devices = [
+        {
+            "name": f"gpu-{number}",
+            "allowMultipleAllocations": True,
+            "attributes": {"kind": {"string": "gpu"}},
+            "capacity": {"milli": {"value": "1000"}},
+        }
+        for number in range(count)
+    ]
+    return objects.resource_slice(node, devices, node=node)
+
+
+def share(name, milli):
+    claim = objects.claim(name)
+    exactly = claim["spec"]["devices"]["requests"][0]["exactly"]
+    exactly["capacity"] = {"requests": {"milli": str(milli)}}
+    return claim
+
+
+def place(core, name, node=None, claim=None, **members):
+    """Places a pod, where a node is named on that one."""
+    if claim is not None:
+        core.put(claim)
+        members["claims"] = [claim["metadata"]["name"]]
+    if node is not None:
+        members["nodeSelector"] = {"kubernetes.io/hostname": node}
+    core.put(pod(name, **members))
+    return bound(core.settle(1.0)).get(name)
+
+
+@pytest.fixture
+def core():
+    """Two nodes alike, with two devices each."""
+    return Core(*(objects.node(name) for name in "ab"), *(shared_gpus(name) for name in "ab"), **PACKING)
+
+
+def test_a_node_with_devices_in_use_is_preferred_to_one_without(core):
+    place(core, "first", "b", share("first", 1000), cpu="1")
+    assert place(core, "second", claim=share("second", 1000), cpu="1") == "b"
+
+
+def test_a_share_goes_where_it_leaves_the_smallest_rest(core):
+    # On a, more is in use; on b, a device has just the room.
+    place(core, "whole", "a", share("whole", 1000))
+    place(core, "part", "b", share("part", 400))
+    assert place(core, "rest", claim=share("rest", 600)) == "b"
+
+
+def test_pods_without_claims_leave_cpu_to_devices_that_are_free(core):
+    for number in range(2):
+        place(core, f"whole-{number}", "a", share(f"whole-{number}", 1000), cpu="1")
+    # On b there is more cpu; but who needs devices will need it.
+    assert place(core, "plain", cpu="5") == "a"
+
+
+def test_devices_are_not_left_over_where_cpu_is_used_up(core):
+    place(core, "greedy", "a", share("greedy", 500), cpu="6")
+    # It would leave a with half a device and no cpu at all.
+    assert place(core, "next", claim=share("next", 500), cpu="2") == "b"
+
+
+def test_partitions_whose_counters_are_used_up_are_in_use():
+    def cards(node):
+        counters = {"memory": {"value": "40Gi"}}
+        devices = [
+            objects.gpu(name, consumesCounters=[{"counterSet": "card", "counters": {"memory": {"value": size}}}])
+            for name, size in (("whole", "40Gi"), ("left", "20Gi"), ("right", "20Gi"))
+        ]
+        sets = objects.resource_slice(f"{node}-sets", [], pool=node, node=node, count=2)
+        sets["spec"]["sharedCounters"] = [{"name": "card", "counters": counters}]
+        return [sets, objects.resource_slice(f"{node}-cards", devices, pool=node, node=node, count=2)]
+
+    core = Core(objects.node("a"), objects.node("b"), *cards("a"), *cards("b"), **PACKING)
+    assert place(core, "whole", "a", objects.claim("whole")) == "a"
+    assert place(core, "plain", cpu="1") == "a"
+
+
+def test_packing_allocates_more_than_the_default_over_a_mixed_load():
+    random = Random(1)
+    cluster = [Machine(f"m-{n}", 32_000, 131_072, gpus, "A") for n, gpus in enumerate([2, 2, 4, 4, 8, 8])]
+    known = [
+        *(Task(random.choice([2000, 4000, 8000]), 8192, 1, random.choice([100, 250, 300, 500]), "") for _ in range(40)),
+        *(Task(random.choice([4000, 8000]), 16_384, 1, WHOLE, "") for _ in range(15)),
+        *(Task(8000, 16_384, random.choice([2, 4]), WHOLE, "") for _ in range(5)),
+        *(Task(random.choice([1000, 4000]), 4096, 0, 0, "") for _ in range(15)),
+    ]
+    plain, packed = [], []
+    for seed in range(3):
+        sequence = drawn(known, 1.3 * WHOLE * sum(machine.gpus for machine in cluster), seed)
+        plain.append(played(cluster, sequence, seed=seed))
+        packed.append(played(cluster, sequence, devices="pack", node_devices=3, seed=seed))
+    assert sum(packed) > sum(plain), (plain, packed)
