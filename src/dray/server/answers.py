@@ -31,24 +31,25 @@ def several(
     """A list, in pieces that are made as they are asked for; `head` is its metadata."""
     if form is Form.OBJECT:
         document: Object = {"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": head}
-        return _pieces(document, "items", map(resource.item, values))
+        return _pieces(document, "items", ((len(value), resource.item(value)) for value in values))
     if form is Form.METADATA:
         document = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": head}
-        return _pieces(document, "items", (documents.encode(partial(documents.decode(value))) for value in values))
-    rows = (documents.encode(_row(resource, resource.read(value), now, include)) for value in values)
+        heads = ((len(value), documents.encode(partial(documents.decode(value)))) for value in values)
+        return _pieces(document, "items", heads)
+    rows = ((len(value), documents.encode(_row(resource, resource.read(value), now, include))) for value in values)
     return _pieces(_table_head(resource, head), "rows", rows)
 
 
-def _pieces(document: Object, member: str, items: Iterator[bytes]) -> Iterator[bytes]:
-    """A document whose last member is a list of what is encoded already."""
+def _pieces(document: Object, member: str, items: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
+    """A document whose last member is a list of what is encoded already; with each item, the size it was made from."""
     parts = [documents.encode(document)[:-1] + b',"' + member.encode() + b'":[']
     size, separator = len(parts[0]), b""
-    for item in items:
+    for read, item in items:
         if size >= _PIECE:
             yield b"".join(parts)
             parts, size = [], 0
         parts += (separator, item)
-        size += len(item)
+        size += max(read, len(item))
         separator = b","
     yield b"".join((*parts, b"]}"))
 

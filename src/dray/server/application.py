@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dray.server import auditing, documents, negotiation, status
+from dray.server import auditing, negotiation, status, yaml_answers
 from dray.server.api_server import ApiServer, refused
 from dray.server.authorization import ANONYMOUS, User
 from dray.server.http_protocol import abort_of, recognise
@@ -21,7 +21,7 @@ from dray.server.security.guard import Caller
 from dray.server.streams import Headers, Message, Receive, Scope, Send, Streams
 from dray.server.warning_headers import warning_headers
 from dray.server.watchdog import Watchdog
-from dray.yaml.writing import as_yaml
+from dray.server.worker import AT_ONCE
 
 LOCAL_USER = "dray.user"
 
@@ -43,6 +43,8 @@ class _Gone(Exception):
 
 
 _LONGEST_NAME = 200
+# A byte of JSON takes as long to write as YAML as so many take to read.
+_YAML_EFFORT = 8
 _CONTENT_JSON = (b"content-type", b"application/json")
 
 
@@ -110,7 +112,7 @@ class Application:
             self._auditor.note(request, caller, code, received, _source(scope))
         if isinstance(answer, Response):
             if answer.rest is None or not _in_pieces(scope, request):
-                await _respond(answer, request, send)
+                await self._respond(answer, request, send)
                 return
             answer, streams = Stream(_paced(answer), endless=False), self._long_answers
         else:
@@ -155,6 +157,34 @@ class Application:
         if request.warnings:
             found["warning"] = ", ".join(value.decode() for _, value in warning_headers(request.warnings))
         return answer.code, found, answer.whole()
+
+    async def _respond(self, answer: Response, request: Request, send: Send) -> None:
+        try:
+            body, content_type = await self._whole(answer, request)
+        except status.ApiError as error:
+            answer = refused(error)
+            body, content_type = answer.body, answer.content_type
+        headers: Headers = [
+            _CONTENT_JSON if content_type == JSON else (b"content-type", content_type.encode()),
+            (b"content-length", b"%d" % len(body)),
+        ]
+        if answer.headers:
+            headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
+        if request.warnings:
+            headers += warning_headers(request.warnings)
+        await send({"type": "http.response.start", "status": answer.code, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
+
+    async def _whole(self, answer: Response, request: Request) -> tuple[bytes, str]:
+        """The body of an answer, and its type."""
+        size = len(answer.body) if answer.rest is None else AT_ONCE + 1
+        run = self.server.context.worker.run
+        if answer.content_type == JSON and negotiation.wants_yaml(request.headers.get("accept", "")):
+            body = await run(size * _YAML_EFFORT, lambda: yaml_answers.written(answer.whole()))
+            return body, negotiation.YAML
+        if answer.rest is not None:
+            await run(size, answer.whole)
+        return answer.body, answer.content_type
 
     def written(self, value: bytes) -> dict[str, Any] | None:
         """For a caller in the process: the document that these bytes were written from, if that was just now.
@@ -211,20 +241,3 @@ async def _paced(answer: Response) -> AsyncIterator[bytes]:
         # Others have their turn while a long answer is made.
         await asyncio.sleep(0)
         yield piece
-
-
-async def _respond(answer: Response, request: Request, send: Send) -> None:
-    body, content_type = answer.whole(), answer.content_type
-    if content_type == JSON and negotiation.wants_yaml(request.headers.get("accept", "")):
-        body = as_yaml([documents.decode(body)]).encode()
-        content_type = negotiation.YAML
-    headers: Headers = [
-        _CONTENT_JSON if content_type == JSON else (b"content-type", content_type.encode()),
-        (b"content-length", b"%d" % len(body)),
-    ]
-    if answer.headers:
-        headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
-    if request.warnings:
-        headers += warning_headers(request.warnings)
-    await send({"type": "http.response.start", "status": answer.code, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})

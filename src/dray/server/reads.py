@@ -36,23 +36,22 @@ class ListOptions:
     revision: int = 0
 
 
-def get(context: Context, resource: Resource, place: Place, form: Form, include: str) -> bytes:
+def get(context: Context, resource: Resource, place: Place) -> bytes:
+    """The stored document."""
     record = context.store.get(resource.key(place.namespace, place.name))
     if record is None:
         raise status.not_found(resource.group, resource.plural, place.name)
-    if form is Form.OBJECT:
-        return resource.present(record.value)
-    return answers.one(resource, record.value, form, context.now(), include)
+    return record.value
 
 
-def list_objects(
+async def list_objects(
     context: Context, resource: Resource, namespace: str, query: Mapping[str, str], form: Form
 ) -> Iterator[bytes]:
     """The list as it is now, in pieces."""
     options = list_options(context, resource, namespace, query)
     prefix = list_prefix(resource, namespace)
     try:
-        records, revision, remaining = _page(context, prefix, options)
+        records, revision, remaining = await _page(context, prefix, options)
     except Compacted:
         raise status.expired(_EXPIRED) from None
     except Ahead:
@@ -70,7 +69,7 @@ def list_prefix(resource: Resource, namespace: str) -> str:
     return f"{resource.key_prefix}{namespace}/" if namespace else resource.key_prefix
 
 
-def _page(context: Context, prefix: str, options: ListOptions) -> tuple[list[Record], int, int]:
+async def _page(context: Context, prefix: str, options: ListOptions) -> tuple[list[Record], int, int]:
     """Records, the revision of the list, and how many are left (-1: some)."""
     after = prefix + options.after if options.after else ""
     if options.selection.everything:
@@ -81,22 +80,30 @@ def _page(context: Context, prefix: str, options: ListOptions) -> tuple[list[Rec
     while True:
         page = context.store.list(prefix, limit=_CHUNK if options.limit else 0, after=after, revision=revision)
         revision = page.revision
-        for index, record in enumerate(page.records):
-            if options.selection.matches(record.value):
-                found.append(record)
-            if options.limit and len(found) == options.limit:
-                more = index + 1 < len(page.records) or page.remaining > 0
-                return found, revision, -1 if more else 0
+        matching = await selected(context, page.records, options.selection)
+        if options.limit and len(found) + len(matching) >= options.limit:
+            found += matching[: options.limit - len(found)]
+            more = found[-1] is not page.records[-1] or page.remaining > 0
+            return found, revision, -1 if more else 0
+        found += matching
         if not page.remaining or not page.records:
             return found, revision, 0
         after = page.records[-1].key
 
 
-def selected(context: Context, resource: Resource, namespace: str, selection: Selection) -> Iterator[Record]:
-    """All there is now, without pages."""
-    for record in context.store.list(list_prefix(resource, namespace)).records:
-        if selection.matches(record.value):
-            yield record
+async def selected(context: Context, records: list[Record], selection: Selection) -> list[Record]:
+    """Those of the records that match."""
+    if selection.everything:
+        return records
+    return await context.worker.run(_size(records), _matching, records, selection)
+
+
+def _matching(records: list[Record], selection: Selection) -> list[Record]:
+    return [record for record in records if selection.matches(record.value)]
+
+
+def _size(records: list[Record]) -> int:
+    return sum(len(record.value) for record in records)
 
 
 def list_options(context: Context, resource: Resource, namespace: str, query: Mapping[str, str]) -> ListOptions:

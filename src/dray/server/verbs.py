@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from dray.api.intake import Place
@@ -28,11 +29,13 @@ async def shown(call: Call, value: bytes, form: Form) -> bytes:
 
 
 async def get(call: Call) -> Answer:
-    return Response(200, reads.get(call.context, call.resource, call.place, call.form, call.include))
+    form = call.form
+    return Response(200, await shown(call, reads.get(call.context, call.resource, call.place), form))
 
 
 async def list_all(call: Call) -> Answer:
-    return Response.of(reads.list_objects(call.context, call.resource, call.path.namespace, call.query, call.form))
+    form = call.form
+    return Response.of(await reads.list_objects(call.context, call.resource, call.path.namespace, call.query, form))
 
 
 async def watch(call: Call) -> Answer:
@@ -104,9 +107,11 @@ async def delete_collection(call: Call) -> Answer:
     options = await _delete_options(call)
     form = call.form
     selection = select(call.query, call.resource.fields, call.resource.read)
-    records = list(reads.selected(call.context, call.resource, call.path.namespace, selection))
+    there = call.context.store.list(reads.list_prefix(call.resource, call.path.namespace)).records
     deleted = []
-    for record in records:
+    for record in await reads.selected(call.context, there, selection):
+        # A store in memory has nothing to wait for: others get their turn here.
+        await asyncio.sleep(0)
         metadata = documents.metadata(record.value)
         place = Place(metadata.namespace, metadata.name)
         try:

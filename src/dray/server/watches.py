@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dray.api import errors
 from dray.server import answers, documents, parameters, status
 from dray.server.context import Context
 from dray.server.negotiation import Form
-from dray.server.reads import list_prefix, read_version
+from dray.server.reads import list_prefix, read_version, selected
 from dray.server.resources import Resource
 from dray.server.selection import Selection, select
 from dray.store.interface import Compacted, Event, EventType, Record, Watch
 
 Object = dict[str, Any]
+_Found = TypeVar("_Found", Event, Record)
 
 BOOKMARK_SECONDS = 60.0
 _SHORTEST, _LONGEST = 1800, 3600
+_BATCH = 100
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 _PREFIXES = {kind: b'{"type":"' + kind.value.encode() + b'","object":' for kind in EventType}
 
@@ -108,9 +110,10 @@ async def _events(
         return
     try:
         if options.initial:
-            for record in page.records:
-                if options.selection.matches(record.value):
-                    yield render(EventType.ADDED, record)
+            there = await selected(context, page.records, options.selection)
+            for some in _batches(there):
+                yield b"".join([render(EventType.ADDED, record) for record in some])
+                await asyncio.sleep(0)
             if options.initial_end:
                 yield _bookmark(resource, start, _INITIAL_END)
         async for lines in _follow(resource, events, options, deadline, render):
@@ -136,8 +139,11 @@ async def _follow(
         while True:
             taken = await events.take()
             if taken:
-                if lines := b"".join(_lines(taken, options.selection, render)):
-                    yield lines
+                for some in _batches(taken):
+                    if lines := b"".join(_lines(some, options.selection, render)):
+                        yield lines
+                    if len(taken) > _BATCH:
+                        await asyncio.sleep(0)
                 continue
             if options.bookmarks:
                 yield _bookmark(resource, events.revision)
@@ -148,6 +154,11 @@ async def _follow(
         return
     finally:
         timer.cancel()
+
+
+def _batches(found: Sequence[_Found]) -> Iterator[Sequence[_Found]]:
+    """So few at a time that others, who get their turn in between, do not wait long."""
+    return (found[start : start + _BATCH] for start in range(0, len(found), _BATCH))
 
 
 def _nudge_later(

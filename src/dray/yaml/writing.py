@@ -27,7 +27,7 @@ def _represent_text(dumper: Any, value: str) -> Any:
 _Dumper.add_representer(str, _represent_text)
 
 
-def as_yaml(objects: Sequence[dict[str, Any]]) -> str:
+def as_yaml(objects: Sequence[dict[str, Any] | list[Any]]) -> str:
     return yaml.dump_all(
         objects,
         Dumper=_Dumper,
