@@ -309,3 +309,44 @@ class TestOthers:
         body = {"metadata": {"name": "l"}, "spec": {"leaseDurationSeconds": 0, "leaseTransitions": -1}}
         refusal = api.refusal("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", body)
         assert refusal[2] == ["spec.leaseDurationSeconds", "spec.leaseTransitions"]
+
+
+class TestGangs:
+    WORKLOADS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/workloads"
+    JOBS = "/apis/batch/v1/namespaces/default/jobs"
+
+    @staticmethod
+    def group(**policy):
+        return {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": policy}}
+
+    def told(self, api, place):
+        assert [text.partition(": ")[0] for text in api.warnings] == ([place] if place else [])
+        assert all("not yet scheduled as a whole" in text for text in api.warnings)
+
+    def test_who_makes_a_group_is_told_that_its_pods_are_placed_one_by_one(self, api):
+        api.create(GROUPS, self.group(gang={"minCount": 2}))
+        self.told(api, "spec.schedulingPolicy.gang")
+        api.patch(f"{GROUPS}/g", {"metadata": {"labels": {"a": "b"}}})
+        self.told(api, "spec.schedulingPolicy.gang")
+        api.create(PODS, pod("p", schedulingGroup={"podGroupName": "g"}))
+        self.told(api, "spec.schedulingGroup")
+        api.patch(f"{PODS}/p/status", {"status": {"phase": "Running"}})
+        self.told(api, None)
+
+    def test_a_group_that_is_no_gang_loses_nothing(self, api):
+        api.create(GROUPS, self.group(basic={}))
+        self.told(api, None)
+        api.create(PODS, pod("p", schedulingGroup={"podGroupName": "g"}))
+        self.told(api, None)
+        api.create(PODS, pod("q", schedulingGroup={"podGroupName": "later"}))
+        self.told(api, "spec.schedulingGroup")
+
+    def test_workloads_and_jobs(self, api):
+        templates = [{"name": "a", "schedulingPolicy": {"basic": {}}}, {"name": "b", "schedulingPolicy": {}}]
+        templates[1]["schedulingPolicy"] = {"gang": {"minCount": 2}}
+        api.create(self.WORKLOADS, {"metadata": {"name": "w"}, "spec": {"podGroupTemplates": templates}})
+        self.told(api, "spec")
+        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+        spec = {"parallelism": 2, "template": template, "scheduling": {"schedulingPolicy": {"gang": {}}}}
+        api.create(self.JOBS, {"metadata": {"name": "j"}, "spec": spec})
+        self.told(api, "spec.scheduling.schedulingPolicy.gang")

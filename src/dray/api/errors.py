@@ -60,6 +60,10 @@ _SHOW_VALUE = frozenset(
 )
 
 
+OMITTED = object()
+"""The value of an error that does not show it."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldError:
     type: ErrorType
@@ -78,7 +82,7 @@ class FieldError:
         if self.type.structural:
             return self.detail
         parts = [_TITLES[self.type]]
-        if self.type in _SHOW_VALUE:
+        if self.type in _SHOW_VALUE and self.value is not OMITTED:
             parts.append(render(self.value))
         if self.detail:
             parts.append(self.detail)

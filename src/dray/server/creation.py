@@ -58,7 +58,7 @@ async def create(
         sent = accepted.sent or obj
         await context.worker.run(effort, ownership.track_create, resource, obj, sent, options, now)
     metadata["uid"], metadata["creationTimestamp"] = context.new_uid(), now
-    admission.on_create(admission.Attributes(context, resource, user, obj, dry_run=options.dry_run))
+    admission.on_create(admission.Attributes(context, resource, user, obj, dry_run=options.dry_run, warnings=warnings))
     return await _store(context, resource, obj, dry_run=options.dry_run)
 
 

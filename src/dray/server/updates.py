@@ -64,7 +64,9 @@ async def update(
         effort = (size + len(record.value)) * resource.effort
         rules = context.rules(place.namespace)
         old, obj = await context.worker.run(effort, prepare, record, rules, context.now())
-        admission.on_update(admission.Attributes(context, resource, user, obj, old, subresource, verb, options.dry_run))
+        admission.on_update(
+            admission.Attributes(context, resource, user, obj, old, subresource, verb, options.dry_run, warnings)
+        )
         obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         obj = ownership.settle_times(old, obj)
         try:

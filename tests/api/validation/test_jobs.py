@@ -218,3 +218,21 @@ def test_what_is_complete_stays_complete():
     assert causes(update(changed(complete, {"status": {"active": 1}}), complete, "status")) == {
         "status.conditions Invalid"
     }
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ({"basic": {}}, set()),
+        ({"gang": {}}, set()),
+        ({"gang": {"minCount": 2}}, set()),
+        ({"gang": {"minCount": 3}}, {".gang.minCount Invalid"}),
+        ({"gang": {"minCount": 0}}, {".gang.minCount Invalid"}),
+        ({}, {" Invalid"}),
+        ({"basic": {}, "gang": {}}, {" Invalid"}),
+    ],
+)
+def test_how_the_pods_of_a_job_are_scheduled(policy, expected):
+    path = "spec.scheduling.schedulingPolicy"
+    found = causes(create(changed(JOB, {"spec.parallelism": 2, path: policy})))
+    assert {cause.removeprefix(path) for cause in found} == expected

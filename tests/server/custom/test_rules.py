@@ -58,6 +58,33 @@ def test_on_creation(rule: dict[str, Any], expected: list[tuple[str, str, str]])
     assert causes(verdict) == expected
 
 
+@pytest.mark.parametrize(
+    ("rule", "inner", "text"),
+    [
+        ({"rule": "self.low > 5", "message": "too low"}, None, "spec: Invalid value: too low"),
+        ({"rule": "true"}, {"rule": "self > 5", "message": "low"}, "spec.items[0].size: Invalid value: 1: low"),
+        (
+            {"rule": "self.low > 5", "messageExpression": "'low is ' + string(self.low)"},
+            None,
+            "Invalid value: low is 1",
+        ),
+        ({"rule": "self.low > 5", "message": "m", "messageExpression": "self.nobody"}, None, "Invalid value: m"),
+    ],
+)
+def test_what_is_shown_of_the_value(rule: dict[str, Any], inner: dict[str, Any] | None, text: str) -> None:
+    served = version(schema(rule, inner={"x-kubernetes-validations": [inner]} if inner else None))
+    spec = {"low": 1, "items": [{"name": "a", "size": 1}]}
+    verdict = objects.create(widget(spec=spec), served, PLACE)
+    assert isinstance(verdict, Refusal)
+    assert text in str(verdict.causes[0])
+
+
+@pytest.mark.parametrize("text", ["1 + 1", " ", "self."])
+def test_a_definition_with_a_broken_message(text: str) -> None:
+    [error] = definition_rules.check(definition(schema({"rule": "true", "messageExpression": text})))
+    assert error.field.endswith("properties[spec].x-kubernetes-validations[0].messageExpression")
+
+
 def test_what_fails_while_running_is_refused() -> None:
     verdict = objects.create(widget(spec={"low": 1}), version(schema({"rule": "self.high > 1"})), PLACE)
     assert [cause[:2] for cause in causes(verdict)] == [("spec", "FieldValueInvalid")]

@@ -126,7 +126,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Count", lambda obj, now: obj.get("count") or 1, type="integer", wide=True),
         Column("Name", NAME.cell, wide=True),
     ),
-    ("", "ServiceAccount"): (NAME, Column("Secrets", _count("secrets"), type="integer"), AGE),
+    ("", "ServiceAccount"): (NAME, AGE),
     ("", "ConfigMap"): (NAME, Column("Data", _count("data", "binaryData"), type="integer"), AGE),
     ("", "Secret"): (
         NAME,

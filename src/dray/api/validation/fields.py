@@ -150,8 +150,9 @@ def union(value: Object, members: Sequence[str], path: str, *, declarative: bool
 
 
 def immutable(new: Any, old: Any, path: str, *, declarative: bool = False) -> Errors:
+    """Declarative rules do not say what the new value is."""
     if new != old:
-        yield errors.invalid(path, None, "field is immutable", declarative=declarative)
+        yield errors.invalid(path, None if declarative else new, "field is immutable", declarative=declarative)
 
 
 def enum(

@@ -12,7 +12,7 @@ import re
 from dray.api import errors, label_selectors, names
 from dray.api.job_defaults import NAME_LABELS, UID_LABELS
 from dray.api.rules import Rules
-from dray.api.validation import fields, job_policies, pods
+from dray.api.validation import fields, job_policies, job_scheduling, pods
 from dray.api.validation import label_selectors as selectors
 from dray.api.validation.fields import Errors, Object
 
@@ -39,7 +39,6 @@ _FIXED = (
     "backoffLimitPerIndex",
     "managedBy",
     "successPolicy",
-    "scheduling",
 )
 _DOMAIN_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", re.ASCII)
 
@@ -92,6 +91,8 @@ def _spec(spec: Object) -> Errors:
             yield errors.invalid(f"spec.{member}", spec[member], "must be greater than or equal to 0")
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         yield errors.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    if spec.get("scheduling") is not None:
+        yield from job_scheduling.validate(spec["scheduling"], spec.get("parallelism", 1))
     if spec.get("managedBy") is not None:
         yield from _managed_by(spec["managedBy"], "spec.managedBy")
     yield from fields.enum(spec.get("completionMode"), _MODES, "spec.completionMode")
@@ -157,6 +158,7 @@ def validate_update(job: Object, old: Object, rules: Rules) -> Errors:
     yield from _completions(spec, before)
     for member in _FIXED:
         yield from fields.immutable(spec.get(member), before.get(member), f"spec.{member}")
+    yield from job_scheduling.validate_update(spec.get("scheduling"), before.get("scheduling"))
     template = before["template"]
     if before.get("suspend") and not old["status"].get("active"):
         template = _directed(template, spec["template"])

@@ -35,7 +35,7 @@ def validate_update(group: Object, old: Object, rules: Rules) -> Errors:
     """Only the size of the gang may change."""
     spec, old_spec = group["spec"], old["spec"]
     for member in _FIXED:
-        yield from fields.immutable(spec.get(member), old_spec.get(member), f"spec.{member}")
+        yield from fields.immutable(spec.get(member), old_spec.get(member), f"spec.{member}", declarative=True)
     yield from policy_update(spec["schedulingPolicy"], old_spec["schedulingPolicy"], "spec.schedulingPolicy")
     yield from _policy(spec["schedulingPolicy"], "spec.schedulingPolicy", "minCount")
 
@@ -65,7 +65,9 @@ def validate_composite(group: Object, rules: Rules) -> Errors:
 
 def validate_composite_update(group: Object, old: Object, rules: Rules) -> Errors:
     for member in (*_FIXED, "schedulingPolicy"):
-        yield from fields.immutable(group["spec"].get(member), old["spec"].get(member), f"spec.{member}")
+        yield from fields.immutable(
+            group["spec"].get(member), old["spec"].get(member), f"spec.{member}", declarative=True
+        )
 
 
 def validate_composite_status(group: Object, old: Object, rules: Rules) -> Errors:
@@ -112,7 +114,7 @@ def _policy(policy: Object, path: str, count: str) -> Errors:
 
 
 def policy_update(policy: Object, old: Object, path: str) -> Errors:
-    yield from fields.immutable(policy.get("basic"), old.get("basic"), f"{path}.basic")
+    yield from fields.immutable(policy.get("basic"), old.get("basic"), f"{path}.basic", declarative=True)
     if (policy.get("gang") is None) != (old.get("gang") is None):
         change = "set" if old.get("gang") is None else "cleared"
         yield errors.invalid(f"{path}.gang", None, f"field cannot be {change} once created")

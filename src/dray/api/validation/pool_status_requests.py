@@ -39,13 +39,13 @@ def validate(request: Object, rules: Rules) -> Errors:
 
 
 def validate_update(request: Object, old: Object, rules: Rules) -> Errors:
-    yield from fields.immutable(request["spec"], old["spec"], "spec")
+    yield from fields.immutable(request["spec"], old["spec"], "spec", declarative=True)
 
 
 def validate_status(request: Object, old: Object) -> Errors:
     status = request.get("status")
     if old.get("status") is not None:
-        yield from fields.immutable(status, old["status"], "status")
+        yield from fields.immutable(status, old["status"], "status", declarative=True)
         return
     if status is None:
         return

@@ -36,7 +36,9 @@ def validate(workload: Object, rules: Rules) -> Errors:
 def validate_update(workload: Object, old: Object, rules: Rules) -> Errors:
     yield from validate(workload, rules)
     spec, old_spec = workload["spec"], old["spec"]
-    yield from fields.immutable(spec.get("controllerRef"), old_spec.get("controllerRef"), "spec.controllerRef")
+    yield from fields.immutable(
+        spec.get("controllerRef"), old_spec.get("controllerRef"), "spec.controllerRef", declarative=True
+    )
     yield from _templates_update(spec, old_spec, "spec")
 
 
@@ -97,7 +99,9 @@ def _templates_update(parent: Object, old: Object, path: str) -> Errors:
                 yield errors.forbidden(at, "templates may not be added")
                 continue
             for name in _FIXED:
-                yield from fields.immutable(template.get(name), old_template.get(name), f"{at}.{name}")
+                yield from fields.immutable(
+                    template.get(name), old_template.get(name), f"{at}.{name}", declarative=True
+                )
             yield from pod_groups.policy_update(
                 template["schedulingPolicy"], old_template["schedulingPolicy"], f"{at}.schedulingPolicy"
             )

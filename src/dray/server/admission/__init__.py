@@ -9,6 +9,7 @@ from __future__ import annotations
 from dray.server.admission import (
     claim_status,
     custom_definitions,
+    gangs,
     jobs,
     namespaces,
     nodes,
@@ -36,6 +37,7 @@ _CREATE = (
     priority.check_default,
     custom_definitions.establish,
     quota.charge,
+    gangs.warn,
 )
 _UPDATE = (
     rights.validate_roles,
@@ -45,6 +47,7 @@ _UPDATE = (
     priority.check_default,
     custom_definitions.establish,
     quota.charge,
+    gangs.warn,
 )
 _DELETE = (rights.check_delete, namespaces.protect)
 

@@ -25,6 +25,8 @@ class Attributes(msgspec.Struct):
     subresource: str = ""
     verb: str = "update"
     dry_run: bool = False
+    # What the client is told besides the answer.
+    warnings: list[str] = msgspec.field(default_factory=list)
     # Group and kind: the first thing that every plug-in asks.
     kind: tuple[str, str] = ("", "")
 

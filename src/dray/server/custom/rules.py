@@ -16,7 +16,7 @@ from dray.cel import types as t
 from dray.cel.environment import DEVICE, Environment
 from dray.cel.errors import CelError, CompileError
 from dray.cel.program import Program
-from dray.cel.selector import compile_selector
+from dray.cel.selector import compile_device_expression, compile_selector
 from dray.server.custom.definitions import Schema
 from dray.server.custom.problems import NO_FIELD
 from dray.server.custom.schema_check import NEW, item_key, join, previous_items
@@ -37,6 +37,11 @@ def compile_rule(text: str) -> Program:
     return compile_selector(text, env=_ENVIRONMENT)
 
 
+def compile_message(text: str) -> Program:
+    """Raises `CompileError`."""
+    return compile_device_expression(text, env=_ENVIRONMENT)
+
+
 def check_declared(schema: Schema, path: str) -> Iterator[FieldError]:
     """Whether the rules at one place of a schema are rules."""
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
@@ -49,6 +54,22 @@ def check_declared(schema: Schema, path: str) -> Iterator[FieldError]:
             compile_rule(text)
         except CompileError as error:
             yield errors.invalid(f"{at}.rule", text, f"compilation failed: {error}")
+        message = rule.get("messageExpression")
+        if message is not None:
+            yield from _check_message(message, f"{at}.messageExpression")
+
+
+def _check_message(text: str, path: str) -> Iterator[FieldError]:
+    if not text.strip():
+        yield errors.required(path, "must be non-empty if specified")
+        return
+    try:
+        result = compile_message(text).result_type
+    except CompileError as error:
+        yield errors.invalid(path, text, f"messageExpression compilation failed: {error}")
+        return
+    if result != t.STRING and not result.dynamic:
+        yield errors.invalid(path, text, "messageExpression must evaluate to a string")
 
 
 def are_in(schema: Schema) -> bool:
@@ -102,10 +123,22 @@ class Asked:
         if self.left <= 0:
             yield errors.invalid(NO_FIELD, "", "validation failed due to running out of cost budget")
         elif outcome.value is not True:
-            yield _failed(rule, field, shown)
+            yield self._failed(rule, field, value, old)
 
+    def _failed(self, rule: Object, field: str, value: Any, old: Any) -> FieldError:
+        detail = self._said(rule, value, old) or rule.get("message") or f"failed rule: {rule['rule'].strip()}"
+        kind = _REASONS.get(rule.get("reason") or "", ErrorType.INVALID)
+        return FieldError(kind, field, detail, errors.OMITTED if isinstance(value, (dict, list)) else value)
 
-def _failed(rule: Object, field: str, shown: str) -> FieldError:
-    detail = rule.get("message") or f"failed rule: {rule['rule'].strip()}"
-    kind = _REASONS.get(rule.get("reason") or "", ErrorType.INVALID)
-    return FieldError(kind, field, detail, shown)
+    def _said(self, rule: Object, value: Any, old: Any) -> str:
+        """What the rule's expression for its message says: one line of text, or nothing."""
+        expression = rule.get("messageExpression")
+        if not expression:
+            return ""
+        try:
+            outcome = compile_message(expression).run(value, None if old is NEW else old)
+        except CelError:
+            return ""
+        self.left -= outcome.cost
+        said = outcome.value
+        return said.strip() if isinstance(said, str) and "\n" not in said else ""
