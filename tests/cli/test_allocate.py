@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -323,3 +324,13 @@ def test_admin_access_needs_a_label_of_the_namespace_that_is_given(run: Callable
     labelled = namespace.replace("LABEL", 'resource.kubernetes.io/admin-access: "true"')
     assert run(write(CLUSTER + labelled + admin)).exit_code == 0
     assert run(write(CLUSTER + admin)).exit_code == 0
+
+
+def test_nodes_that_say_the_same_are_one_line(run: Callable[..., Result], write: Write) -> None:
+    slices = textwrap.dedent(CLUSTER).split("---\n")
+    for name in ("c", "d"):
+        renamed = slices[1].replace("a-gpus", f"{name}-gpus").replace("nodeName: a", f"nodeName: {name}")
+        slices.append(renamed.replace("{name: a,", f"{{name: {name},"))
+    slices.append(textwrap.dedent(claim("huge", 3)).removeprefix("\n---\n"))
+    lines = run(write("---\n".join(slices))).output.splitlines()
+    assert lines[1:-1] == ["  3 nodes (a, c, d): gpus: needs 3, 1 available", "  node b: gpus: needs 3, 2 available"]

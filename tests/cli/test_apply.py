@@ -174,3 +174,17 @@ def test_a_value_that_cannot_be_read_is_shown_at_its_line(dray: Dray, write: Wri
         "m.yaml:4:8: error: ConfigMap a: data[k]: expected a string, found a boolean "
         "(quote it: YAML reads y, n, yes, no, on and off as booleans)\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "advice"),
+    [
+        ("apps/v1", "Deployment", "dray's own server does not serve all kinds of Kubernetes"),
+        ("resource.k8s.io/v1alpha2", "ResourceClaim", "`dray convert` rewrites old versions"),
+        ("example.com/v1", "Thing", "apply its CustomResourceDefinition first"),
+    ],
+)
+def test_a_kind_that_is_not_served(dray: Dray, write: Write, api_version: str, kind: str, advice: str) -> None:
+    result = dray("apply", "-f", write(f"apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\n"))
+    assert result.exit_code == 1
+    assert f'the server has no kind "{kind}" in version "{api_version}"; {advice}' in result.stderr

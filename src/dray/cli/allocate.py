@@ -10,7 +10,8 @@ from typing import Any, Final
 import click
 
 from dray.allocation import POLICIES
-from dray.allocation.text import summary
+from dray.allocation.alike import alike
+from dray.allocation.text import nodes_text, summary
 from dray.cli.manifests import Manifest, read
 from dray.cli.placement import Cluster, Placement, read_cluster
 from dray.cli.reports import one_line
@@ -98,7 +99,9 @@ def _devices(placement: Placement) -> list[str]:
 def _refusals(placement: Placement) -> list[str]:
     if not placement.rejections and not placement.wanted.missing:
         return ["no node is eligible"]
-    return [f"node {rejection.node}: {summary(rejection)}" for rejection in placement.rejections]
+    order = {rejection.node: number for number, rejection in enumerate(placement.rejections)}
+    groups = sorted(alike(placement.rejections), key=lambda group: order[group[0].node])
+    return [f"{nodes_text([each.node for each in group])}: {summary(group[0])}" for group in groups]
 
 
 def _rows(placements: list[Placement]) -> list[Object]:

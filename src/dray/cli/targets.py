@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dray.api.catalogue import find
+from dray.api.catalogue import RESOURCE_GROUP, find, split_api_version
 from dray.api.conversion import wrong_types
 from dray.cli.cluster import ADVICE, Cluster
 from dray.cli.hints import hint_for
@@ -75,15 +75,22 @@ async def _served(cluster: Cluster, manifest: Manifest, patience: float) -> Serv
     catalog = await cluster.catalog()
     while (kind := catalog.find(manifest.api_version, manifest.kind)) is None:
         if patience <= 0:
-            raise UnknownKind(
-                "kind",
-                f'the server has no kind "{manifest.kind}" in version "{manifest.api_version}"; '
-                "apply its CustomResourceDefinition first, or see `dray convert` for old versions",
-            )
+            problem = f'the server has no kind "{manifest.kind}" in version "{manifest.api_version}"'
+            raise UnknownKind("kind", f"{problem}; {_instead(manifest)}")
         await asyncio.sleep(_PAUSE)
         patience -= _PAUSE
         catalog = await cluster.catalog(anew=True)
     return kind
+
+
+def _instead(manifest: Manifest) -> str:
+    """What may help where a kind is not served."""
+    group, _ = split_api_version(manifest.api_version)
+    if group == RESOURCE_GROUP:
+        return "`dray convert` rewrites old versions"
+    if "." not in group or group.endswith(".k8s.io"):
+        return "dray's own server does not serve all kinds of Kubernetes: docs/apiserver.md has those it does"
+    return "apply its CustomResourceDefinition first"
 
 
 def complain_about(manifest: Manifest, error: Exception) -> None:
