@@ -58,6 +58,7 @@ async def test_why_a_pod_waits_is_said_once_and_until_it_changes(world):
     await world.quiet()
     pod = await world.get("Pod", "p")
     assert condition(pod)["reason"] == "Unschedulable"
+    assert condition(pod)["observedGeneration"] == pod["metadata"]["generation"]
     assert "Insufficient cpu" in condition(pod)["message"]
     assert len(await events(world, "FailedScheduling")) == 1
     before = pod["metadata"]["resourceVersion"]

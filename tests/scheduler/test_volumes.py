@@ -1,4 +1,4 @@
-"""Claims for volumes are watched where the server has them, and known to be none where it has not."""
+"""Claims for volumes are watched where the server has them; where it has not, they are no obstacle."""
 
 import asyncio
 from contextlib import suppress
@@ -9,19 +9,17 @@ from dray.client.interface import WatchEvent
 from dray.scheduler import volumes
 from dray.scheduling.scheduler import Scheduler
 from tests.scheduler import objects
-from tests.scheduler.worlds import condition, in_world
+from tests.scheduler.worlds import in_world
 from tests.store.loop import in_loop
 
 POD = objects.pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
 
 
 @in_world
-async def test_a_server_that_has_no_volumes(world):
+async def test_where_the_server_has_no_volumes_they_are_no_obstacle(world):
     await world.create(POD)
     await world.quiet()
-    said = condition(await world.get("Pod", "p"))
-    assert (said["status"], said["reason"]) == ("False", "Unschedulable")
-    assert said["message"] == '0/2 nodes are available: persistentvolumeclaim "data" not found.'
+    assert (await world.get("Pod", "p"))["spec"]["nodeName"]
 
 
 class Server:

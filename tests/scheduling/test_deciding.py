@@ -299,3 +299,47 @@ def test_a_fault_is_an_error_and_not_a_lack():
     core = Core(*node_with("a", gpu=1), objects.claim("c", spec), pod("p", claims=["c"]))
     (action,) = core.actions()
     assert action.reason == "SchedulerError"
+
+
+# Which node a refusal speaks of
+
+
+def _gpu_node(name, *devices):
+    return objects.node(name), objects.resource_slice(name, list(devices), node=name)
+
+
+def test_a_refusal_speaks_of_the_node_where_least_is_missing():
+    small = objects.gpu("l40s", kind="shared", capacity={"memory": {"value": "48Gi"}}, allowMultipleAllocations=True)
+    wanted = objects.request(device_class="shared-gpu", capacity={"requests": {"memory": "60Gi"}})
+    core = Core(
+        *_gpu_node("big", *(objects.gpu(f"gpu-{n}") for n in range(6))),
+        *_gpu_node("shared", small),
+        objects.device_class("shared-gpu", kind="shared"),
+        objects.claim("c", objects.devices(wanted)),
+        pod("p", claims=["c"]),
+    )
+    said = refused(core.actions())["p"]
+    assert "shared: r: needs 1, 0 available" in said
+    assert "60Gi of memory wanted, 48Gi there" in said
+
+
+def test_a_node_whose_devices_are_in_use_is_nearer_than_one_without_any():
+    core = Core(
+        *_gpu_node("a", *(objects.gpu(f"net-{n}", kind="net") for n in range(9))),
+        *_gpu_node("b", objects.gpu("gpu-0")),
+        holding("other", "gpu-0", users=["somebody"], pool="b"),
+        objects.claim("c"),
+        pod("p", claims=["c"]),
+    )
+    assert "b: r: needs 1, 0 available (1 in use by default/other)" in refused(core.actions())["p"]
+
+
+def test_a_refusal_names_some_who_hold_the_devices_and_what_else_is_in_the_way():
+    tainted = objects.gpu("gpu-9", taints=[{"key": "broken", "effect": "NoSchedule"}])
+    gpus = [objects.gpu(f"gpu-{n}") for n in range(8)]
+    held = [holding(f"h{n}", f"gpu-{n}", users=[f"u{n}"]) for n in range(8)]
+    core = Core(*_gpu_node("n", *gpus, tainted), *held, objects.claim("c"), pod("p", claims=["c"]))
+    said = refused(core.actions())["p"]
+    assert "8 in use by default/h0, default/h1, default/h2, default/h3 and 4 more" in said
+    assert "1 tainted broken=:NoSchedule" in said
+    assert "\n" not in said

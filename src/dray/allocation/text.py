@@ -253,9 +253,10 @@ def _balance(reasons: r.RequestReasons) -> str:
 
 def _main_causes(reasons: r.RequestReasons) -> str:
     """The causes that came last, for they say most, and how many devices fell to others."""
-    fallen = list(reversed(reasons.fallen))
-    if sum(isinstance(each.cause, r.InUse) for each in fallen) > _MOST_CAUSES:
-        fallen = _merged(reasons.fallen, _MOST_CAUSES)
+    telling = [each for each in reversed(reasons.fallen) if not _is_foreign(each.cause)]
+    fallen = telling or list(reversed(reasons.fallen))
+    if len(telling) > _MOST_CAUSES:
+        fallen = [each for each in _merged(reasons.fallen, 1) if not _is_foreign(each.cause)]
     causes = [f"{len(each.devices)} {cause_text(each.cause)}" for each in fallen[:_MOST_CAUSES]]
     if rest := sum(len(each.devices) for each in fallen[_MOST_CAUSES:] if not _is_foreign(each.cause)):
         causes.append(f"{rest} more")

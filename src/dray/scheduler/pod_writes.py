@@ -73,8 +73,9 @@ class PodWriter:
         """Says in the pod's status why it is not on a node yet."""
         known = _condition(pod.document, "PodScheduled")
         status: dict[str, Any] = {}
-        if (known.get("status"), known.get("reason"), known.get("message")) != ("False", reason, message):
-            condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        wanted = {"status": "False", "reason": reason, "message": message, **_observed(pod)}
+        if any(known.get(member) != value for member, value in wanted.items()):
+            condition = {"type": "PodScheduled", **wanted}
             if known.get("status") != "False":
                 condition["lastTransitionTime"] = timestamp(self._now())
             status["conditions"] = [condition]
@@ -90,6 +91,7 @@ class PodWriter:
             "status": "True",
             "reason": "PreemptionByScheduler",
             "message": f"{self._name}: preempting to accommodate a higher priority pod",
+            **_observed(victim),
             "lastTransitionTime": timestamp(self._now()),
         }
         try:
@@ -119,6 +121,12 @@ def _binding(pod: Pod, node: str) -> Object:
         "metadata": {"namespace": pod.key[0], "name": pod.key[1], "uid": pod.uid},
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
+
+
+def _observed(pod: Pod) -> Object:
+    """Which generation of the pod a condition is about."""
+    generation = pod.document["metadata"].get("generation")
+    return {"observedGeneration": generation} if generation else {}
 
 
 def _condition(document: Object, type_: str) -> Object:

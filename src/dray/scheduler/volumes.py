@@ -1,4 +1,4 @@
-"""Which claims for volumes there are: watched where the server has them, and known to be none where it has not."""
+"""Which claims for volumes there are: watched where the server has them. Where it has not, pods do not wait for any."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ async def follow(
     Without the right to read them it places pods as if there were none to wait for.
     """
     if not await until_answered(lambda: serves(client, CLAIMS), PLURAL):
-        scheduler.state.volumes.known = True
         return
     if not await until_answered(lambda: _may_read(client), PLURAL):
         return

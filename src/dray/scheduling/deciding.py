@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import Final
 
 from dray.allocation import KUBERNETES, Allocation, ChargeError, Policy, Rejection, Work, allocate
 from dray.allocation import Kind as RejectionKind
+from dray.allocation.nearness import nearest
 from dray.allocation.text import summary
 from dray.scheduling import charges, faults, fit, scores
 from dray.scheduling.demand import NO_DEVICES, chosen_rank
@@ -26,6 +28,11 @@ ELSEWHERE: Final = "resourceclaim not available on the node"
 UNDECIDED: Final = "node(s) where the search for devices was given up undecided"
 SPECIAL_NAME: Final = "<extended-resources>"
 _RANK_WEIGHT: Final = 2
+_NEAREST: Final = 4
+"""Of so many nodes the allocator says in full what is missing."""
+_MOST_EXPLAINED: Final = 64
+"""With more requests nobody reads why they cannot all be served, and it takes long to find out."""
+_LONGEST_TEXT: Final = 600
 _ALL_ASKED: Final = 100
 """With fewer nodes than that Kubernetes asks all of them; of more it stops when it has found enough."""
 
@@ -298,15 +305,23 @@ class Decider:
         return message
 
     def _devices_message(self, wishes: Wishes, standing: Standing) -> str:
-        """What the allocator says about the node that has most devices of those that lack only devices."""
-        state = self._state
+        """What the allocator says about the node where least is missing, of those that lack only devices."""
+        state, demand = self._state, wishes.demand
         short = [node for node in state if NO_DEVICES in standing.reasons(node)]
-        if not short:
+        if not short or demand.size > _MOST_EXPLAINED:
             return ""
-        node = max(short, key=lambda each: (len(state.inventory.view(each.document or {}).devices), each.name))
-        assert node.document is not None
-        answer = allocate(state.inventory, node.document, wishes.open, policy=self._policy, work=self.work)
-        return f" {node.name}: {summary(answer)}." if isinstance(answer, Rejection) else ""
+        near = nsmallest(_NEAREST, short, key=lambda node: (*demand.distance(state.inventory, node), node.name))
+        answers = [
+            allocate(state.inventory, node.document, wishes.open, policy=self._policy, work=self.work)
+            for node in near
+            if node.document is not None
+        ]
+        found = nearest(answer for answer in answers if isinstance(answer, Rejection))
+        return f" {found.node}: {_shortened(summary(found))}." if found is not None else ""
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
 
 
 def _special(pod: Pod, requests: Sequence[Object], mappings: Sequence[Object]) -> Special:

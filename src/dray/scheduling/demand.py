@@ -29,6 +29,7 @@ _MOST_KINDS: Final = 20_000
 # Of the claims; what is made of them is several times as large.
 _MOST_BYTES: Final = 16 << 20
 _PREFERENCE: Final = 8
+_FAR: Final = (2**31, 0)
 _LARGE: Final = 2**62 * 10**9
 """An amount beyond which arithmetic may fail, in nanos."""
 
@@ -65,6 +66,11 @@ class Demand:
 
     def __bool__(self) -> bool:
         return bool(self.specs or self.extended)
+
+    @property
+    def size(self) -> int:
+        """How many requests there are."""
+        return len(self._requests)
 
     def served(self, node: Node) -> frozenset[str]:
         """The extended resources that devices must serve on the node, since it has none of its own."""
@@ -120,6 +126,21 @@ class Demand:
         invalid = any(pool.state is PoolState.INVALID for pool in view.pools)
         return INVALID_POOLS if invalid else NO_DEVICES, False
 
+    def distance(self, inventory: Inventory, node: Node) -> tuple[int, int]:
+        """How far the node is from serving the claims, as far as counting tells; the smaller, the nearer: how many
+        devices are missing, and how few there are that the classes take, in use or not."""
+        assert node.document is not None
+        try:
+            view = inventory.view(node.document)
+        except NodeSelectorError:
+            return _FAR
+        missing = there = 0
+        for request in self._requests:
+            ways = [_missing(inventory, view, way) for way in _ways(request)]
+            lack, kin = min(ways, default=_FAR)
+            missing, there = missing + lack, there + kin
+        return missing, there
+
     def rank(self, inventory: Inventory, node: Node) -> int:
         """How good the alternatives are that the node seems to offer: the higher, the better."""
         assert node.document is not None
@@ -171,6 +192,24 @@ def _could(inventory: Inventory, view: View, way: Object) -> bool | None:
     if all_of_them:
         return None if found > MOST_DEVICES else found > 0
     return found >= (way.get("count") or 1)
+
+
+def _missing(inventory: Inventory, view: View, way: Object) -> tuple[int, int]:
+    device_class = inventory.classes.get(way.get("deviceClassName") or "")
+    if device_class is None:
+        return _FAR
+    of_class = _selected(inventory, view, view.every, (device_class.get("spec") or {}).get("selectors"))
+    taken = _selected(inventory, view, of_class, way.get("selectors"))
+    free = (taken & ~view.held).bit_count()
+    wanted = 1 if way.get("allocationMode") == "All" else way.get("count") or 1
+    return max(0, wanted - free), -min(wanted, of_class.bit_count()) - min(wanted, taken.bit_count())
+
+
+def _selected(inventory: Inventory, view: View, bits: int, selectors: Sequence[Object] | None) -> int:
+    for selector in selectors or ():
+        if selector.get("cel"):
+            bits &= view.column(selector["cel"]["expression"], inventory.selectors).selected
+    return bits
 
 
 def _is_delicate(spec: Object) -> bool:
