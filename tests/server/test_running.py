@@ -1,5 +1,6 @@
 """The server on a socket: TLS, files, restarts, and clients that misbehave."""
 
+import asyncio
 import json
 import socket
 import ssl
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 from dray.cli.apiserver import apiserver
 from dray.server.http_protocol import MAX_HEAD_BYTES
 from dray.server.listening import ListenError
+from dray.server.running import Options, RunningServer
 from tests.server.process import listening
 
 
@@ -31,6 +33,27 @@ def create(server, name):
     body = json.dumps({"metadata": {"name": name}}).encode()
     headers = {"Content-Type": "application/json"}
     return fetch(f"{server.url}/api/v1/namespaces/default/configmaps", method="POST", body=body, **headers)
+
+
+def test_who_asks_for_another_protocol_is_answered_and_the_log_gives_no_advice(caplog):
+    async def attach(running):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(running.url.rpartition(":")[2]))
+        upgrade = (
+            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: eA==\r\n"
+        )
+        writer.write(
+            f"GET /api/v1/namespaces/default/pods/p/attach HTTP/1.1\r\nHost: 127.0.0.1\r\n{upgrade}\r\n".encode()
+        )
+        line = await reader.readline()
+        writer.close()
+        return line
+
+    async def run():
+        async with RunningServer(Options(port=0, plain=True)).running() as running:
+            return await attach(running)
+
+    assert asyncio.run(run()).startswith(b"HTTP/1.1 404")
+    assert "pip install" not in caplog.text
 
 
 def test_what_was_written_is_there_after_a_restart(tmp_path):

@@ -147,6 +147,13 @@ class TestNodes:
         api.create(PODS, pod(**spec))
         assert api.ask("GET", f"{PODS}/p/log{query}")[0] == code
 
+    @pytest.mark.parametrize("part", ["attach", "exec?command=ls", "portforward?ports=80"])
+    @pytest.mark.parametrize("method", ["GET", "POST"])
+    def test_connections(self, api, method, part):
+        api.create(PODS, pod(nodeName="n1"))
+        code, answer = api.ask(method, f"{PODS}/p/{part}")
+        assert (code, answer["reason"]) == (501, "NotImplemented")
+
     def test_of_a_pod_that_is_not_there(self, api):
         assert api.ask("POST", f"{PODS}/p/exec?command=ls")[0] == 404
 

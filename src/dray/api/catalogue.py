@@ -220,7 +220,7 @@ KINDS: tuple[Kind, ...] = (
         "Pod",
         "pods",
         "po",
-        subresources="binding ephemeralcontainers eviction exec log resize status",
+        subresources="attach binding ephemeralcontainers eviction exec log portforward resize status",
         generation=True,
     ),
     _v1("core_v1", "Node", "nodes", "no", subresources="status", namespaced=False),

@@ -73,6 +73,9 @@ class LimitedProtocol(PeerProtocol):
         self._all.closed(self)
         super().connection_lost(exc)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing is served over another protocol, and the answer says so: advice in the log would help nobody."""
+
     def abort(self) -> None:
         self.transport.abort()
 

@@ -16,7 +16,6 @@ Choices = Mapping[str, tuple[str, Handler]]
 _SPECIAL: dict[tuple[str, str, str], Choices] = {
     ("", "pods", "binding"): {"POST": ("create", binding.create)},
     ("", "pods", "eviction"): {"POST": ("create", eviction.create)},
-    ("", "pods", "exec"): {"GET": ("get", node_proxy.forward), "POST": ("create", node_proxy.forward)},
     ("", "pods", "log"): {"GET": ("get", node_proxy.forward)},
     ("", "namespaces", "finalize"): {"PUT": ("update", finalize.update)},
     ("", "serviceaccounts", "token"): {"POST": ("create", token.create)},
@@ -29,6 +28,8 @@ _POD_PART: Choices = {
     "PATCH": ("patch", pod_parts.patch),
 }
 _SPECIAL |= {("", "pods", part): _POD_PART for part in ("ephemeralcontainers", "resize")}
+_CONNECT: Choices = {"GET": ("get", node_proxy.forward), "POST": ("create", node_proxy.forward)}
+_SPECIAL |= {("", "pods", part): _CONNECT for part in ("attach", "exec", "portforward")}
 _SCALE: Choices = {
     "GET": ("get", scale.get),
     "PUT": ("update", scale.update),

@@ -24,7 +24,8 @@ async def forward(call: Call) -> Answer:
     if record is None:
         raise status.not_found("", "pods", call.path.name)
     pod = call.resource.read(record.value)
-    _check_container(call, [c["name"] for c in _containers(pod["spec"])])
+    if call.path.subresource != "portforward":
+        _check_container(call, [c["name"] for c in _containers(pod["spec"])])
     node = pod["spec"].get("nodeName", "")
     if not node:
         raise status.bad_request(f"pod {call.path.name} does not have a host assigned")
