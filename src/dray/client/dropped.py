@@ -19,7 +19,7 @@ class NotKept(ClientError):
 
 def dropped(written: Any, kept: Any, path: str = "") -> str:
     """Where the first member is missing; empty if there is none. Values may have been changed, as by defaults."""
-    if written is kept:
+    if written == kept:
         return ""
     if isinstance(written, dict):
         for name, value in written.items():
