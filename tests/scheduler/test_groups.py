@@ -73,3 +73,45 @@ async def test_a_pod_is_not_placed_before_its_group_is_there():
         assert not (await world.get("Pod", "early"))["spec"].get("nodeName")
         await world.create(group())
         await bound(world, "early")
+
+
+def gang(size):
+    made = group()
+    return {**made, "spec": {**made["spec"], "schedulingPolicy": {"gang": {"minCount": size}}}}
+
+
+def said(found):
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return {each["type"]: (each["status"], each["reason"]) for each in conditions}
+
+
+@in_loop
+async def test_a_gang_says_that_its_pods_are_placed_one_by_one():
+    async with cluster() as local:
+        await local.patch("Node", "n", {"spec": {"taints": None}})
+        await local.create(gang(3))
+        assert said(await local.get("PodGroup", "g")) == {}
+        for name in ("a", "b"):
+            await local.create(member(name))
+        await bound(local, "a", "b")
+        found = await local.get("PodGroup", "g")
+        assert said(found) == {"PodGroupInitiallyScheduled": ("False", "NotScheduledAsGroup")}
+        (condition,) = found["status"]["conditions"]
+        assert "one by one" in condition["message"]
+
+        async def is_told():
+            events = [each for each in await local.list("Event") if each["reason"] == "NotScheduledAsGroup"]
+            return events if events else None
+
+        (event,) = await local.eventually(is_told)
+        assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("PodGroup", "g")
+
+
+@in_loop
+async def test_a_group_that_is_no_gang_has_nothing_to_say():
+    async with cluster() as local:
+        await local.patch("Node", "n", {"spec": {"taints": None}})
+        await local.create(group())
+        await local.create(member("a"))
+        await bound(local, "a")
+        assert said(await local.get("PodGroup", "g")) == {}

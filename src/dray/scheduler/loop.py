@@ -28,6 +28,7 @@ from dray.scheduler.claim_writes import ClaimWriter
 from dray.scheduler.doubles import Doubles
 from dray.scheduler.faults import Faults
 from dray.scheduler.feed import CLAIMS, feed
+from dray.scheduler.gangs import Gangs
 from dray.scheduler.ledger import PATIENCE, Ledger, Stamp
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.pod_writes import PodWriter
@@ -87,6 +88,7 @@ class SchedulerLoop:
         """What is being written about why pods wait, by their uid; whatever comes next for one is written after it."""
         self._taint_rules = OptionalInformer(client, informers, "resource.k8s.io", "devicetaintrules")
         self._groups = OptionalInformer(client, informers, groups.API_GROUP, groups.PLURAL)
+        self._gangs = Gangs(client, self._groups, events, self._time.now)
         self._optional = [self._taint_rules]
         if self.scheduler.options.gates["GenericWorkload"]:
             self._optional.append(self._groups)
@@ -206,6 +208,8 @@ class SchedulerLoop:
         loop = asyncio.get_running_loop()
         if before is not None:
             await asyncio.wait((before,))
+        if action.pod.document["spec"].get("schedulingGroup"):
+            await self._gangs.tell(action.pod)
         if isinstance(action, Bind):
             result = "scheduled" if await self._binder.bind(action, stamp) else "error"
         else:
