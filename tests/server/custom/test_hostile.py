@@ -47,6 +47,30 @@ def test_any_schema(given_schema: dict[str, Any], value: Any) -> None:
         assert isinstance(objects.create(document, served, Place("default")), (Accepted, Refusal))
 
 
+def of_items(items: dict[str, Any]) -> definitions.CustomVersion:
+    made = definition({"type": "object", "properties": {"spec": {"type": "array", "items": items}}})
+    read, problems = schema.read(made, "apiextensions_v1.CustomResourceDefinition")
+    assert not problems
+    assert not definition_rules.check(read)
+    return definitions.versions(read)[0]
+
+
+def test_defaults_that_multiply() -> None:
+    served = of_items({"type": "object", "properties": {"a": {"type": "string", "default": "x" * 20_000}}})
+    verdict = objects.create(widget(spec=[{}] * 50_000), served, Place("default"))
+    assert isinstance(verdict, Refusal)
+    assert verdict.code == 413
+    assert isinstance(objects.create(widget(spec=[{}] * 50), served, Place("default")), Accepted)
+
+
+def test_many_items_and_many_alternatives() -> None:
+    served = of_items({"type": "integer", "anyOf": [{"minimum": 1000 + number} for number in range(200)]})
+    verdict = objects.create(widget(spec=[1] * 5_000), served, Place("default"))
+    assert isinstance(verdict, Refusal)
+    assert len(verdict.errors) == 100
+    assert isinstance(objects.create(widget(spec=[2000] * 5_000), served, Place("default")), Accepted)
+
+
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["spec", "metadata", "status", "apiVersion", "kind", "x"]), _values), _values)
 def test_any_object(document: dict[str, Any], old_spec: Any) -> None:

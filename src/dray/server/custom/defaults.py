@@ -1,42 +1,65 @@
 """Defaults of structural schemas.
 
 A null where the schema allows none counts as absent: it gives way to the default, or just goes. Defaults are filled
-in from the outside in, so that what a default brings is itself completed.
+in from the outside in, so that what a default brings is itself completed. What they bring together is bounded: a long
+default in each of many items makes an object that nobody could store.
 """
 
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from dray.server.custom.definitions import Schema
 
+MAX_BYTES: Final = 3 * 1024 * 1024
+
+
+class TooLarge(Exception):
+    """The defaults take more bytes than any object may have."""
+
 
 def fill(value: Any, schema: Schema) -> None:
-    """Completes a value in place."""
-    if isinstance(value, dict):
-        _fill_object(value, schema)
-    elif isinstance(value, list):
-        items = schema.get("items")
-        if isinstance(items, dict):
-            for index, item in enumerate(value):
-                if item is None and "default" in items and not items.get("nullable"):
-                    value[index] = deepcopy(items["default"])
-                fill(value[index], items)
+    """Completes a value in place; raises TooLarge."""
+    _Filling().fill(value, schema)
 
 
-def _fill_object(value: dict[str, Any], schema: Schema) -> None:
-    properties = schema.get("properties") or {}
-    for name, member in properties.items():
-        if name in value and value[name] is None and not member.get("nullable"):
-            del value[name]
-        if name not in value and "default" in member:
-            value[name] = deepcopy(member["default"])
-        if name in value:
-            fill(value[name], member)
-    others = schema.get("additionalProperties")
-    if isinstance(others, dict):
-        for name in value.keys() - properties.keys():
-            if value[name] is None and "default" in others and not others.get("nullable"):
-                value[name] = deepcopy(others["default"])
-            fill(value[name], others)
+class _Filling:
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def fill(self, value: Any, schema: Schema) -> None:
+        if isinstance(value, dict):
+            self._fill_object(value, schema)
+        elif isinstance(value, list):
+            items = schema.get("items")
+            if isinstance(items, dict):
+                for index, item in enumerate(value):
+                    if item is None and "default" in items and not items.get("nullable"):
+                        value[index] = self._default(items)
+                    self.fill(value[index], items)
+
+    def _fill_object(self, value: dict[str, Any], schema: Schema) -> None:
+        properties = schema.get("properties") or {}
+        for name, member in properties.items():
+            if name in value and value[name] is None and not member.get("nullable"):
+                del value[name]
+            if name not in value and "default" in member:
+                value[name] = self._default(member)
+            if name in value:
+                self.fill(value[name], member)
+        others = schema.get("additionalProperties")
+        if isinstance(others, dict):
+            for name in value.keys() - properties.keys():
+                if value[name] is None and "default" in others and not others.get("nullable"):
+                    value[name] = self._default(others)
+                self.fill(value[name], others)
+
+    def _default(self, schema: Schema) -> Any:
+        default = schema["default"]
+        self._bytes += len(msgspec.json.encode(default))
+        if self._bytes > MAX_BYTES:
+            raise TooLarge
+        return deepcopy(default)

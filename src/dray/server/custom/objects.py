@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import lru_cache
+from itertools import chain, islice
 from typing import Any
 
 from dray.api import errors, schema
@@ -23,6 +24,8 @@ from dray.server.patches.json_patch import equal
 Object = dict[str, Any]
 
 _META = "meta_v1.ObjectMeta"
+# So many are told of: a list of thousands may have the same error in each item.
+_MOST_ERRORS = 100
 # Rules are asked only of objects that have the shape they count on.
 _BLOCKING = frozenset({ErrorType.TYPE_INVALID, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY})
 _SERVER_OWNED = (
@@ -87,7 +90,11 @@ def decode(document: Object, version: CustomVersion) -> Object | Refusal:
         return bad_request(f"strict decoding error: {shown}", found)
     obj = deepcopy({name: value for name, value in pruned.items() if name != "metadata"})
     obj.update(apiVersion=version.api_version, kind=version.kind)
-    defaults.fill(obj, version.schema)
+    try:
+        defaults.fill(obj, version.schema)
+    except defaults.TooLarge:
+        message = f"Request entity too large: limit is {defaults.MAX_BYTES} bytes of defaults"
+        return Refusal(413, "RequestEntityTooLarge", message)
     # The schema may speak of metadata, but has no say in what it is filled with.
     obj["metadata"] = schema.write(metadata, _META)
     return obj
@@ -101,7 +108,8 @@ def prune(document: Object, version: CustomVersion) -> Object:
 
 def _check(obj: Object, version: CustomVersion, old: Object | None = None) -> list[FieldError]:
     before = NEW if old is None else old
-    found = [*schema_check.check(obj, version.schema, old=before), *uniqueness.check(obj, version.schema)]
+    checks = chain(schema_check.check(obj, version.schema, old=before), uniqueness.check(obj, version.schema))
+    found = list(islice(checks, _MOST_ERRORS))
     if not _has_rules(version):
         return found
     if any(error.type in _BLOCKING for error in found):

@@ -170,26 +170,30 @@ def _check_combinations(value: Any, schema: Schema, path: str) -> Errors:
     yield from _check_alternatives(value, schema.get("anyOf") or (), path)
     yield from _check_exactly_one(value, schema.get("oneOf") or (), path)
     unwanted = schema.get("not")
-    if unwanted is not None and not any(True for _ in check(value, unwanted, path)):
+    if unwanted is not None and _is_valid(value, unwanted):
         yield _combined(path, "must not validate the schema (not)")
 
 
 def _check_alternatives(value: Any, parts: Iterable[Schema], path: str) -> Errors:
-    failures = [list(check(value, part, path)) for part in parts]
-    if failures and all(failures):
+    parts = list(parts)
+    if parts and not any(_is_valid(value, part) for part in parts):
         yield _combined(path, "must validate at least one schema (anyOf)")
-        yield from min(failures, key=len)
+        yield from min((list(check(value, part, path)) for part in parts), key=len)
 
 
 def _check_exactly_one(value: Any, parts: Iterable[Schema], path: str) -> Errors:
-    failures = [list(check(value, part, path)) for part in parts]
-    valid = sum(not found for found in failures)
-    if not failures or valid == 1:
+    parts = list(parts)
+    valid = sum(_is_valid(value, part) for part in parts)
+    if not parts or valid == 1:
         return
     found = "Found none valid" if not valid else f"Found {valid} valid alternatives"
     yield _combined(path, f"must validate one and only one schema (oneOf). {found}")
     if not valid:
-        yield from min(failures, key=len)
+        yield from min((list(check(value, part, path)) for part in parts), key=len)
+
+
+def _is_valid(value: Any, schema: Schema) -> bool:
+    return not any(True for _ in check(value, schema))
 
 
 def _combined(path: str, what: str) -> FieldError:

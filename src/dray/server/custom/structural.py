@@ -201,7 +201,11 @@ def _check_default(schema: Schema, path: str) -> Errors:
     if dropped:
         yield errors.invalid(f"{path}.default", value, "must not have unknown fields")
         return
-    defaults.fill(pruned, schema)
+    try:
+        defaults.fill(pruned, schema)
+    except defaults.TooLarge:
+        yield errors.invalid(f"{path}.default", NO_FIELD, f"must not grow beyond {defaults.MAX_BYTES} bytes")
+        return
     for error in schema_check.check(pruned, schema):
         where = f"{path}.default.{error.field}" if error.field != NO_FIELD else f"{path}.default"
         yield replace(error, field=where)
