@@ -139,3 +139,30 @@ async def test_what_else_is_written_to_the_status_meanwhile_is_no_obstacle():
         await cluster.eventually(lambda: noted(cluster, "p"))
         assert len(await claims(cluster)) == 2
         assert (await cluster.get("Pod", "p"))["status"]["conditions"]
+
+
+@in_loop
+async def test_a_server_that_does_not_keep_the_names_is_reported(caplog):
+    class Dropping:
+        def __init__(self, client):
+            self._client = client
+
+        def __getattr__(self, name):
+            return getattr(self._client, name)
+
+        async def patch(self, resource, name, body, **options):
+            return await self._client.patch(resource, name, {**body, "status": {}}, **options)
+
+    async with LocalCluster() as cluster:
+        cluster.environment.client = Dropping(cluster.client)
+        await start(cluster)
+        await cluster.create(template("t"))
+        await cluster.create(pod("p", gpu="t"))
+
+        async def told():
+            return (
+                "resourceclaim: Pod default/p: the API server does not keep status.resourceClaimStatuses" in caplog.text
+            )
+
+        await cluster.eventually(told)
+        assert len(await claims(cluster)) == 1

@@ -118,7 +118,8 @@ class LeaderElection:
         """Until it cannot."""
         failed = False
         while True:
-            await asyncio.sleep(self._retry_period)
+            # A server that is back is asked soon: the time until the deadline is running.
+            await asyncio.sleep(self._retry_period / 4 if failed else self._retry_period)
             past = self._monotonic() - self._renewed
             late = f"not renewed within {self._renew_deadline:g} s"
             left = self._renew_deadline - past

@@ -11,6 +11,7 @@ connection that is open anyway, and brings nothing but what is new.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -186,4 +187,6 @@ def _timeout(total: float | None, silence: float | None) -> aiohttp.ClientTimeou
 
 def _told(error: BaseException) -> str:
     """Never empty."""
+    if type(error) is aiohttp.ClientConnectorError and (error.os_error.errno or 0) > 0:
+        return f"{error.host}:{error.port}: {os.strerror(error.os_error.errno or 0)}"
     return str(error) or str(error.__cause__ or "") or type(error).__name__

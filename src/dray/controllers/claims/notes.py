@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+from dray.client.dropped import NotKept
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, DeleteOptions, Object, WriteOptions
 from dray.controllers.claims.memory import Written
@@ -31,7 +32,7 @@ class Notes:
         left = dict(names)
         for attempt in range(_ATTEMPTS):
             try:
-                self._written.add(await self._patch(kind, owner, left))
+                self._check(kind, left, await self._patch(kind, owner, left))
                 return
             except ApiError as error:
                 if not error.is_conflict or attempt == _ATTEMPTS - 1:
@@ -64,6 +65,11 @@ class Notes:
             subresource="status",
             options=_NOTE,
         )
+
+    def _check(self, kind: OwnerKind, names: Mapping[str, str], answer: Object) -> None:
+        self._written.add(answer)
+        if any(recorded(answer).get(entry) != name for entry, name in names.items()):
+            raise NotKept(f"status.resourceClaimStatuses of {kind.resource.plural}")
 
     async def _take_back(self, claim: Object) -> None:
         """Unless somebody has taken it up: then its owner's end is its end."""
