@@ -1,8 +1,8 @@
 """The worst-case cost of an expression, as Kubernetes estimates it when an object is created.
 
 Nothing runs. Sizes come from literals, from what calls are known to produce, and from the declared maximum sizes of
-the parts of a device, found by the path of an expression from `device`. An unknown size is `UNKNOWN`, and so, nearly,
-is the cost of anything that traverses it.
+the parts of a variable, found by the path of an expression from it; `device` is declared here. An unknown size is
+`UNKNOWN`, and so, nearly, is the cost of anything that traverses it, unless the caller knows better.
 """
 
 from __future__ import annotations
@@ -25,56 +25,51 @@ _SCALARS: Final = frozenset(("bool", "double", "duration", "int", "timestamp", "
 _DOMAIN: Final = 63
 _ID: Final = 32
 _STRUCT_COST: Final = 40
-_MAX_PATH: Final = 8
+_MAX_PATH: Final = 64
 
 
-class _Declared(NamedTuple):
-    """A type with the size its values may have."""
+class Declared(NamedTuple):
+    """A type with the size its values may have; `kind` where the type of an expression does not tell."""
 
     size: int
-    key: _Declared | None = None
-    element: _Declared | None = None
-    fields: Mapping[str, _Declared] = MappingProxyType({})
+    key: Declared | None = None
+    element: Declared | None = None
+    fields: Mapping[str, Declared] = MappingProxyType({})
+    kind: str = ""
 
 
-_VALUE: Final = _Declared(MAX_VALUE)
-_QUANTITY: Final = _Declared(_UNBOUNDED)
-_DEVICE: Final = _Declared(
+_VALUE: Final = Declared(MAX_VALUE)
+_QUANTITY: Final = Declared(_UNBOUNDED)
+_DEVICE: Final = Declared(
     _UNBOUNDED,
     fields={
-        "driver": _Declared(_DOMAIN),
-        "attributes": _Declared(
-            MAX_ENTRIES, _Declared(_DOMAIN), _Declared(MAX_ENTRIES, key=_Declared(_ID), element=_VALUE)
+        "driver": Declared(_DOMAIN),
+        "attributes": Declared(
+            MAX_ENTRIES, Declared(_DOMAIN), Declared(MAX_ENTRIES, key=Declared(_ID), element=_VALUE)
         ),
-        "capacity": _Declared(
-            MAX_ENTRIES, _Declared(_DOMAIN), _Declared(MAX_ENTRIES, key=_Declared(_ID), element=_QUANTITY)
+        "capacity": Declared(
+            MAX_ENTRIES, Declared(_DOMAIN), Declared(MAX_ENTRIES, key=Declared(_ID), element=_QUANTITY)
         ),
-        "allowMultipleAllocations": _Declared(_UNBOUNDED),
+        "allowMultipleAllocations": Declared(_UNBOUNDED),
     },
 )
 
 
-def estimate_cost(root: Node, sizes: Mapping[Node, Size] = MappingProxyType({})) -> int:
-    """The cost of a tree; where `sizes` has a node, that is its size, whatever the tree says."""
-    return _Estimator(sizes).cost(root)
+_VARIABLES: Final[Mapping[str, Declared]] = MappingProxyType({"device": _DEVICE})
 
 
-def declared_size(path: Path) -> Size | None:
-    """The size of what lies at a path from `device`, where that is declared."""
-    if not path or path[0] != "device":
-        return None
-    current: _Declared | None = _DEVICE
-    for step in path[1:]:
-        assert current is not None
-        if step in ("@items", "@values"):
-            current = current.element
-        elif step == "@keys":
-            current = current.key
-        else:
-            current = current.fields.get(step) or (_VALUE if current.element is _VALUE else None)
-        if current is None:
-            return None
-    return (0, current.size) if current is not None else None
+def estimate_cost(
+    root: Node,
+    sizes: Mapping[Node, Size] = MappingProxyType({}),
+    *,
+    declared: Mapping[str, Declared] = _VARIABLES,
+    unknown: Size = UNKNOWN,
+) -> int:
+    """The cost of a tree; where `sizes` has a node, that is its size, whatever the tree says.
+
+    `declared` are the variables. `unknown` is taken for the size of what nothing is known of.
+    """
+    return _Estimator(sizes, declared, unknown).cost(root)
 
 
 class Entry(NamedTuple):
@@ -92,7 +87,9 @@ class _Local(NamedTuple):
 
 
 class _Estimator:
-    def __init__(self, sizes: Mapping[Node, Size]) -> None:
+    def __init__(self, sizes: Mapping[Node, Size], declared: Mapping[str, Declared], unknown: Size) -> None:
+        self.declared = declared
+        self.unknown = unknown
         self.paths: dict[Node, Path] = {}
         self.sizes: dict[Node, Size] = dict(sizes)
         self.entries: dict[Node, Entry] = {}
@@ -139,7 +136,7 @@ class _Estimator:
         known = self.sizes.get(node) or _literal_size(node)
         if known is not None:
             return known
-        declared = declared_size(self.path(node))
+        declared = self._declared_size(self.path(node))
         if declared is not None:
             self.sizes[node] = declared
             return declared
@@ -149,14 +146,37 @@ class _Estimator:
         return local.size if local is not None else None
 
     def size_or_unknown(self, node: Node) -> Size:
-        return self.size(node) or UNKNOWN
+        return self.size(node) or self.unknown
 
     def element_size(self, node: Node) -> Size | None:
         """For a list (or map): the size of its elements by path or type; None when it has no elements."""
         if not node.type.params:
             return None
         path = self.path(node)
-        return (declared_size((*path, "@items")) if path else None) or UNKNOWN
+        return (self._declared_size((*path, "@items")) if path else None) or self.unknown
+
+    def _find(self, path: Path) -> Declared | None:
+        """What is declared of that which lies at a path from a variable."""
+        current = self.declared.get(path[0]) if path else None
+        for step in path[1:]:
+            if current is None:
+                return None
+            if step in ("@items", "@values"):
+                current = current.element
+            elif step == "@keys":
+                current = current.key
+            else:
+                current = current.fields.get(step) or (_VALUE if current.element is _VALUE else None)
+        return current
+
+    def _declared_size(self, path: Path) -> Size | None:
+        found = self._find(path)
+        return (0, found.size) if found is not None else None
+
+    def _kind(self, node: Node) -> str:
+        """`list`, `map` or another: by its type, or where that is unknown by what is declared."""
+        found = self._find(self.path(node)) if node.type.dynamic else None
+        return found.kind if found is not None else node.type.kind
 
     def _entry(self, node: Node) -> Entry | None:
         known = self.entries.get(node)
@@ -174,7 +194,7 @@ class _Estimator:
         if node.test:
             return operand
         self.paths[node] = _extended(self.path(node.operand), node.field)
-        return cap(operand + (node.operand.type.kind in ("map", "object", "param")))
+        return cap(operand + (self._kind(node.operand) in ("map", "object", "param")))
 
     def _call(self, node: Node, first: int | None) -> int:
         assert isinstance(node, Call)
@@ -295,7 +315,7 @@ class _Estimator:
     def _push_variables(self, node: Comprehension) -> None:
         entry = self._entry(node.range)
         path = self.path(node.range)
-        kind = entry.kind if entry is not None else node.range.type.kind
+        kind = entry.kind if entry is not None else self._kind(node.range)
         key = entry.key if entry is not None else None
         value = entry.value if entry is not None else None
         if node.var2 is None:
@@ -309,7 +329,7 @@ class _Estimator:
 
 
 def _extended(path: Path, step: str) -> Path:
-    """A step further; beyond the depth of a device nothing is declared and the path need not grow."""
+    """A step further; nothing is declared so deep that the path need grow without end."""
     return (*path, step) if len(path) < _MAX_PATH else path
 
 

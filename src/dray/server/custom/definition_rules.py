@@ -9,7 +9,7 @@ from typing import Any
 from dray.api import errors, names
 from dray.api.errors import FieldError
 from dray.api.shapes import mapping, sequence, text
-from dray.server.custom import json_path, schema_shape, structural
+from dray.server.custom import json_path, rule_costs, schema_shape, structural
 
 Object = dict[str, Any]
 Errors = Iterator[FieldError]
@@ -22,12 +22,12 @@ _APPROVAL = "api-approved.kubernetes.io"
 _PROTECTED = (".k8s.io", ".kubernetes.io")
 
 
-def check(definition: Object) -> list[FieldError]:
+def check(definition: Object, old: Object | None = None) -> list[FieldError]:
     """What is wrong with a definition, its metadata aside; it has been defaulted."""
-    return list(_check(definition))
+    return list(_check(definition, old or {}))
 
 
-def _check(definition: Object) -> Errors:
+def _check(definition: Object, old: Object) -> Errors:
     spec = mapping(definition.get("spec"))
     metadata = mapping(definition.get("metadata"))
     group, plural = text(spec.get("group")), text(mapping(spec.get("names")).get("plural"))
@@ -49,7 +49,8 @@ def _check(definition: Object) -> Errors:
     strategy = mapping(spec.get("conversion")).get("strategy")
     if strategy not in ("None", "Webhook"):
         yield errors.not_supported("spec.conversion.strategy", strategy, ["None", "Webhook"])
-    yield from _check_schemas(sequence(spec.get("versions")))
+    former = _schemas(sequence(mapping(old.get("spec")).get("versions")))
+    yield from _check_schemas(sequence(spec.get("versions")), former)
 
 
 def _check_group(group: str) -> Errors:
@@ -133,28 +134,35 @@ def _check_scale(scale: Any, path: str) -> Errors:
             yield errors.invalid(f"{path}.{member}", place, f"should be a json path under {root[:-1]}")
 
 
-def _check_schemas(versions: list[Any]) -> Errors:
-    schemas = [mapping(mapping(version).get("schema")).get("openAPIV3Schema") for version in versions]
+def _schemas(versions: list[Any]) -> list[Any]:
+    return [mapping(mapping(version).get("schema")).get("openAPIV3Schema") for version in versions]
+
+
+def _check_schemas(versions: list[Any], former: list[Any]) -> Errors:
+    schemas = _schemas(versions)
     for index, schema in enumerate(schemas):
         if schema is None:
             yield errors.required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required")
     given = [(index, schema) for index, schema in enumerate(schemas) if schema is not None]
     if given and len(given) == len(versions) and all(schema == given[0][1] for _, schema in given):
         # Kubernetes keeps a schema that all versions share in one place, and speaks of it there.
-        yield from _check_schema(given[0][1], "spec.validation.openAPIV3Schema")
+        yield from _check_schema(given[0][1], "spec.validation.openAPIV3Schema", former)
         return
     for index, schema in given:
-        yield from _check_schema(schema, f"spec.versions[{index}].schema.openAPIV3Schema")
+        yield from _check_schema(schema, f"spec.versions[{index}].schema.openAPIV3Schema", former)
 
 
-def _check_schema(schema: Any, path: str) -> Errors:
-    misshapen = list(schema_shape.check(schema, path))
-    yield from misshapen or structural.check(schema, path)
+def _check_schema(schema: Any, path: str, former: list[Any]) -> Errors:
+    """What a schema costs is not asked again where it did not change."""
+    problems = list(schema_shape.check(schema, path)) or list(structural.check(schema, path))
+    yield from problems
+    if not problems and schema not in former:
+        yield from rule_costs.check(schema, path)
 
 
 def check_update(definition: Object, old: Object) -> list[FieldError]:
     """The same, and what may not change once a kind is served."""
-    found = check(definition)
+    found = check(definition, old)
     spec, before = mapping(definition.get("spec")), mapping(old.get("spec"))
     conditions = sequence(mapping(old.get("status")).get("conditions"))
     established = any(c.get("type") == "Established" and c.get("status") == "True" for c in map(mapping, conditions))
