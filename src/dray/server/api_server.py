@@ -19,6 +19,7 @@ from dray.server.metrics import Metrics
 from dray.server.namespace_life import NamespaceLife
 from dray.server.requests import Answer, Request, Response
 from dray.server.role_aggregation import RoleAggregation
+from dray.store.interface import NotDurable
 from dray.store.retention import Retention
 
 _log = logging.getLogger("dray.server")
@@ -66,6 +67,9 @@ class ApiServer:
             return await self._answer(request)
         except status.ApiError as error:
             return refused(error)
+        except NotDurable as error:
+            # The store has put it into the log, once for all requests.
+            return refused(status.not_stored(error))
         except RecursionError:
             return refused(status.bad_request("the document is nested too deeply"))
         except Exception:

@@ -84,6 +84,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self.served = Served(self.gates)
+        self.health.watch(lambda: {"store": self.store.trouble})
         if self.security is None:
             self.security = Security.ephemeral(StoredView(self.store), plain=True)
         self.security.load(self.store)

@@ -13,6 +13,7 @@ import msgspec
 
 from dray.api.errors import FieldError
 from dray.api.intake import Refusal
+from dray.store.interface import NoSpace, NotDurable
 
 Object = dict[str, Any]
 Cause = dict[str, str]
@@ -124,6 +125,13 @@ def object_too_large(size: int, limit: int) -> ApiError:
     """What would be stored, after defaults and with what is there already."""
     message = f"Request entity too large: limit is {limit}: the object would take {size} bytes"
     return ApiError(413, "RequestEntityTooLarge", message)
+
+
+def not_stored(error: NotDurable) -> ApiError:
+    """The store could not keep what was asked for."""
+    if isinstance(error, NoSpace):
+        return ApiError(507, "InsufficientStorage", f"{error}; deleting objects is still possible", retry_after=1)
+    return ApiError(500, "InternalError", f"Internal error occurred: {error}")
 
 
 def expired(message: str) -> ApiError:

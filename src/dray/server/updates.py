@@ -138,7 +138,8 @@ async def write(
             gone = await context.store.delete(record.key, expect=record.revision, encode=encoder)
             context.deleted(resource, record.key)
             return gone.value
-        stored = await context.store.update(record.key, encoder, expect=record.revision)
+        frees = "deletionTimestamp" in obj["metadata"]
+        stored = await context.store.update(record.key, encoder, expect=record.revision, frees=frees)
     except Missing:
         raise status.not_found(resource.group, resource.plural, obj["metadata"]["name"]) from None
     except StoreError:

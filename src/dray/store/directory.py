@@ -43,7 +43,7 @@ class Directory:
             self._lock = os.open(path / "store.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StoreError(f"cannot use {path} as a data directory: {error.strerror}") from error
-        for name in ("", "store.lock", "store.db", "store.db-wal", "store.db-shm", "store.mark"):
+        for name in ("", "store.lock", "store.db", "store.db-wal", "store.db-shm", "store.mark", "store.ballast"):
             close_to_others(path / name)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

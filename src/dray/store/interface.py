@@ -48,6 +48,14 @@ class Ahead(StoreError):
     """The revision asked for has not been reached yet."""
 
 
+class NotDurable(StoreError):
+    """The write was undone because it could not be committed."""
+
+
+class NoSpace(NotDurable):
+    """There is no room on the disk."""
+
+
 class EventType(Enum):
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -108,6 +116,11 @@ class Store(Protocol):
         """The newest there is; a restart or a failed write may have moved it past that of the newest write."""
         ...
 
+    @property
+    def trouble(self) -> str:
+        """Why writes cannot be taken at present; empty if they can."""
+        ...
+
     def get(self, key: str) -> Record | None: ...
 
     def list(self, prefix: str, *, limit: int = 0, after: str = "", revision: int = 0) -> Page:
@@ -119,8 +132,11 @@ class Store(Protocol):
 
     async def create(self, key: str, encode: Encode) -> Record: ...
 
-    async def update(self, key: str, encode: Encode, *, expect: int = 0) -> Record:
-        """`expect` is the revision the key must be at; 0 for whichever."""
+    async def update(self, key: str, encode: Encode, *, expect: int = 0, frees: bool = False) -> Record:
+        """`expect` is the revision the key must be at; 0 for whichever.
+
+        One that `frees` leads to a deletion, and like that is taken when there is no room for others.
+        """
         ...
 
     async def delete(self, key: str, *, expect: int = 0, encode: Encode | None = None) -> Record:

@@ -10,6 +10,7 @@ between the newest row and the reservation is a gap at which nobody can resume.
 
 from __future__ import annotations
 
+import errno
 import logging
 import shutil
 import sqlite3
@@ -19,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from dray.store.ballast import free
 from dray.store.directory import Directory
 from dray.store.interface import Event, EventType, Record, StoreError
 from dray.store.log import Gaps, Log
@@ -27,6 +29,7 @@ from dray.store.mark import Mark
 _log = logging.getLogger("dray.store")
 
 _SCHEMA_VERSION: Final = 1
+_CHECKPOINT_PAGES: Final = 1000
 _BLOCK: Final = 10_000
 _SCHEMA: Final = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -106,11 +109,12 @@ class Journal:
             shutil.copy(log, kept)
         raise StoreError(f"{lost}; restore it, or remove {self._mark.path} to go on with what is left")
 
-    def append(self, events: Sequence[Event], gaps: Gaps, revision: int) -> None:
-        """All or nothing; `revision` is the newest that was handed out."""
+    def append(self, events: Sequence[Event], gaps: Gaps, revision: int, *, sparing: bool = False) -> None:
+        """All or nothing; `revision` is the newest that was handed out. `sparing` takes as little room as can be."""
         reserve = revision + _BLOCK if revision + _BLOCK // 2 > self.reserved else 0
         with self._transaction(sync=bool(reserve)) as connection:
-            connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", map(_row, events))
+            rows = map(_bare_row, events) if sparing else map(_row, events)
+            connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
             if gaps:
                 connection.executemany("INSERT INTO gap VALUES (?, ?)", gaps)
             if reserve:
@@ -118,6 +122,23 @@ class Journal:
         self.reserved = reserve or self.reserved
         if events:
             self._mark.note(events[-1].record.revision, self.reserved)
+
+    def make_room(self) -> None:
+        """Moves the write-ahead log into the database where that fits, so that its room is used again."""
+        execute = self._connection.execute
+        with suppress(sqlite3.Error, OSError):
+            pages, size = execute("PRAGMA page_count").fetchone()[0], execute("PRAGMA page_size").fetchone()[0]
+            if pages * size - self.path.stat().st_size < free(self.path.parent):
+                execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def be_sparing(self, sparing: bool) -> None:
+        """Whether the write-ahead log is moved by `make_room` only: begun in vain, that takes what room is left."""
+        self._connection.execute(f"PRAGMA wal_autocheckpoint = {0 if sparing else _CHECKPOINT_PAGES}")
+
+    def try_out(self) -> None:
+        """Raises what a write would."""
+        with self._transaction(sync=False) as connection:
+            connection.execute("UPDATE meta SET value = value WHERE name = 'schema'")
 
     def forget(self, revisions: Sequence[int], compacted: int) -> None:
         """Removes rows; they must come in order, over all calls."""
@@ -186,6 +207,18 @@ class Journal:
             if raised:
                 with suppress(sqlite3.Error):
                     connection.execute("PRAGMA synchronous = NORMAL")
+
+
+def out_of_space(error: Exception) -> bool:
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _bare_row(event: Event) -> tuple[int, str, int, bool, bytes]:
+    """What is gone is known from the row before."""
+    row = _row(event)
+    return (*row[:4], b"") if event.type is EventType.DELETED else row
 
 
 def _row(event: Event) -> tuple[int, str, int, bool, bytes]:

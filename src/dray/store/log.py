@@ -58,6 +58,9 @@ class Log:
         """
         forgotten: list[Event] = []
         for record, deleted in versions:
+            if deleted and not record.value and (last := self._records.get(record.key)) is not None:
+                # The last version was not written once more, for want of room.
+                record = Record(record.key, last.value, record.created, record.revision)
             event = Event(_type(record, deleted), record, self._records.get(record.key))
             if deleted:
                 self._records.pop(record.key, None)

@@ -29,6 +29,10 @@ class MemoryStore:
     def revision(self) -> int:
         return self._log.revision
 
+    @property
+    def trouble(self) -> str:
+        return ""
+
     def get(self, key: str) -> Record | None:
         return self._log.get(key)
 
@@ -36,15 +40,15 @@ class MemoryStore:
         return self._log.page(prefix, limit=limit, after=after, revision=revision)
 
     async def create(self, key: str, encode: Encode) -> Record:
-        self._admit()
+        self._admit(frees=False)
         return await self._settle(self._log.create(key, encode))
 
-    async def update(self, key: str, encode: Encode, *, expect: int = 0) -> Record:
-        self._admit()
+    async def update(self, key: str, encode: Encode, *, expect: int = 0, frees: bool = False) -> Record:
+        self._admit(frees=frees)
         return await self._settle(self._log.update(key, encode, expect))
 
     async def delete(self, key: str, *, expect: int = 0, encode: Encode | None = None) -> Record:
-        self._admit()
+        self._admit(frees=True)
         return await self._settle(self._log.delete(key, encode, expect))
 
     def watch(self, prefix: str, *, after: int) -> BufferedWatch:
@@ -59,8 +63,8 @@ class MemoryStore:
         self._closed = True
         self._watches.close()
 
-    def _admit(self) -> None:
-        """Before a write: raises if none can be taken."""
+    def _admit(self, *, frees: bool) -> None:
+        """Before a write: raises if it cannot be taken."""
         if self._closed:
             raise StoreError("the store is closed")
 

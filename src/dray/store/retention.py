@@ -24,11 +24,15 @@ class Retention:
     async def run(self, store: Store) -> None:
         """Compacts the store from time to time, until cancelled; what fails is logged, and made up for later."""
         marks = deque([store.revision], maxlen=max(1, round(self.seconds / self.interval)))
+        said = ""
         while True:
             await self.sleep(self.interval)
             oldest = marks[0] if len(marks) == marks.maxlen else 0
             marks.append(store.revision)
             try:
                 await store.compact(max(oldest, store.revision - self.revisions, 0))
+                said = ""
             except StoreError as error:
-                _logger.error("%s", error)
+                if str(error) != said:
+                    said = str(error)
+                    _logger.error("%s", error)

@@ -28,9 +28,12 @@ def write_private(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         with suppress(FileNotFoundError):
             os.unlink(name)
+        if isinstance(error, OSError):
+            # Writing does not say to which file.
+            raise OSError(error.errno, error.strerror, str(path)) from error
         raise
     _flush_directory(path.parent)
 

@@ -1,0 +1,71 @@
+"""Room on the disk that is kept back, so that something can still be deleted when there is no other.
+
+A file of some size that holds nothing. It is given up for as long as it takes to write what frees space, and taken
+again at once: nobody else gets its room.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+# The write-ahead log has about 4 MB when it is moved into the database, which may grow by as much.
+_SIZE: Final = 8 << 20
+_LEAST: Final = 64 << 10
+# Of a small disk it takes only a part.
+_SHARE: Final = 4
+# More than this beside it, and the disk is not full.
+_ENOUGH: Final = 1 << 20
+
+
+class Ballast:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._size = _wanted(path.parent)
+
+    def hold(self) -> bool:
+        """Takes the room, or as much of it as there is; whether that is all."""
+        size = self._size
+        while size >= _LEAST:
+            if self._take(size):
+                return size == self._size
+            size //= 2
+        return False
+
+    def is_light(self) -> bool:
+        """Whether there is room again beside it."""
+        return self.hold() and free(self._path.parent) >= min(_ENOUGH, self._size)
+
+    def release(self) -> None:
+        with suppress(OSError):
+            self._path.unlink()
+
+    def _take(self, size: int) -> bool:
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return False
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+        except OSError:
+            self.release()
+            return False
+        finally:
+            os.close(descriptor)
+        return True
+
+
+def free(directory: Path) -> int:
+    """The bytes that may still be written there."""
+    disk = os.statvfs(directory)
+    return disk.f_bavail * disk.f_frsize
+
+
+def _wanted(directory: Path) -> int:
+    try:
+        disk = os.statvfs(directory)
+    except OSError:
+        return _SIZE
+    return max(_LEAST, min(_SIZE, disk.f_blocks * disk.f_frsize // _SHARE))
