@@ -43,26 +43,50 @@ def without(rules, resource, verb):
     return left
 
 
-def service_account(cluster, name):
+class Listening:
+    """A way to the server that keeps what was forbidden."""
+
+    def __init__(self, inner, forbidden):
+        self._inner = inner
+        self._forbidden = forbidden
+        self.watch_seconds = inner.watch_seconds
+
+    async def send(self, request):
+        return self._heard(request, await self._inner.send(request))
+
+    async def stream(self, request):
+        return self._heard(request, await self._inner.stream(request))
+
+    async def close(self):
+        await self._inner.close()
+
+    def _heard(self, request, answer):
+        if answer.status == 403:
+            self._forbidden.append(f"{request.method} {request.path}")
+        return answer
+
+
+def service_account(cluster, name, forbidden):
     place = "system:serviceaccounts"
     groups = (place, f"{place}:kube-system", "system:authenticated")
     user = User(f"system:serviceaccount:kube-system:{name}", groups)
-    return ApiClient(InProcessTransport(cluster.application, extensions={LOCAL_USER: user}))
+    way = InProcessTransport(cluster.application, extensions={LOCAL_USER: user})
+    return ApiClient(Listening(way, forbidden))
 
 
-def planes(cluster):
+def planes(cluster, forbidden):
     lease, name = "kube-system", "dray-scheduler"
     sharing = Sharing("kube-system", "one")
     scheduler = PlaneOptions(Options("default-scheduler"), (), Lease(lease, name, "one"), sharing=sharing)
     controllers = PlaneOptions(None, CONTROLLERS, Lease(lease, "dray-controllers", "one"))
     return [
-        ControlPlane(service_account(cluster, name), scheduler),
-        ControlPlane(service_account(cluster, "dray-controllers"), controllers),
+        ControlPlane(service_account(cluster, name, forbidden), scheduler),
+        ControlPlane(service_account(cluster, "dray-controllers", forbidden), controllers),
     ]
 
 
 @contextlib.asynccontextmanager
-async def working(missing=None):
+async def working(missing=None, forbidden=None):
     """A cluster whose scheduler and controllers have the rights of the manifests, apart from one that is missing."""
     async with LocalCluster(objects=[node("n"), gpus_of("n", 2)]) as cluster:
         for name in ("scheduler", "controllers"):
@@ -75,7 +99,7 @@ async def working(missing=None):
                 await cluster.client.create(kind, document)
         await cluster.create(device_class("gpu", extendedResourceName="example.com/gpu"))
         await cluster.create(template("t"))
-        running = planes(cluster)
+        running = planes(cluster, forbidden if forbidden is not None else [])
         tasks = [asyncio.create_task(plane.run()) for plane in running]
         try:
             yield cluster, running
@@ -94,11 +118,20 @@ def bound(cluster, name):
 
 @in_loop
 async def test_they_suffice_for_claims_extended_resources_preemption_and_taints():
-    async with working() as (cluster, running):
+    forbidden = []
+    async with working(forbidden=forbidden) as (cluster, running):
         await cluster.create(pod("plain"))
+        gang = {"schedulingPolicy": {"gang": {"minCount": 1}}}
+        kind = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup"}
+        await cluster.create({**kind, "metadata": {"name": "g"}, "spec": gang})
+        await cluster.create(pod("grouped", schedulingGroup={"podGroupName": "g"}))
+        await cluster.eventually(bound(cluster, "grouped"))
+        await cluster.create(pod("extended", requests={"example.com/gpu": "2"}))
+        await cluster.eventually(bound(cluster, "extended"))
+        await cluster.delete("Pod", "extended")
         await cluster.create(pod("claiming", templates=["t"]))
-        await cluster.create(pod("extended", requests={"example.com/gpu": "1"}))
-        for name in ("plain", "claiming", "extended"):
+        await cluster.create(pod("low", templates=["t"]))
+        for name in ("plain", "claiming", "low"):
             await cluster.eventually(bound(cluster, name))
         await cluster.create(priority_class("high", 1000))
         await cluster.create(pod("urgent", templates=["t"], priority="high"))
@@ -107,7 +140,7 @@ async def test_they_suffice_for_claims_extended_resources_preemption_and_taints(
         await cluster.create(rule("broken", {"driver": "gpu.example.com"}, effect="NoExecute"))
 
         async def evicted():
-            return not [each for each in await cluster.list("Pod") if each["metadata"]["name"] != "plain"]
+            return {each["metadata"]["name"] for each in await cluster.list("Pod")} == {"plain", "grouped"}
 
         await cluster.eventually(evicted)
 
@@ -122,6 +155,7 @@ async def test_they_suffice_for_claims_extended_resources_preemption_and_taints(
         await cluster.eventually(told)
         reasons = {event["reason"] for event in await cluster.list("Event")}
         assert {"Scheduled", "Preempted"} <= reasons
+    assert forbidden == []
 
 
 @pytest.mark.parametrize(
