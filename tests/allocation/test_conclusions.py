@@ -201,3 +201,10 @@ def test_a_summary_says_how_much_it_leaves_out() -> None:
     inventory = world(resource_slice(devices), nics, claims=(held("other", "n", "d"),))
     [rejection] = asked(inventory, claim("one", request("r", exactly(1, f'{MODEL} == "H100"'))))
     assert summary(rejection).endswith("(1 in use by default/other; 1 tainted k=:NoSchedule, not tolerated; 2 more)")
+
+
+def test_a_pool_that_lacks_slices_is_named() -> None:
+    inventory = world(resource_slice([device("gpu-0")], count=3))
+    assert said(inventory, claim("one", request("r", exactly()))) == (
+        "1 device short on node n; r: needs 1, 0 available; pool gpu.example.com/n is incomplete: 1 of 3 slices"
+    )

@@ -277,3 +277,11 @@ def test_a_pods_claim_named_on_both_levels_is_noted(run: Callable[..., Result], 
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"resourceClaims": claims}}
     result = run("convert", write(json.dumps(pod), "p.json"))
     assert 'spec.resourceClaims[0].source.resourceClaimName: dropped: the entry names "b" already' in result.stderr
+
+
+def test_unknown_fields_of_v1alpha3_are_kept_and_named(run: Callable[..., Result], write: Callable[..., str]) -> None:
+    text = SLICE.replace("v1beta1", "v1alpha3").replace("NODE", "a").replace("basic: {}", "basic: {colour: red}")
+    result = run("convert", write(text.replace("DEVICE", "gpu-0")))
+    assert result.exit_code == 0
+    assert yaml.safe_load(result.stdout)["spec"]["devices"] == [{"name": "gpu-0", "colour": "red"}]
+    assert 'note: ResourceSlice s: spec.devices[0].basic.colour: unknown field "colour", kept' in result.stderr

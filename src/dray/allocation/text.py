@@ -29,6 +29,7 @@ from dray.allocation.wording import (
     key_text,
     keys_text,
     met_text,
+    pool_text,
     some,
 )
 
@@ -86,7 +87,8 @@ def concluding(conclusion: c.Conclusion, inventory: Inventory | None = None) -> 
     """What it all comes to, in one line."""
     words = conclusion_text(conclusion)
     if isinstance(conclusion, c.Short):
-        words = f"{words}; {_summary(conclusion.nearest, _telling_causes)}"
+        pools = [pool_text(pool) for pool in conclusion.nearest.pools[:1]]
+        words = "; ".join([words, _summary(conclusion.nearest, _telling_causes), *pools])
     elif isinstance(conclusion, c.NothingSuitable) and conclusion.nearest is not None:
         nearest = conclusion.nearest
         why = _described(nearest.cause, [nearest.device], inventory)
@@ -135,10 +137,7 @@ class Reasoning:
     def _group(self, group: Sequence[r.Rejection]) -> Tree:
         first = group[0]
         root = Tree(f"{nodes_text([each.node for each in group])}: {_verdict(first, len(group))}")
-        root.branches += [
-            Tree(f"pool {pool.pool} is {pool.state}{f': {pool.problem}' if pool.problem else ''}")
-            for pool in first.pools
-        ]
+        root.branches += [Tree(pool_text(pool)) for pool in first.pools]
         several = zip(*(each.requests for each in group), strict=True)
         for claim, requests in _by_claim(first.requests):
             branches = [self._request(next(several)) for _ in requests]

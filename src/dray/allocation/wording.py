@@ -14,9 +14,13 @@ from dray.allocation.usage import ClaimKey
 MOST_NAMES: Final = 4
 
 
-def some(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+def some(names: Sequence[str], most: int = MOST_NAMES) -> str:
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def pool_text(pool: r.PoolReason) -> str:
+    return f"pool {pool.pool} is {pool.state}{f': {pool.problem}' if pool.problem else ''}"
 
 
 def key_text(claim: ClaimKey) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dray.api.alpha2.notes import Note, Notes, shorten
-from dray.api.conversion import convert, unreadable, wrong_types
+from dray.api.conversion import convert, oddities, unreadable
+from dray.api.errors import ErrorType
 from dray.api.shapes import mapping
 
 API_VERSION: Final = "resource.k8s.io/v1alpha3"
@@ -25,8 +26,11 @@ def to_v1(document: dict[str, Any]) -> tuple[dict[str, Any], list[Note]]:
         notes.add("status", "dropped: the devices have to be allocated again")
     if isinstance(changed.get("spec"), dict):
         changed["spec"] = _modern(document.get("kind"), dict(changed["spec"]), notes)
-    if problems := wrong_types(changed):
+    odd = oddities(changed)
+    if problems := [each for each in odd if each.type is not ErrorType.UNKNOWN_FIELD]:
         raise unreadable(problems)
+    for each in odd:
+        notes.add(each.field, f"{each.detail}, kept as it stands")
     return convert(changed, "v1"), notes.found
 
 

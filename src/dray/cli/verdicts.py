@@ -9,6 +9,7 @@ from typing import Any, Final
 from dray.allocation import Rejection
 from dray.allocation.conclusions import conclude
 from dray.allocation.text import Reasoning, Tree, concluding, nodes_text
+from dray.allocation.wording import some
 from dray.cli.explanations import allocation_row, rejection_row
 from dray.scheduling.inquiry import Answer, Inquiry, Mismatch, Shortage, Verdict
 from dray.scheduling.model import Pod
@@ -72,7 +73,11 @@ class Verdicts:
         if rejection is not None:
             return rejection_row(rejection, self._state.inventory)
         if verdict.placement is None:
-            return {"node": verdict.node, "fits": False, "obstacles": [*verdict.obstacles, *_details([verdict])]}
+            return {
+                "node": verdict.node,
+                "fits": False,
+                "obstacles": [*dict.fromkeys((*verdict.obstacles, *_details([verdict])))],
+            }
         allocation = verdict.placement.allocation
         return allocation_row(allocation) if allocation else {"node": verdict.node, "fits": True, "claims": []}
 
@@ -208,5 +213,4 @@ def _amount(resource: str, number: int) -> str:
 
 
 def few(names: list[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    return some(names, _MOST_NAMES)
