@@ -63,9 +63,11 @@ class ClaimWriter:
             finalizers = metadata.get("finalizers") or []
             if FINALIZER in finalizers:
                 return claim
-            protected = {**claim, "metadata": {**metadata, "finalizers": [*finalizers, FINALIZER]}}
+            # Who owns which field is for the server to say, and long.
+            kept = {name: value for name, value in metadata.items() if name != "managedFields"}
+            protected = {**claim, "metadata": {**kept, "finalizers": [*finalizers, FINALIZER]}}
             try:
-                return await self._client.update(CLAIMS, protected)
+                return await self._client.update(CLAIMS, protected, options=SHARED)
             except ApiError as error:
                 if error.is_not_found:
                     raise _deleted(claim) from None

@@ -172,10 +172,7 @@ def uses_admin_access(spec: Object) -> bool:
 
 
 def new_claim(kind: OwnerKind, owner: Object, entry: str, template: Object, avoid: str) -> Object:
-    """The claim of an owner's entry.
-
-    It has the finalizer from the start, so that allocating it later costs one write and not two.
-    """
+    """The claim of an owner's entry. Whoever allocates it protects it from being deleted then."""
     metadata, spec = owner["metadata"], template["spec"]
     given = spec.get("metadata") or {}
     made: Object = {
@@ -183,7 +180,6 @@ def new_claim(kind: OwnerKind, owner: Object, entry: str, template: Object, avoi
         "generateName": generate_name(metadata["name"], entry),
         "namespace": metadata["namespace"],
         "annotations": {**(given.get("annotations") or {}), ENTRY_ANNOTATION: entry},
-        "finalizers": [FINALIZER],
         "ownerReferences": [
             {
                 "apiVersion": kind.api_version,
