@@ -88,3 +88,12 @@ def test_combinations_that_kubectl_would_not_use() -> None:
     for server in ("http://gpu-box:8001", "https://localhost:8001"):
         with pytest.raises(KubeconfigError):
             kubeconfig.plain(server)
+
+
+def test_a_place_where_it_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "kubeconfig"
+    with pytest.raises(KubeconfigError) as raised:
+        write_kubeconfig(path, kubeconfig.plain("http://localhost:8001"))
+    assert str(raised.value).startswith(f"cannot write the kubeconfig {path}: ")
+    assert str(raised.value).endswith("; --kubeconfig FILE writes it elsewhere")

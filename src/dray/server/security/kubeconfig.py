@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 
 class KubeconfigError(ValueError):
-    """A combination that kubectl would not use as it was meant."""
+    """A combination that kubectl would not use as it was meant, or a place where none can be written."""
 
 
 def secure(
@@ -54,9 +54,15 @@ def plain(server: str, *, name: str = "dray") -> Object:
 
 def write_kubeconfig(path: Path, document: Object) -> bytes:
     """Readable by its owner only, replaced as a whole; what was written."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     content = yaml.safe_dump(document, sort_keys=False).encode()
-    write_private(path, content)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(path, content)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise KubeconfigError(
+            f"cannot write the kubeconfig {path}: {why}; --kubeconfig FILE writes it elsewhere"
+        ) from error
     return content
 
 
