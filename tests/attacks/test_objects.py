@@ -36,7 +36,7 @@ def test_amounts_beyond_any_number(tmp_path: Path) -> None:
     def attack(cluster: Cluster) -> None:
         # They may be refused; those that come later are what matters.
         cluster.request("POST", PODS, pod("container", huge, nodeName="big"))
-        cluster.request("POST", PODS, pod("overhead", nodeName="cheap", overhead=huge))
+        cluster.request("POST", PODS, pod("overhead", nodeName="cheap", overhead=huge, runtimeClassName="heavy"))
         cluster.request("POST", PODS, pod("pod", nodeName="cut", resources={"requests": huge}))
         cluster.create(PODS, pod("small", {"memory": "1Mi"}))
 

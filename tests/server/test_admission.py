@@ -289,6 +289,12 @@ class TestOthers:
         assert made["spec"]["taints"] == [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
         assert made["status"]["capacity"] == {"cpu": "4"}
 
+    def test_a_pod_makes_up_no_overhead(self, api):
+        code, answer = api.ask("POST", PODS, pod(overhead={"cpu": "1"}))
+        assert (code, answer["reason"]) == (403, "Forbidden")
+        assert answer["message"].endswith("Pod Overhead set without corresponding RuntimeClass defined Overhead")
+        api.create(PODS, pod(overhead={"cpu": "1"}, runtimeClassName="heavy"))
+
     def test_a_service_account_must_be_there(self, api):
         assert api.refusal("POST", PODS, pod(serviceAccountName="none"))[:2] == (403, "Forbidden")
 

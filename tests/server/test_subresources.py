@@ -193,3 +193,19 @@ class TestPartsOfAPod:
         code, answer = api.ask("PUT", f"{PODS}/p/resize", made)
         assert code == 422
         assert text in answer["message"]
+
+
+class TestMetadataOfAStatus:
+    def test_older_kinds_take_labels_and_annotations_with_their_status(self, api):
+        path = "/api/v1/namespaces/default/status"
+        patched = api.patch(path, {"metadata": {"annotations": {"a": "b"}, "labels": {"c": "d"}}})
+        assert patched["metadata"]["annotations"] == {"a": "b"}
+        assert api.get("/api/v1/namespaces/default")["metadata"]["labels"]["c"] == "d"
+
+    def test_but_the_owners_of_a_pod_stay(self, api):
+        api.create(PODS, pod())
+        owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
+        body = {"metadata": {"labels": {"a": "b"}, "ownerReferences": [owner]}, "status": {"phase": "Running"}}
+        patched = api.patch(f"{PODS}/p/status", body)
+        assert patched["metadata"]["labels"] == {"a": "b"}
+        assert "ownerReferences" not in patched["metadata"]

@@ -19,7 +19,10 @@ Object = dict[str, Any]
 PODGROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 
 _DEVICE_KEY = ("driver", "pool", "device", "shareID")
-_STATUS_KEEPS = ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp", "generation")
+_STATUS_KEEPS = ("deletionTimestamp", "generation")
+# What the status of the newer kinds cannot change besides; that of the older ones can.
+_STATUS_ALONE = ("labels", "annotations", "finalizers", "ownerReferences")
+_OLDER_GROUPS = frozenset({"", "batch", "policy"})
 # A pod's status written by somebody who does not know these leaves them as they are; an empty list clears one.
 _KEPT_POD_STATUS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 # A node registers itself together with what it has.
@@ -66,6 +69,10 @@ def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *,
 
 def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates) -> None:
     _keep(obj["metadata"], old["metadata"], (*_SERVER_OWNED, *_STATUS_KEEPS))
+    if kind.group not in _OLDER_GROUPS:
+        _keep(obj["metadata"], old["metadata"], _STATUS_ALONE)
+    elif kind.name == "Pod":
+        _keep(obj["metadata"], old["metadata"], ("ownerReferences",))
     _keep(obj, old, ("spec",))
     disabled_fields.drop(obj, old, kind, gates)
     if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourceClaim"):

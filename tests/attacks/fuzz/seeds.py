@@ -60,6 +60,7 @@ spec:
   topologySpreadConstraints:
   - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: {app: b}}}
   overhead: {cpu: 10m}
+  runtimeClassName: heavy
   initContainers: [{name: i, image: x, resources: {requests: {cpu: 1}}}]
   containers: [{name: c, image: x, resources: {requests: {cpu: 100m}, limits: {cpu: 200m}}}]
 ---

@@ -30,6 +30,7 @@ _CREATE = (
     rights.check_create,
     namespaces.fill,
     nodes.taint_unready,
+    pods.check_overhead,
     pods.note_gates,
     jobs.select_pods,
     service_accounts.require,

@@ -1,4 +1,4 @@
-"""A pod with scheduling gates says from the start why nobody schedules it."""
+"""New pods: one with scheduling gates says from the start why nobody schedules it, and none makes up an overhead."""
 
 from __future__ import annotations
 
@@ -18,3 +18,12 @@ def note_gates(attributes: Attributes) -> None:
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }
     ]
+
+
+def check_overhead(attributes: Attributes) -> None:
+    """What a pod takes besides its containers is told by its runtime class, not by its author."""
+    if attributes.kind != ("", "Pod"):
+        return
+    spec = attributes.obj["spec"]
+    if spec.get("overhead") and not spec.get("runtimeClassName"):
+        raise attributes.forbid("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")

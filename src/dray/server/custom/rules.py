@@ -14,7 +14,7 @@ from dray.api import errors
 from dray.api.errors import ErrorType, FieldError
 from dray.cel import types as t
 from dray.cel.environment import DEVICE, Environment
-from dray.cel.errors import CelError, CompileError
+from dray.cel.errors import CelError, CompileError, CostLimitExceeded
 from dray.cel.program import Program
 from dray.cel.selector import compile_device_expression, compile_selector
 from dray.server.custom.definitions import Schema
@@ -116,12 +116,18 @@ class Asked:
         shown = schema.get("type", "")
         try:
             outcome = compile_rule(text).run(value, None if old is NEW else old)
+        except CostLimitExceeded as error:
+            self.left = 0
+            why = "no further validation rules will be run due to call cost exceeds limit for rule"
+            yield errors.invalid(field, shown, f"'{error}': {why}: {rule.get('message') or text}")
+            return
         except CelError as error:
             yield errors.invalid(field, shown, f"{error} evaluating rule: {rule.get('message') or text}")
             return
         self.left -= outcome.cost
         if self.left <= 0:
-            yield errors.invalid(NO_FIELD, "", "validation failed due to running out of cost budget")
+            why = "validation failed due to running out of cost budget, no further validation rules will be run"
+            yield errors.invalid(field, shown, why)
         elif outcome.value is not True:
             yield self._failed(rule, field, value, old)
 
