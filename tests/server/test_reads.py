@@ -108,6 +108,19 @@ def test_a_field_is_named_once(api, path, message):
 
 
 @pytest.mark.parametrize(
+    "selector",
+    [
+        "labelSelector=" + ",".join(f"!a{number}" for number in range(1001)),
+        "fieldSelector=" + ",".join(f"metadata.name!=a{number}" for number in range(1001)),
+    ],
+    ids=["labels", "fields"],
+)
+def test_selectors_have_a_limit(api, selector):
+    code, answer = api.ask("GET", f"{MAPS}?{selector}")
+    assert (code, answer["message"]) == (400, "a selector may have at most 1000 requirements")
+
+
+@pytest.mark.parametrize(
     ("group", "selector"),
     [
         ("apis/events.k8s.io/v1", "reportingController=example.com/c"),

@@ -7,6 +7,7 @@ from typing import Any
 
 from dray.api.caches import remember
 from dray.server import status
+from dray.server.parameters import MAX_REQUIREMENTS
 
 Object = dict[str, Any]
 Field = Callable[[Object], str]
@@ -71,7 +72,10 @@ def fields(group: str, kind: str, *, namespaced: bool) -> dict[str, Field]:
 def parse(text: str) -> tuple[tuple[str, bool, str], ...]:
     """(field, equal, value) of each term; a backslash takes the meaning from `,`, `=` and itself."""
     terms = []
-    for term in filter(None, _split(text)):
+    parts = [part for part in _split(text) if part]
+    if len(parts) > MAX_REQUIREMENTS:
+        raise status.bad_request(f"a selector may have at most {MAX_REQUIREMENTS} requirements")
+    for term in parts:
         name, equal, value = _operator(term)
         terms.append((name, equal, _plain(value, text)))
     return tuple(terms)

@@ -8,6 +8,7 @@ from dray.api import names
 from dray.api.caches import remember
 from dray.api.label_selectors import Labels, Matcher, absent, equal, outside, present, unequal, within
 from dray.server import status
+from dray.server.parameters import MAX_REQUIREMENTS
 
 _TOKEN = re.compile(r"\s*(?:(?P<symbol>==|!=|=|!|,|\(|\)|<|>)|(?P<word>[^\s=!,()<>]+))")
 
@@ -48,6 +49,8 @@ class _Parser:
         matchers = []
         while self.peek():
             matchers.append(self.requirement())
+            if len(matchers) > MAX_REQUIREMENTS:
+                raise status.bad_request(f"a selector may have at most {MAX_REQUIREMENTS} requirements")
             if not self.peek():
                 break
             self.take(",")

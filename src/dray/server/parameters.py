@@ -14,6 +14,8 @@ _DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)
 _WITHOUT_UNIT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
 
 EMPTY: Mapping[str, str] = {}
+# In a selector: each is asked of every object, in a list and in every event of a watch.
+MAX_REQUIREMENTS = 1000
 
 
 @remember(2048, longest=1024)

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.api import schema
 from dray.api.intake import Accepted, Place, Refusal
-from dray.server.custom import definition_rules, definitions, objects
+from dray.server.custom import definition_rules, definitions, objects, schema_check
 
 from .widgets import definition, version, widget
 
@@ -69,6 +70,15 @@ def test_many_items_and_many_alternatives() -> None:
     assert isinstance(verdict, Refusal)
     assert len(verdict.errors) == 100
     assert isinstance(objects.create(widget(spec=[2000] * 5_000), served, Place("default")), Accepted)
+
+
+def test_alternatives_times_items_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_check, "MAX_WORK", 10_000)
+    served = of_items({"type": "integer", "anyOf": [{"minimum": 1000 - number} for number in range(200)]})
+    assert isinstance(objects.create(widget(spec=[801] * 40), served, Place("default")), Accepted)
+    verdict = objects.create(widget(spec=[801] * 60), served, Place("default"))
+    assert isinstance(verdict, Refusal)
+    assert "too much work" in verdict.message
 
 
 @settings(deadline=None)

@@ -109,7 +109,11 @@ def prune(document: Object, version: CustomVersion) -> Object:
 def _check(obj: Object, version: CustomVersion, old: Object | None = None) -> list[FieldError]:
     before = NEW if old is None else old
     checks = chain(schema_check.check(obj, version.schema, old=before), uniqueness.check(obj, version.schema))
-    found = list(islice(checks, _MOST_ERRORS))
+    try:
+        found = list(islice(checks, _MOST_ERRORS))
+    except schema_check.TooMuchWork:
+        detail = "the schema takes too much work to check this object; shorten its lists or those of alternatives"
+        return [errors.invalid(NO_FIELD, "", detail)]
     if not _has_rules(version):
         return found
     if any(error.type in _BLOCKING for error in found):

@@ -2,6 +2,8 @@
 
 Errors carry the field's path below the root, and the reasons that Kubernetes gives. On update a part that did not
 change is not looked at again, so that a stricter schema does not lock out what was stored before it.
+
+Alternatives multiply with the items of lists: how often a value is held against a schema is counted, and has a limit.
 """
 
 from __future__ import annotations
@@ -21,10 +23,30 @@ Errors = Iterator[FieldError]
 
 # Stands for what was there before, where nothing was.
 NEW: Final = object()
+# Takes some seconds; an object that fits in the store hardly has as many values.
+MAX_WORK: Final = 500_000
 
 
-def check(value: Any, schema: Schema, path: str = "", old: Any = NEW) -> Errors:
-    """What is wrong with a value; `old` is what stood there before."""
+class TooMuchWork(Exception):
+    """The schema asks for more work on an object than is done for it."""
+
+
+class Work:
+    """How often a value may still be held against a schema."""
+
+    __slots__ = ("left",)
+
+    def __init__(self) -> None:
+        self.left = MAX_WORK
+
+
+def check(value: Any, schema: Schema, path: str = "", old: Any = NEW, work: Work | None = None) -> Errors:
+    """What is wrong with a value; `old` is what stood there before. May raise TooMuchWork."""
+    if work is None:
+        work = Work()
+    work.left -= 1
+    if work.left < 0:
+        raise TooMuchWork
     if old is not NEW and equal(old, value):
         return
     yield from _check_type(value, schema, path)
@@ -34,10 +56,10 @@ def check(value: Any, schema: Schema, path: str = "", old: Any = NEW) -> Errors:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         yield from _check_number(value, schema, path)
     elif isinstance(value, list):
-        yield from _check_list(value, schema, path, old)
+        yield from _check_list(value, schema, path, old, work)
     elif isinstance(value, dict):
-        yield from _check_object(value, schema, path, old)
-    yield from _check_combinations(value, schema, path)
+        yield from _check_object(value, schema, path, old, work)
+    yield from _check_combinations(value, schema, path, work)
 
 
 def _check_type(value: Any, schema: Schema, path: str) -> Errors:
@@ -106,7 +128,7 @@ def _is_multiple(value: float, factor: float) -> bool:
     return isfinite(ratio) and isclose(ratio, round(ratio), rel_tol=1e-12, abs_tol=1e-12)
 
 
-def _check_list(value: list[Any], schema: Schema, path: str, old: Any) -> Errors:
+def _check_list(value: list[Any], schema: Schema, path: str, old: Any, work: Work) -> Errors:
     most, least = schema.get("maxItems"), schema.get("minItems")
     if most is not None and len(value) > most:
         yield errors.too_many(path, len(value), most)
@@ -117,7 +139,7 @@ def _check_list(value: list[Any], schema: Schema, path: str, old: Any) -> Errors
         return
     before = previous_items(schema, old)
     for index, item in enumerate(value):
-        yield from check(item, items, f"{path}[{index}]", before.get(item_key(schema, item), NEW))
+        yield from check(item, items, f"{path}[{index}]", before.get(item_key(schema, item), NEW), work)
 
 
 def item_key(schema: Schema, item: Any) -> str | None:
@@ -136,7 +158,7 @@ def previous_items(schema: Schema, old: Any) -> dict[str | None, Any]:
     return keyed
 
 
-def _check_object(value: dict[str, Any], schema: Schema, path: str, old: Any) -> Errors:
+def _check_object(value: dict[str, Any], schema: Schema, path: str, old: Any, work: Work) -> Errors:
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     if most is not None and len(value) > most:
         yield errors.too_many(path or NO_FIELD, len(value), most)
@@ -153,47 +175,47 @@ def _check_object(value: dict[str, Any], schema: Schema, path: str, old: Any) ->
             member = others
         if member is not None:
             past = old.get(name, NEW) if isinstance(old, dict) else NEW
-            yield from check(item, member, join(path, name), past)
+            yield from check(item, member, join(path, name), past, work)
 
 
 def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _check_combinations(value: Any, schema: Schema, path: str) -> Errors:
+def _check_combinations(value: Any, schema: Schema, path: str, work: Work) -> Errors:
     every = schema.get("allOf") or ()
-    failures = [list(check(value, part, path)) for part in every]
+    failures = [list(check(value, part, path, work=work)) for part in every]
     if any(failures):
         yield from (error for found in failures for error in found)
         none = "" if not all(failures) else ". None validated"
         yield _combined(path, f"must validate all the schemas (allOf){none}")
-    yield from _check_alternatives(value, schema.get("anyOf") or (), path)
-    yield from _check_exactly_one(value, schema.get("oneOf") or (), path)
+    yield from _check_alternatives(value, schema.get("anyOf") or (), path, work)
+    yield from _check_exactly_one(value, schema.get("oneOf") or (), path, work)
     unwanted = schema.get("not")
-    if unwanted is not None and _is_valid(value, unwanted):
+    if unwanted is not None and _is_valid(value, unwanted, work):
         yield _combined(path, "must not validate the schema (not)")
 
 
-def _check_alternatives(value: Any, parts: Iterable[Schema], path: str) -> Errors:
+def _check_alternatives(value: Any, parts: Iterable[Schema], path: str, work: Work) -> Errors:
     parts = list(parts)
-    if parts and not any(_is_valid(value, part) for part in parts):
+    if parts and not any(_is_valid(value, part, work) for part in parts):
         yield _combined(path, "must validate at least one schema (anyOf)")
-        yield from min((list(check(value, part, path)) for part in parts), key=len)
+        yield from min((list(check(value, part, path, work=work)) for part in parts), key=len)
 
 
-def _check_exactly_one(value: Any, parts: Iterable[Schema], path: str) -> Errors:
+def _check_exactly_one(value: Any, parts: Iterable[Schema], path: str, work: Work) -> Errors:
     parts = list(parts)
-    valid = sum(_is_valid(value, part) for part in parts)
+    valid = sum(_is_valid(value, part, work) for part in parts)
     if not parts or valid == 1:
         return
     found = "Found none valid" if not valid else f"Found {valid} valid alternatives"
     yield _combined(path, f"must validate one and only one schema (oneOf). {found}")
     if not valid:
-        yield from min((list(check(value, part, path)) for part in parts), key=len)
+        yield from min((list(check(value, part, path, work=work)) for part in parts), key=len)
 
 
-def _is_valid(value: Any, schema: Schema) -> bool:
-    return not any(True for _ in check(value, schema))
+def _is_valid(value: Any, schema: Schema, work: Work) -> bool:
+    return not any(True for _ in check(value, schema, work=work))
 
 
 def _combined(path: str, what: str) -> FieldError:

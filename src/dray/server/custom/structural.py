@@ -206,6 +206,11 @@ def _check_default(schema: Schema, path: str) -> Errors:
     except defaults.TooLarge:
         yield errors.invalid(f"{path}.default", NO_FIELD, f"must not grow beyond {defaults.MAX_BYTES} bytes")
         return
-    for error in schema_check.check(pruned, schema):
+    try:
+        found = list(schema_check.check(pruned, schema))
+    except schema_check.TooMuchWork:
+        yield errors.invalid(f"{path}.default", NO_FIELD, "takes too much work to check")
+        return
+    for error in found:
         where = f"{path}.default.{error.field}" if error.field != NO_FIELD else f"{path}.default"
         yield replace(error, field=where)
