@@ -19,15 +19,17 @@ from tests.cli.running import PATIENCE
 
 @dataclass
 class Report:
-    """What an observer saw: how many measurements, the longest in seconds, and what failed."""
+    """What an observer saw: how many measurements, the longest in seconds and when it ended, and what failed."""
 
     measured: int = 0
     longest: float = 0.0
+    when: str = ""
     failures: list[str] = field(default_factory=list)
 
     def add(self, seconds: float) -> None:
         self.measured += 1
-        self.longest = max(self.longest, seconds)
+        if seconds > self.longest:
+            self.longest, self.when = seconds, time.strftime("%H:%M:%S")
 
     def failed(self, error: Exception, seconds: float) -> None:
         if len(self.failures) < 20:

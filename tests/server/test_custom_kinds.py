@@ -159,6 +159,18 @@ def test_a_definition_waits_for_objects_that_are_held(custom):
     assert custom.ask("GET", WIDGETS)[0] == 404
 
 
+def test_finalizers_of_definitions_and_their_objects_need_no_domain(custom):
+    held = widget()
+    held["metadata"]["finalizers"] = ["hold.example.com"]
+    custom.create(WIDGETS, held)
+    custom.delete(f"{DEFINITIONS}/widgets.example.com")
+    # It has the finalizer that the server gave it.
+    custom.patch(f"{DEFINITIONS}/widgets.example.com", {"metadata": {"labels": {"a": "b"}}})
+    custom.patch(f"{WIDGETS}/w", {"metadata": {"finalizers": None}})
+    custom.wait()
+    assert custom.ask("GET", f"{DEFINITIONS}/widgets.example.com")[0] == 404
+
+
 def test_watchers_see_the_objects_go(custom):
     version = custom.create(WIDGETS, widget())["metadata"]["resourceVersion"]
     stream = custom.raw("GET", f"{WIDGETS}?watch=1&resourceVersion={version}")

@@ -111,7 +111,15 @@ _STATUS: dict[tuple[str, str], _Update] = {
 def validate_metadata(meta: Object, kind: Kind) -> list[FieldError]:
     """The part of `validate_create` that concerns the metadata."""
     name_rule = _NAME_RULES.get((kind.group, kind.name), metadata.SUBDOMAIN)
-    return list(metadata.validate_create(meta, namespaced=kind.namespaced, name_rule=name_rule))
+    return list(
+        metadata.validate_create(
+            meta, namespaced=kind.namespaced, name_rule=name_rule, any_finalizer=_takes_any_finalizer(kind)
+        )
+    )
+
+
+def _takes_any_finalizer(kind: Kind) -> bool:
+    return kind.group == "apiextensions.k8s.io"
 
 
 def validate_create(obj: Object, kind: Kind, rules: Rules) -> list[FieldError]:
@@ -123,7 +131,11 @@ def validate_create(obj: Object, kind: Kind, rules: Rules) -> list[FieldError]:
 
 
 def validate_metadata_update(obj: Object, old: Object, kind: Kind) -> list[FieldError]:
-    return list(metadata.validate_update(obj["metadata"], old["metadata"], namespaced=kind.namespaced))
+    return list(
+        metadata.validate_update(
+            obj["metadata"], old["metadata"], namespaced=kind.namespaced, any_finalizer=_takes_any_finalizer(kind)
+        )
+    )
 
 
 def validate_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:

@@ -15,8 +15,14 @@ _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 def validate_create(
-    meta: Object, *, namespaced: bool, path: str = "metadata", name_rule: NameRule = SUBDOMAIN
+    meta: Object,
+    *,
+    namespaced: bool,
+    path: str = "metadata",
+    name_rule: NameRule = SUBDOMAIN,
+    any_finalizer: bool = False,
 ) -> Errors:
+    """`any_finalizer`: the names of finalizers need no domain, as those of definitions and custom objects."""
     name = meta.get("name", "")
     generate_name = meta.get("generateName", "")
     is_name, detail = name_rule
@@ -33,10 +39,10 @@ def validate_create(
         yield errors.required(f"{path}.namespace")
     elif not namespaced and meta.get("namespace"):
         yield errors.forbidden(f"{path}.namespace", "not allowed on this type")
-    yield from _content(meta, path)
+    yield from _content(meta, path, any_finalizer=any_finalizer)
 
 
-def _content(meta: Object, path: str) -> Errors:
+def _content(meta: Object, path: str, *, any_finalizer: bool) -> Errors:
     if meta.get("generation", 0) < 0:
         yield errors.invalid(f"{path}.generation", meta["generation"], "must not be negative")
     yield from labels(meta.get("labels") or {}, f"{path}.labels")
@@ -45,7 +51,7 @@ def _content(meta: Object, path: str) -> Errors:
     for index, finalizer in enumerate(meta.get("finalizers") or []):
         if not names.is_label_key(finalizer):
             yield errors.invalid(f"{path}.finalizers[{index}]", finalizer, names.LABEL_KEY_DETAIL)
-        elif "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        elif not any_finalizer and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             yield errors.invalid(f"{path}.finalizers[{index}]", finalizer, detail)
 
@@ -82,7 +88,9 @@ def _owners(owners: list[Object], path: str) -> Errors:
         yield errors.invalid(path, owners, "only one owner may be the controller")
 
 
-def validate_update(meta: Object, old: Object, *, namespaced: bool, path: str = "metadata") -> Errors:
+def validate_update(
+    meta: Object, old: Object, *, namespaced: bool, path: str = "metadata", any_finalizer: bool = False
+) -> Errors:
     for member in ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds"):
         if meta.get(member) != old.get(member):
             yield errors.invalid(f"{path}.{member}", meta.get(member), "field is immutable")
@@ -95,7 +103,7 @@ def validate_update(meta: Object, old: Object, *, namespaced: bool, path: str = 
             )
     if meta.get("generation", 0) < old.get("generation", 0):
         yield errors.invalid(f"{path}.generation", meta.get("generation"), "must not be decremented")
-    yield from _content(meta, path)
+    yield from _content(meta, path, any_finalizer=any_finalizer)
 
 
 def template(meta: Object, path: str) -> Errors:

@@ -50,7 +50,7 @@ def create(document: Object, version: CustomVersion, place: Place) -> Accepted |
     for member in _SERVER_OWNED:
         obj["metadata"].pop(member, None)
     obj["metadata"]["generation"] = 1
-    problems = list(metadata_rules.validate_create(obj["metadata"], namespaced=version.namespaced))
+    problems = list(metadata_rules.validate_create(obj["metadata"], namespaced=version.namespaced, any_finalizer=True))
     return _verdict(obj, version, [*problems, *_check(obj, version)])
 
 
@@ -66,7 +66,7 @@ def update(
         return refusal
     obj = _prepared_status(obj, old, version) if subresource == "status" else _prepared(obj, old, version)
     before, after = old["metadata"], obj["metadata"]
-    problems = list(metadata_rules.validate_update(after, before, namespaced=version.namespaced))
+    problems = list(metadata_rules.validate_update(after, before, namespaced=version.namespaced, any_finalizer=True))
     if not after.get("resourceVersion"):
         problems.append(errors.invalid("metadata.resourceVersion", 0, "must be specified for an update"))
     return _verdict(obj, version, [*problems, *_check(obj, version, old)])
