@@ -153,11 +153,20 @@ def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> No
         (pod("p", schedulingGroup="{podGroupName: team}"), "it waits for its PodGroup default/team, which does not"),
         (
             pod("p", volumes="[{name: v, persistentVolumeClaim: {claimName: data}}]"),
-            'persistentvolumeclaim "data" not found',
+            "there are no nodes",
         ),
         (pod("p"), "there are no nodes"),
     ],
-    ids=["gated", "no claim yet", "no template", "no claim", "no class", "no group", "no volume", "no nodes"],
+    ids=[
+        "gated",
+        "no claim yet",
+        "no template",
+        "no claim",
+        "no class",
+        "no group",
+        "volumes are not served",
+        "no nodes",
+    ],
 )
 def test_what_keeps_all_nodes_from_being_asked(server: Server, text: str, said: str) -> None:
     server.apply(text)

@@ -3,11 +3,14 @@
 import asyncio
 from contextlib import suppress
 
+import pytest
+
 from dray.client.errors import ApiError, ConnectionFailed
 from dray.client.informers import Informers
 from dray.client.interface import WatchEvent
 from dray.scheduler import volumes
 from dray.scheduling.scheduler import Scheduler
+from dray.scheduling.volumes import VolumeClaims
 from tests.scheduler import objects
 from tests.scheduler.worlds import in_world
 from tests.store.loop import in_loop
@@ -84,3 +87,35 @@ async def test_who_may_not_read_them_places_pods_all_the_same():
     server.forbidden = True
     await volumes.follow(server, Informers(server), scheduler, lambda: 0.0, lambda: None)
     assert problem(scheduler, "missing") is None
+
+
+class Provisioning:
+    """A server on which somebody provisions volumes, or takes the node off a claim again."""
+
+    def __init__(self, known, *, gives_up=False):
+        self._known = known
+        self._gives_up = gives_up
+        self.patched = []
+
+    async def patch(self, resource, name, body, *, namespace):
+        self.patched.append((resource.plural, name, body["metadata"]["annotations"]))
+        bound = {} if self._gives_up else {"pv.kubernetes.io/bind-completed": "yes"}
+        metadata = {"namespace": namespace, "name": name, "annotations": bound}
+        self._known.put({"metadata": metadata, "spec": {} if self._gives_up else {"volumeName": "pv"}})
+
+
+@in_loop
+async def test_a_claim_that_waits_for_its_first_consumer_gets_its_node_and_is_waited_for():
+    known = VolumeClaims()
+    server = Provisioning(known)
+    await volumes.VolumeWriter(server, known, lambda: 0.0).provision((claim("data"),), "n", lambda: True)
+    selected = {"volume.kubernetes.io/selected-node": "n"}
+    assert server.patched == [("persistentvolumeclaims", "data", selected)]
+
+
+@in_loop
+async def test_a_claim_for_which_there_can_be_no_volume_on_the_node_is_given_up():
+    known, moments = VolumeClaims(), iter([0.0] * 4 + [5.0] * 4 + [700.0] * 100)
+    writer = volumes.VolumeWriter(Provisioning(known, gives_up=True), known, lambda: next(moments))
+    with pytest.raises(volumes.NotProvisioned, match='"data"'):
+        await writer.provision((claim("data"),), "n", lambda: True)

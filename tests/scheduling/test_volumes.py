@@ -75,3 +75,123 @@ def test_the_claim_that_was_made_for_the_pod_is_used():
 
 def test_while_nobody_knows_which_there_are_nobody_waits():
     assert bound(world(pod("p", volumes=[NAMED]), known=False).actions()) == {"p": "n"}
+
+
+# Where volumes can be reached
+
+DONE = {"pv.kubernetes.io/bind-completed": "yes"}
+
+
+def volume(name="pv-1", *, node=None, **labels):
+    affinity = {}
+    if node:
+        field = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [field]}]}}}
+    return {"metadata": {"name": name, "labels": labels}, "spec": affinity}
+
+
+def storage_class(name="fast", mode="WaitForFirstConsumer", provisioner="disk.example.com", **more):
+    return {"metadata": {"name": name}, "volumeBindingMode": mode, "provisioner": provisioner, **more}
+
+
+def waiting_claim(name="data", **spec):
+    return {**volume_claim(name), "spec": {"storageClassName": "fast", **spec}}
+
+
+def three_nodes(*there):
+    """With volumes and classes that can be read; the larger the node, the better."""
+    core = Core(
+        objects.node("big", cpu="64", labels={"topology.kubernetes.io/zone": "a"}),
+        objects.node("small", labels={"topology.kubernetes.io/zone": "b"}),
+        objects.node("bare", cpu="2"),
+    )
+    core.state.volumes.known = core.state.volumes.volumes_known = True
+    for each in there:
+        if "volumeBindingMode" in each:
+            core.scheduler.put_storage_class(each, core.now)
+        elif "namespace" in each["metadata"]:
+            core.scheduler.put_volume_claim(each, core.now)
+        else:
+            core.scheduler.put_volume(each, core.now)
+    return core
+
+
+def test_a_pod_goes_where_its_volume_is():
+    core = three_nodes(volume_claim(annotations=DONE), volume(node="small"))
+    core.put(pod("p", volumes=[NAMED]))
+    assert bound(core.actions()) == {"p": "small"}
+
+
+def test_a_pod_whose_volume_is_on_another_node_waits_with_the_reason():
+    core = three_nodes(volume_claim(annotations=DONE), volume(node="gone"))
+    core.put(pod("p", volumes=[NAMED]))
+    reason = "0/3 nodes are available: 3 node(s) didn't match PersistentVolume's node affinity."
+    assert refused(core.actions()) == {"p": reason}
+    core.put(objects.node("gone"))
+    assert bound(core.later()) == {"p": "gone"}
+
+
+def test_a_volume_of_a_zone_is_used_there_or_where_there_are_no_zones():
+    core = three_nodes(volume_claim(annotations=DONE), volume(**{"topology.kubernetes.io/zone": "b__c"}))
+    core.put(pod("p", cpu="4", volumes=[NAMED]), pod("q", cpu="60", volumes=[NAMED]))
+    actions = core.actions()
+    assert bound(actions) == {"p": "small"}
+    assert "1 node(s) had no available volume zone" in refused(actions)["q"]
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        volume_claim(),
+        waiting_claim(volumeName="pv-1"),
+        waiting_claim(storageClassName="at-once"),
+        waiting_claim(storageClassName="unheard-of"),
+    ],
+    ids=["without class", "bound beforehand", "immediate", "of an unknown class"],
+)
+def test_a_pod_waits_until_its_claim_is_bound(claim):
+    core = three_nodes(claim, volume(), storage_class("at-once", "Immediate"))
+    core.put(pod("p", volumes=[NAMED]))
+    said = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+    assert refused(core.actions()) == {"p": said}
+    core.scheduler.put_volume_claim(volume_claim(annotations=DONE), core.now)
+    assert bound(core.actions()) == {"p": "big"}
+
+
+def test_a_claim_that_waits_for_its_first_consumer_comes_with_the_decision():
+    core = three_nodes(waiting_claim(), storage_class())
+    core.put(pod("p", volumes=[NAMED]))
+    (action,) = core.actions()
+    assert (action.node, [each["metadata"]["name"] for each in action.volumes]) == ("big", ["data"])
+
+
+def test_a_class_that_provisions_only_in_one_zone_decides_about_the_node():
+    terms = [{"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": ["b"]}]}]
+    core = three_nodes(waiting_claim(), storage_class(allowedTopologies=terms))
+    core.put(pod("p", volumes=[NAMED]), pod("q", cpu="60", volumes=[NAMED]))
+    actions = core.actions()
+    assert bound(actions) == {"p": "small"}
+    assert "node(s) didn't find available persistent volumes to bind" in refused(actions)["q"]
+
+
+def test_a_claim_that_has_a_node_selected_is_provisioned_there():
+    selected = {"volume.kubernetes.io/selected-node": "small"}
+    claim = waiting_claim()
+    claim["metadata"]["annotations"] = selected
+    core = three_nodes(claim, storage_class())
+    core.put(pod("p", volumes=[NAMED]))
+    assert bound(core.actions()) == {"p": "small"}
+
+
+def test_a_class_that_provisions_nothing_leaves_the_pod_waiting_with_the_reason():
+    core = three_nodes(waiting_claim(), storage_class(provisioner="kubernetes.io/no-provisioner"), volume(node="big"))
+    core.put(pod("p", volumes=[NAMED]))
+    assert 'storage class "fast" provisions nothing' in refused(core.actions())["p"]
+
+
+def test_a_claim_bound_to_a_volume_that_is_not_there_is_waited_for():
+    core = three_nodes(volume_claim(annotations=DONE))
+    core.put(pod("p", volumes=[NAMED]))
+    assert 'bound to non-existent persistentvolume "pv-1"' in refused(core.actions())["p"]
+    core.scheduler.put_volume(volume(), core.now)
+    assert bound(core.actions()) == {"p": "big"}

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 _CREATION_FAILED: Final = "FailedResourceClaimCreation"
-_DISPENSABLE: Final = ("PersistentVolumeClaim", "PodDisruptionBudget", "PodGroup", "Namespace", "ResourceClaimTemplate")
+_DISPENSABLE: Final = (
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "StorageClass",
+    "PodDisruptionBudget",
+    "PodGroup",
+    "Namespace",
+    "ResourceClaimTemplate",
+)
 
 
 class Unfindable(click.ClickException):
@@ -97,15 +105,17 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
     wanted["DeviceTaintRule"] = await served_version(cluster.client, "resource.k8s.io", "devicetaintrules")
     wanted["PodGroup"] = await served_version(cluster.client, groups.API_GROUP, groups.PLURAL)
     found: dict[str, list[Object]] = {}
-    if await serves(cluster.client, volumes.CLAIMS):
-        wanted["PersistentVolumeClaim"] = volumes.CLAIMS
-    else:
-        found["PersistentVolumeClaim"] = []
-    for name, resource in wanted.items():
-        if resource is None:
+    of_volumes = {
+        "PersistentVolumeClaim": volumes.CLAIMS,
+        "PersistentVolume": volumes.PERSISTENT_VOLUMES,
+        "StorageClass": volumes.STORAGE_CLASSES,
+    }
+    wanted |= {name: kind for name, kind in of_volumes.items() if await serves(cluster.client, kind)}
+    for name, served in wanted.items():
+        if served is None:
             continue
         try:
-            found[name] = (await cluster.client.list_all(resource)).get("items") or []
+            found[name] = (await cluster.client.list_all(served)).get("items") or []
         except ApiError as error:
             # Who may look at pods and claims is often not allowed to look at these.
             if not (error.is_forbidden and name in _DISPENSABLE):
@@ -143,8 +153,14 @@ class World:
         for each in listed.get("PodGroup", ()):
             scheduler.put_group(each, self._now)
         scheduler.state.volumes.known = "PersistentVolumeClaim" in listed
-        for each in listed.get("PersistentVolumeClaim", ()):
-            scheduler.put_volume_claim(each, self._now)
+        scheduler.state.volumes.volumes_known = "PersistentVolume" in listed and "StorageClass" in listed
+        for kind, take in (
+            ("PersistentVolumeClaim", scheduler.put_volume_claim),
+            ("PersistentVolume", scheduler.put_volume),
+            ("StorageClass", scheduler.put_storage_class),
+        ):
+            for each in listed.get(kind, ()):
+                take(each, self._now)
         for each in listed["ResourceClaim"]:
             scheduler.put_claim(each, self._now)
         for each in listed["Pod"]:

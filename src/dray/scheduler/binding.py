@@ -21,6 +21,7 @@ from dray.scheduler.claim_writes import ClaimWriter, Lost
 from dray.scheduler.ledger import Ledger, Stamp
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.pod_writes import Elsewhere, PodWriter
+from dray.scheduler.volumes import VolumeWriter
 from dray.scheduling.actions import SCHEDULER_ERROR, Bind, ClaimWrite
 from dray.scheduling.model import Pod
 from dray.scheduling.readiness import Binding
@@ -63,6 +64,7 @@ class Binder:
         scheduler: Scheduler,
         claims: ClaimWriter,
         pods: PodWriter,
+        volumes: VolumeWriter,
         events: EventRecorder,
         metrics: Metrics,
         now: Callable[[], float],
@@ -71,6 +73,7 @@ class Binder:
         self._scheduler = scheduler
         self._claims = claims
         self._pods = pods
+        self._volumes = volumes
         self._events = events
         self._metrics = metrics
         self._now = now
@@ -84,6 +87,8 @@ class Binder:
         try:
             await self._write_claims(work)
             await self._write_pod(work)
+            if action.volumes:
+                await self._volumes.provision(action.volumes, action.node, lambda: self._is_wanted(pod.uid))
             await self._ready(work)
             await self._pods.bind(pod, action.node)
         except ClientError as error:
@@ -121,6 +126,9 @@ class Binder:
         if isinstance(error, NotKept) and _EXTENDED in error.field:
             _logger.warning("devices serve no extended resources from now on: %s", error)
             self._scheduler.leave_out_extended()
+
+    def _is_wanted(self, uid: str) -> bool:
+        return self._scheduler.queue.get(uid) is not None
 
     async def _explain(self, work: _Work, error: ClientError) -> None:
         pod = work.action.pod

@@ -104,8 +104,9 @@ class SchedulerLoop:
         )
         self._doubles = Doubles(self.scheduler.state, informers.of(CLAIMS), events, self.metrics)
         self._ledger = self._made(client, sharing) if sharing is not None else None
+        placed = volumes.VolumeWriter(client, self.scheduler.state.volumes, self.now)
         self._binder = Binder(
-            self.scheduler, self._claims, self._pods, events, self.metrics, self.now, ledger=self._ledger
+            self.scheduler, self._claims, self._pods, placed, events, self.metrics, self.now, ledger=self._ledger
         )
 
     def _made(self, client: Client, sharing: Sharing) -> Ledger:

@@ -1,21 +1,36 @@
-"""Which claims for volumes there are: watched where the server has them. Where it has not, pods do not wait for any."""
+"""Which claims for volumes there are, which volumes and which classes: watched where the server has them.
+
+Where it has no claims, pods do not wait for any; without volumes or classes it is not asked what claims are bound to. A
+claim that waits for its first consumer is given the node of its pod, and waited for.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
 
 from dray.client.cache import Change
 from dray.client.discovery import serves, until_answered
-from dray.client.errors import ApiError
+from dray.client.errors import ApiError, ClientError
 from dray.client.informers import Informers
-from dray.client.interface import Client, GroupVersionResource
+from dray.client.interface import Client, GroupVersionResource, Object
+from dray.scheduling.model import key_of
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.volumes import PLURAL
+from dray.scheduling.volumes import CLASSES, PLURAL, SELECTED_NODE, VOLUMES, VolumeClaims, is_bound
 
 CLAIMS: Final = GroupVersionResource("", "v1", PLURAL)
+PERSISTENT_VOLUMES: Final = GroupVersionResource("", "v1", VOLUMES)
+STORAGE_CLASSES: Final = GroupVersionResource("storage.k8s.io", "v1", CLASSES)
+_TIMEOUT: Final = 600.0
+_POLL_SECONDS: Final = 2.0
 _logger = logging.getLogger("dray.scheduler")
+_Take = Callable[[Object, float], None]
+
+
+class NotProvisioned(ClientError):
+    """A claim for a volume was not bound."""
 
 
 async def follow(
@@ -25,28 +40,69 @@ async def follow(
 
     Without the right to read them it places pods as if there were none to wait for.
     """
-    if not await until_answered(lambda: serves(client, CLAIMS), PLURAL):
-        return
-    if not await until_answered(lambda: _may_read(client), PLURAL):
-        return
-    informer = informers.of(CLAIMS)
 
-    def take(change: Change) -> None:
-        put = scheduler.remove_volume_claim if change.type == "DELETED" else scheduler.put_volume_claim
-        put(change.object, now())
-        wake()
+    async def watched(resource: GroupVersionResource, put: _Take, remove: _Take) -> bool:
+        plural = resource.plural
+        if not await until_answered(lambda: serves(client, resource), plural):
+            return False
+        if not await until_answered(lambda: _may_read(client, resource), plural):
+            return False
+        informer = informers.of(resource)
 
-    informer.add_handler(take)
-    await informer.synced()
-    scheduler.state.volumes.known = True
+        def take(change: Change) -> None:
+            (remove if change.type == "DELETED" else put)(change.object, now())
+            wake()
+
+        informer.add_handler(take)
+        await informer.synced()
+        return True
+
+    known = scheduler.state.volumes
+    if await watched(CLAIMS, scheduler.put_volume_claim, scheduler.remove_volume_claim):
+        volumes = await watched(PERSISTENT_VOLUMES, scheduler.put_volume, scheduler.remove_volume)
+        known.volumes_known = volumes and await watched(
+            STORAGE_CLASSES, scheduler.put_storage_class, scheduler.remove_storage_class
+        )
+        known.known = True
 
 
-async def _may_read(client: Client) -> bool:
+async def _may_read(client: Client, resource: GroupVersionResource) -> bool:
     try:
-        await client.list(CLAIMS, limit=1)
+        await client.list(resource, limit=1)
     except ApiError as error:
         if not error.is_forbidden:
             raise
-        _logger.warning("pods do not wait for their %s: %s", PLURAL, error)
+        _logger.warning("pods do not wait for their %s: %s", resource.plural, error)
         return False
     return True
+
+
+class VolumeWriter:
+    def __init__(self, client: Client, known: VolumeClaims, now: Callable[[], float]) -> None:
+        self._client = client
+        self._known = known
+        self._now = now
+
+    async def provision(self, claims: tuple[Object, ...], node: str, is_wanted: Callable[[], bool]) -> None:
+        """Gives claims that wait for their first consumer its node, and returns when they are bound."""
+        for claim in claims:
+            namespace, name = key_of(claim)
+            metadata = {"uid": claim["metadata"].get("uid"), "annotations": {SELECTED_NODE: node}}
+            await self._client.patch(CLAIMS, name, {"metadata": metadata}, namespace=namespace)
+        began = self._now()
+        while missing := [claim for claim in claims if not is_bound(self._known.get(key_of(claim)) or claim)]:
+            name = missing[0]["metadata"]["name"]
+            if self._now() > began + _TIMEOUT or not is_wanted():
+                raise NotProvisioned(f'binding volumes: persistentvolumeclaim "{name}" was not bound in time')
+            await asyncio.sleep(min(_POLL_SECONDS, 0.05 + (self._now() - began) / 10))
+            for claim in missing:
+                self._check(claim, node, grown=self._now() > began + _POLL_SECONDS)
+
+    def _check(self, claim: Object, node: str, *, grown: bool) -> None:
+        """Whoever provisions volumes takes the node off a claim for which there can be none."""
+        now = self._known.get(key_of(claim))
+        if now is None:
+            raise NotProvisioned(f'persistentvolumeclaim "{claim["metadata"]["name"]}" not found')
+        selected = (now["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+        if grown and not is_bound(now) and selected != node:
+            raise NotProvisioned(f'persistentvolumeclaim "{now["metadata"]["name"]}" cannot have a volume on {node}')

@@ -34,6 +34,8 @@ class Bind:
     """For the pod's status: which container gets which request of the special claim."""
     charges: tuple[Object, ...] = ()
     """For the pod's status: what its devices take from the node."""
+    volumes: tuple[Object, ...] = ()
+    """Claims for volumes that wait for the pod: they get its node, and must be bound before it is."""
 
 
 @dataclass(frozen=True, slots=True)

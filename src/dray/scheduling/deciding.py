@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from heapq import nsmallest
@@ -93,7 +93,7 @@ class Decider:
         if standing.doubtful and (error := self.error(pod, wishes, standing)):
             return Refusal(error, fault=True)
         apart: Counter[str] = Counter()
-        plain = here is None and not social and not wishes.demand.prioritised
+        plain = here is None and not social and not wishes.demand.prioritised and wishes.reach is None
         if plain and not pod.needs.preferred and not state.soft_taints:
             with closing(standing.best()) as nodes:
                 answer = self._first(pod, wishes, standing, nodes, apart)
@@ -136,6 +136,8 @@ class Decider:
             assert node is not None
             if judgement is not None and judgement.obstacle(node) is not None:
                 continue
+            if wishes.reach is not None and wishes.reach.obstacle(node) is not None:
+                continue
             if isinstance(self._settle(pod, wishes, node), Placement):
                 yield node
 
@@ -152,6 +154,8 @@ class Decider:
             reason = reasons[0] if reasons else None
         if reason is None and self._state.neighbours.matters(pod):
             reason = self._state.neighbours.judge(pod, list(self._state)).obstacle(node)
+        if reason is None and wishes.reach is not None:
+            reason = wishes.reach.obstacle(node)
         here = allowed(self._state, wishes)
         if reason is None and here is not None and node.number not in here:
             reason = ELSEWHERE
@@ -171,6 +175,8 @@ class Decider:
             node = state.numbered[number]
             assert node is not None
             if judgement is not None and judgement.obstacle(node) is not None:
+                continue
+            if wishes.reach is not None and wishes.reach.obstacle(node) is not None:
                 continue
             answer = self._settle(pod, wishes, node)
             if isinstance(answer, Placement):
@@ -228,17 +234,12 @@ class Decider:
         settled = chosen_rank(wishes.fixed, [claim["status"]["allocation"] for claim in wishes.fixed])
         numbers = standing.feasible if here is None else standing.feasible & here
         nodes = [node for number in numbers if (node := state.numbered[number]) is not None]
+        if wishes.reach is not None:
+            nodes = _unhindered(nodes, wishes.reach.obstacle, apart)
         totals = {node.number: standing.score(node) for node in nodes}
         if state.neighbours.matters(pod):
             judgement = state.neighbours.judge(pod, list(state))
-            fitting = []
-            for node in nodes:
-                reason = judgement.obstacle(node)
-                if reason is None:
-                    fitting.append(node)
-                else:
-                    apart[reason] += 1
-            nodes = fitting
+            nodes = _unhindered(nodes, judgement.obstacle, apart)
             _add(totals, judgement.scores(nodes))
         if pod.needs.preferred or state.soft_taints:
             _add(totals, scores.preferences(pod.needs, nodes))
@@ -334,6 +335,18 @@ def _reason(rejection: Rejection) -> str:
     if rejection.kind is RejectionKind.NO_SOLUTION:
         return NO_DEVICES
     return UNDECIDED if rejection.kind is RejectionKind.UNDECIDED else rejection.message
+
+
+def _unhindered(nodes: Iterable[Node], obstacle: Callable[[Node], str | None], apart: Counter[str]) -> list[Node]:
+    """Those without an obstacle; those of the others are counted."""
+    found = []
+    for node in nodes:
+        reason = obstacle(node)
+        if reason is None:
+            found.append(node)
+        else:
+            apart[reason] += 1
+    return found
 
 
 def _add(totals: dict[int, int], more: dict[int, int]) -> None:

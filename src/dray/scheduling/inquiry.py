@@ -126,7 +126,9 @@ class Inquiry:
         reasons = fit.room(pod.needs, {}, node, served)
         if reasons:
             return Verdict(node.name, reasons, shortages=tuple(_shortages(pod.needs.requests, node, served)))
-        reason = judgement.obstacle(node) if judgement is not None else None
+        reason = wanted.reach.obstacle(node) if wanted.reach is not None else None
+        if reason is None and judgement is not None:
+            reason = judgement.obstacle(node)
         if reason is None and here is not None and node.number not in here:
             reason = ELSEWHERE
         return Verdict(node.name, (reason,)) if reason is not None else None

@@ -127,6 +127,20 @@ class Scheduler:
     def remove_volume_claim(self, claim: Object, now: float) -> None:
         self.state.volumes.remove(claim)
 
+    def put_volume(self, volume: Object, now: float) -> None:
+        self.state.volumes.put_volume(volume)
+        self._tell(volumes.ANY_VOLUME, now)
+
+    def remove_volume(self, volume: Object, now: float) -> None:
+        self.state.volumes.remove_volume(volume)
+
+    def put_storage_class(self, storage_class: Object, now: float) -> None:
+        self.state.volumes.put_class(storage_class)
+        self._tell(volumes.ANY_VOLUME, now)
+
+    def remove_storage_class(self, storage_class: Object, now: float) -> None:
+        self.state.volumes.remove_class(storage_class)
+
     def put_claim(self, claim: Object, now: float) -> None:
         if self.state.claims.put(claim):
             self._tell(claim_key(claim), now)
@@ -298,7 +312,7 @@ class Scheduler:
             self._park(waiting, wanted, "cannot schedule extended resource claim", now, nodes=_NOWHERE, alone=True)
             return Refuse(pod, waiting.said, news=False, discard=wanted.leftover)
         with self._nominations.out_of_sight_of(pod):
-            group = self.queue.known(_kind_key(pod, wanted))
+            group = self.queue.known(_kind_key(pod, wanted)) if wanted.reach is None else None
             answer = self._decider.decide(pod, wanted, group.message if group is not None else "")
             if not isinstance(answer, Placement):
                 return self._refuse(waiting, wanted, answer, now)
@@ -321,8 +335,8 @@ class Scheduler:
             return None
         uid = waiting.pod.uid
         self._nominations.drop(uid)
-        if (key := problem.waits_for) is not None and key not in self._interests.of(uid):
-            self._interests.set(uid, (*self._interests.of(uid), key))
+        if news := [key for key in problem.waits_for if key not in self._interests.of(uid)]:
+            self._interests.set(uid, (*self._interests.of(uid), *news))
         message = str(problem) if problem.fault else f"0/{self.state.size} nodes are available: {problem}."
         self.queue.park(waiting, ("hindrance", uid), None, message, now, nodes=_NOWHERE)
         return self._said(waiting, message, SCHEDULER_ERROR if problem.fault else UNSCHEDULABLE)
@@ -350,7 +364,9 @@ class Scheduler:
         self._flights[pod.uid] = Flight(waiting, node, results, promised)
         self.queue.fly(waiting, now)
         mappings = placement.special.mappings if placement.special is not None else ()
-        return Bind(pod, node, writes, placement.wishes.claims, mappings, placement.charges)
+        reach = placement.wishes.reach
+        volumes_ = tuple(claim for claim, _ in reach.waiting) if reach is not None else ()
+        return Bind(pod, node, writes, placement.wishes.claims, mappings, placement.charges, volumes_)
 
     def _refuse(self, waiting: Waiting, wanted: Wishes, refusal: Refusal, now: float) -> Action | None:
         pod, message = waiting.pod, refusal.message
@@ -370,7 +386,7 @@ class Scheduler:
         where, fault = refusal.nodes, refusal.fault
         # What only it uses can be given back wherever there is a place for it.
         bound_to = where is not None and not any(releasable(self.state, claim, pod) for claim in wanted.fixed)
-        alone = where is not None or refusal.social
+        alone = where is not None or refusal.social or wanted.reach is not None
         nodes = where if bound_to else None
         self._park(waiting, wanted, message, now, nodes=nodes, alone=alone, social=refusal.social, error=fault)
         if waiting.group is not None and not refusal.familiar:

@@ -15,6 +15,7 @@ from dray.scheduling.groups import PLURAL, group_name
 from dray.scheduling.model import Key, Node, Object, Pod
 from dray.scheduling.readiness import Binding, allocation_of, binding_of
 from dray.scheduling.state import State
+from dray.scheduling.volumes import Reach
 
 _NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
 _NOTHING: Final[frozenset[str]] = frozenset()
@@ -25,7 +26,7 @@ class Hindrance(Exception):
     have to be written is refused, which Kubernetes calls an error."""
 
     def __init__(
-        self, message: str, *, passing: bool = False, fault: bool = False, waits_for: Key | None = None
+        self, message: str, *, passing: bool = False, fault: bool = False, waits_for: tuple[Key, ...] = ()
     ) -> None:
         super().__init__(message)
         self.passing = passing
@@ -50,6 +51,8 @@ class Wishes:
     """A claim for extended resources that an earlier attempt made: in the way of a new one."""
     crowded: str = ""
     """Which claim has as many users as a claim can have: wherever the pod fits, that cannot be written."""
+    reach: Reach | None = None
+    """Where its volumes can be used, if not everywhere."""
 
 
 def wishes(state: State, pod: Pod, now: float, timeout: float) -> Wishes:
@@ -74,7 +77,8 @@ def wishes(state: State, pod: Pod, now: float, timeout: float) -> Wishes:
         raise Hindrance(missing)
     leftover = state.claims.special(pod.uid) if extended else None
     entries = tuple(entry for entry, _ in named_claims(document)) if claims else ()
-    return Wishes(tuple(claims), entries, tuple(opened), tuple(fixed), tuple(unavailable), demand, leftover, crowded)
+    sorts = tuple(claims), entries, tuple(opened), tuple(fixed), tuple(unavailable)
+    return Wishes(*sorts, demand, leftover, crowded, state.volumes.reach(document))
 
 
 def reserved(claim: Object, pod: Pod) -> bool:
