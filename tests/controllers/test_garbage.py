@@ -486,3 +486,14 @@ def test_the_graph_forgets_what_is_gone():
     graph.remove("child")
     assert len(graph) == 0
     assert not graph._dependents
+
+
+def test_an_owner_of_many_goes_without_each_being_compared_with_all():
+    def document(*owners):
+        references = [{"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": owner} for owner in owners]
+        return {"metadata": {"name": "child", "uid": "child", "ownerReferences": references}}
+
+    graph, source = Graph(), object()
+    many = [f"o{number}" for number in range(20_000)]
+    graph.put(source, document(*many))
+    assert graph.put(source, document(*many[:-1]))[1] == ("o19999",)

@@ -14,15 +14,13 @@ from dray.api.rules import Rules
 from dray.api.tables.column import Column
 from dray.server import documents, field_selectors
 from dray.server.apply.tracked import TrackedKind
-from dray.server.custom import columns, json_path, objects
+from dray.server.custom import columns, json_path, objects, schema_check
 from dray.server.custom.definitions import CustomVersion
 from dray.server.custom.tracking import TrackedCustomKind
 from dray.server.field_selectors import Field
 from dray.server.resources import key_prefix
 
 Object = dict[str, Any]
-
-_SCHEMA_BYTES = 256
 
 
 class CustomResource:
@@ -43,8 +41,7 @@ class CustomResource:
         self.subresources: Sequence[str] = served.subresources
         self.scale = served.scale
         self.custom_schema: Object | None = served.schema
-        # At worst, every part of the schema is asked about every part of an object.
-        self.effort = 1 + len(documents.encode(served.schema)) // _SCHEMA_BYTES
+        self.effort = schema_check.effort(served.schema)
         self.storage_group = served.group
         self.storage_version = next(version.name for version in versions if version.storage)
         self.deprecation = served.deprecation

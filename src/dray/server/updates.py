@@ -84,17 +84,34 @@ def _attempt(
 
 
 async def modify(
-    context: Context, resource: Resource, place: Place, change: Callable[[Object], None], *, dry_run: bool = False
+    context: Context,
+    resource: Resource,
+    place: Place,
+    change: Callable[[Object], None],
+    *,
+    dry_run: bool = False,
+    size: int | None = None,
+    admit: Callable[[Object, Object], None] | None = None,
 ) -> bytes:
     """Changes an object from within the server: what it does needs no validation, and belongs to nobody.
 
     `change` may set members of the object and of its parts (`spec.nodeName`), and must leave alone what lies deeper.
+    With the `size` of what a client sent, it may be called in a thread, and works on that and the object alone; `admit`
+    is called with the object as it was and as it will be, and may refuse it.
     """
-    for _ in range(_TRIES):
-        record = _present(context, resource, place)
+
+    def changed(record: Record) -> tuple[Object, Object]:
         old = context.stored(resource, record)
         obj = {name: dict(part) if isinstance(part, dict) else part for name, part in old.items()}
         change(obj)
+        return old, obj
+
+    for _ in range(_TRIES):
+        record = _present(context, resource, place)
+        effort = 0 if size is None else size + len(record.value)
+        old, obj = await context.worker.run(effort, changed, record)
+        if admit is not None:
+            admit(old, obj)
         try:
             return await write(context, resource, record, old, obj, dry_run=dry_run)
         except Conflict:

@@ -72,6 +72,13 @@ def test_many_items_and_many_alternatives() -> None:
     assert isinstance(objects.create(widget(spec=[2000] * 5_000), served, Place("default")), Accepted)
 
 
+def test_the_effort_that_a_schema_takes() -> None:
+    choice = {"anyOf": [{"minimum": 1}, {"items": {"oneOf": [{}, {}, {}]}}]}
+    assert schema_check.effort({"type": "object", "properties": {"a": {"type": "string"}, "b": {"items": {}}}}) == 1
+    assert schema_check.effort({"items": choice}) == 1 + 1 + 4
+    assert schema_check.effort({"not": {}, "allOf": [{}, {}], "properties": {"a": choice}}) == 6 + 3
+
+
 def test_alternatives_times_items_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_check, "MAX_WORK", 10_000)
     served = of_items({"type": "integer", "anyOf": [{"minimum": 1000 - number} for number in range(200)]})

@@ -93,12 +93,16 @@ class GarbageCollector:
                 self._workers.queue.add(uid)
 
     def _check_owners(self, item: Item, metadata: Object, late: float = _LATE) -> None:
+        unseen = False
         for reference in metadata.get("ownerReferences") or ():
             uid = reference["uid"]
             if uid in self._waiting or self._graph.was_seen_to_go(uid):
                 self._workers.queue.add(item.uid)
-            elif not self._graph.stands(reference, item.namespace):
-                self._workers.queue.add_after(item.uid, late)
+            elif not unseen:
+                unseen = not self._graph.stands(reference, item.namespace)
+        # Once, however many there are.
+        if unseen:
+            self._workers.queue.add_after(item.uid, late)
 
     def _remove(self, uid: str) -> None:
         item = self._graph.remove(uid)

@@ -74,7 +74,8 @@ class Graph:
         owners = tuple(reference["uid"] for reference in references) if references else ()
         if owners == item.owners:
             return item, ()
-        lost = tuple(owner for owner in item.owners if owner not in owners)
+        still = set(owners)
+        lost = tuple(owner for owner in item.owners if owner not in still)
         self._forget_dependent(uid, lost)
         for owner in owners:
             self._dependents.setdefault(owner, {})[uid] = None

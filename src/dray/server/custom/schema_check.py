@@ -62,6 +62,16 @@ def check(value: Any, schema: Schema, path: str = "", old: Any = NEW, work: Work
     yield from _check_combinations(value, schema, path, work)
 
 
+def effort(schema: Schema) -> int:
+    """How often a value is held against some part of the schema, at worst."""
+    inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    below = max((effort(part) for part in inner if isinstance(part, dict)), default=1)
+    parts = [part for name in ("allOf", "anyOf", "oneOf") for part in schema.get(name) or ()]
+    if isinstance(schema.get("not"), dict):
+        parts.append(schema["not"])
+    return below + sum(map(effort, parts))
+
+
 def _check_type(value: Any, schema: Schema, path: str) -> Errors:
     if value is None:
         if not schema.get("nullable") and (schema.get("type") or schema.get("x-kubernetes-int-or-string")):

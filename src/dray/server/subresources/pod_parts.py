@@ -15,7 +15,7 @@ from dray.api.errors import FieldError
 from dray.api.intake import Refusal
 from dray.api.pod_defaults import qos_class
 from dray.api.validation import pods
-from dray.server import answers, bodies, patching, status, updates
+from dray.server import bodies, patching, status, updates, verbs
 from dray.server.admission import Attributes, quota
 from dray.server.calls import Call
 from dray.server.options import WriteOptions, write_options
@@ -49,14 +49,18 @@ async def _write(call: Call, make: Callable[[Object], Any], options: WriteOption
         if problems:
             raise status.invalid("Pod", "", call.path.name, problems)
         if pod["spec"] != before:
-            old = {**pod, "spec": before}
-            quota.charge(
-                Attributes(call.context, call.resource, call.request.user, pod, old, call.path.subresource, "update")
-            )
             pod["metadata"]["generation"] = pod["metadata"].get("generation", 0) + 1
 
-    value = await updates.modify(call.context, call.resource, call.place, change, dry_run=options.dry_run)
-    return Response(200, answers.one(call.resource, value, call.form, call.context.now(), call.include))
+    def charge(old: Object, pod: Object) -> None:
+        if pod["spec"] != old["spec"]:
+            user, subresource = call.request.user, call.path.subresource
+            quota.charge(Attributes(call.context, call.resource, user, pod, old, subresource, "update"))
+
+    form, size = call.form, call.request.size
+    value = await updates.modify(
+        call.context, call.resource, call.place, change, dry_run=options.dry_run, size=size, admit=charge
+    )
+    return Response(200, await verbs.shown(call, value, form))
 
 
 def _decoded(call: Call, document: Any) -> Object:
