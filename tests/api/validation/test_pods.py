@@ -193,3 +193,28 @@ def test_a_node_is_named_by_one_value():
 def test_a_pod_with_limits_as_a_whole_asks_for_something(resources, of_container, expected):
     pod = changed(POD, {"spec.resources": resources, "spec.containers.0.resources": {"requests": of_container}})
     assert create(pod).object["spec"]["resources"]["requests"] == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "config", "expected"),
+    [
+        ("ClusterFirst", None, set()),
+        ("None", None, {" Required"}),
+        ("None", {"searches": ["a"]}, {".nameservers Required"}),
+        ("None", {"nameservers": ["10.0.0.1", "::1"], "searches": ["a.b.", ".", "_tcp.a"]}, set()),
+        (
+            "Default",
+            {"nameservers": ["a", "1.1.1.1", "1.1.1.2", "1.1.1.3"]},
+            {".nameservers Invalid", ".nameservers[0] Invalid"},
+        ),
+        ("Default", {"searches": [f"a{n}" for n in range(33)]}, {".searches Invalid"}),
+        (
+            "Default",
+            {"searches": ["a b"], "options": [{"value": "1"}]},
+            {".searches[0] Invalid", ".options[0] Required"},
+        ),
+    ],
+)
+def test_name_resolution(policy, config, expected):
+    found = causes(create(changed(POD, {"spec.dnsPolicy": policy, "spec.dnsConfig": config})))
+    assert {cause.removeprefix("spec.dnsConfig") for cause in found} == expected

@@ -11,6 +11,7 @@ from dray.api.validation import (
     containers,
     fields,
     metadata,
+    name_resolution,
     node_selectors,
     pod_affinity,
     tolerations,
@@ -46,6 +47,8 @@ def validate_spec(spec: Object, path: str) -> Errors:
     yield from _containers(spec, path)
     yield from fields.enum(spec.get("restartPolicy"), _RESTART_POLICIES, f"{path}.restartPolicy", required=True)
     yield from fields.enum(spec.get("dnsPolicy"), _DNS_POLICIES, f"{path}.dnsPolicy", required=True)
+    if spec.get("dnsConfig") is not None or spec.get("dnsPolicy") == "None":
+        yield from name_resolution.validate(spec.get("dnsConfig"), spec["dnsPolicy"], f"{path}.dnsConfig")
     if spec.get("volumes"):
         yield from volumes.validate(spec["volumes"], f"{path}.volumes")
     if spec.get("resources"):

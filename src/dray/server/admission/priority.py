@@ -66,7 +66,8 @@ def _class(attributes: Attributes, name: str) -> Object | None:
 
 def _defaults(attributes: Attributes) -> list[Object]:
     records = attributes.context.store.list(_CLASSES).records
-    return [documents.decode(record.value) for record in records if b'"globalDefault":true' in record.value]
+    classes = (documents.decode(record.value) for record in records if b'"globalDefault"' in record.value)
+    return [priority_class for priority_class in classes if priority_class.get("globalDefault") is True]
 
 
 def check_default(attributes: Attributes) -> None:
