@@ -195,3 +195,16 @@ def test_counts():
     counts = queue.counts()
     assert (counts[Place.PARKED], counts[Place.ACTIVE], counts[Place.GATED]) == (2, 1, 1)
     assert len(queue) == 4
+
+
+def test_those_that_are_gone_are_not_kept_until_their_time_comes():
+    queue = Queue()
+    (stays,) = active(queue, "stays")
+    park(queue, stays, "of its own")
+    for number in range(2000):
+        (each,) = active(queue, f"p{number}")
+        park(queue, each, number)
+        queue.remove(f"uid-p{number}", 0.0)
+    assert len(queue._timers) < 200
+    assert queue.due() == FLUSH_AFTER
+    assert popped(queue, FLUSH_AFTER) == ["stays"]

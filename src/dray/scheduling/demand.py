@@ -25,7 +25,7 @@ from dray.scheduling.model import Node, Object
 
 NO_DEVICES: Final = "cannot allocate all claims"
 INVALID_POOLS: Final = "invalid resource pools were encountered"
-_MOST_KINDS: Final = 20_000
+_MOST_KINDS: Final = 4096
 # Of the claims; what is made of them is several times as large.
 _MOST_BYTES: Final = 16 << 20
 _PREFERENCE: Final = 8

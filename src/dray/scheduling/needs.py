@@ -21,7 +21,7 @@ from dray.scheduling.node_terms import NodeTerms
 from dray.scheduling.ports import EVERYWHERE, HostPorts, Port
 from dray.scheduling.tolerations import Tolerations
 
-_MOST: Final = 20_000
+_MOST: Final = 4096
 # Of what tells them apart; what is made of it is several times as large.
 _MOST_BYTES: Final = 16 << 20
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from dray.scheduling.model import Pod
@@ -20,6 +20,7 @@ from dray.scheduling.standings import Kind
 FIRST_DELAY: Final = 0.05
 LONGEST_DELAY: Final = 10.0
 FLUSH_AFTER: Final = 300.0
+_SPARE_TIMERS: Final = 64
 
 
 class Place(Enum):
@@ -243,10 +244,11 @@ class Queue:
     def _ring(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
             _, _, whom = heappop(self._timers)
+            if not self._matters(whom):
+                continue
             if isinstance(whom, Group):
-                if self._groups.get(whom.key) is whom:
-                    self.wake(whom, now)
-            elif whom.place is Place.DELAYED and self._waiting.get(whom.pod.uid) is whom:
+                self.wake(whom, now)
+            else:
                 self.activate(whom, now)
 
     def _alarm(self, group: Group, when: float, now: float) -> None:
@@ -257,6 +259,15 @@ class Queue:
     def _at(self, when: float, whom: Waiting | Group) -> None:
         self._ticket += 1
         heappush(self._timers, (when, self._ticket, whom))
+        # Pods that are gone would stay until their time comes.
+        if len(self._timers) > _SPARE_TIMERS + 2 * (len(self._waiting) + len(self._groups)):
+            self._timers = [timer for timer in self._timers if self._matters(timer[2])]
+            heapify(self._timers)
+
+    def _matters(self, whom: Waiting | Group) -> bool:
+        if isinstance(whom, Group):
+            return self._groups.get(whom.key) is whom
+        return whom.place is Place.DELAYED and self._waiting.get(whom.pod.uid) is whom
 
     def _leave(self, waiting: Waiting, now: float) -> None:
         """Takes a pod out of its group; the next one of it may be tried."""

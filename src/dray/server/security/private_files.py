@@ -31,7 +31,7 @@ def write_private(path: Path, content: bytes) -> None:
     except BaseException as error:
         with suppress(FileNotFoundError):
             os.unlink(name)
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and error.errno:
             # Writing does not say to which file.
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
