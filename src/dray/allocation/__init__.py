@@ -9,7 +9,7 @@ Slices become bitsets over devices (`slices`, `pools`, `views`), claims become c
 away, `results` writes it down. A rejection carries its `reasons`, which `diagnosis` finds and `text` renders.
 """
 
-from dray.allocation.allocator import Allocation, Commitment, allocate, commit, examine
+from dray.allocation.allocator import Allocation, Commitment, allocate, commit, confirm, examine
 from dray.allocation.inventory import Inventory
 from dray.allocation.node_resources import ChargeError, NodeCharge, charge
 from dray.allocation.policies import KUBERNETES, PACK, POLICIES, Policy
@@ -39,6 +39,7 @@ __all__ = [
     "allocate",
     "charge",
     "commit",
+    "confirm",
     "derived_share_id",
     "examine",
 ]

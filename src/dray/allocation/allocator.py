@@ -16,7 +16,7 @@ from dray.allocation.picks import Picks
 from dray.allocation.policies import KUBERNETES, Policy
 from dray.allocation.pools import PoolState
 from dray.allocation.reasons import Kind, Rejection, RequestReasons
-from dray.allocation.requests import Task, compile_task
+from dray.allocation.requests import Choice, Task, compile_task
 from dray.allocation.results import ShareIds, assemble, derived_share_id
 from dray.allocation.search import Search
 from dray.allocation.usage import ClaimKey, claim_key
@@ -113,6 +113,54 @@ def _explained(inventory: Inventory, node: Object, task: Task, rejection: Reject
         return replace(rejection, to_free=to_free(inventory.excerpt(task.view), fits))
     except WorkExhausted:
         return rejection
+
+
+def confirm(
+    inventory: Inventory,
+    node: Object,
+    claims: Sequence[Object],
+    results: Sequence[Object],
+    *,
+    policy: Policy = KUBERNETES,
+    share_ids: ShareIds = derived_share_id,
+    work: Work | None = None,
+) -> Allocation | None:
+    """An allocation with the devices of these results, one of each claim, if they are valid as things stand now.
+
+    Raises WorkExhausted.
+    """
+    work = work or Work()
+    inventory.selectors.work = work
+    before = work.spent
+    try:
+        task = compile_task(inventory, policy.arranged(inventory, inventory.view(node)), claims)
+        wanted = _wanted(task, results)
+        picks = Search(task, Picks(task, inventory.usage), work).replay(wanted) if wanted is not None else None
+        if picks is None:
+            return None
+        found = assemble(task, picks, share_ids)
+    except (AllocationError, NodeSelectorError):
+        return None
+    return Allocation(node["metadata"]["name"], tuple(map(claim_key, claims)), tuple(found), work.spent - before)
+
+
+def _wanted(task: Task, results: Sequence[Object]) -> list[tuple[Choice, int, int]] | None:
+    """The picks that the results stand for; None where a request or a device is not there."""
+    ranks = {device.id: rank for rank, device in enumerate(task.view.devices)}
+    options = {
+        (choice.claim, request.name): (choice, option)
+        for choice in task.choices
+        for option, request in enumerate(choice.options)
+    }
+    wanted = []
+    for claim, result in enumerate(results):
+        for each in result["devices"].get("results") or ():
+            found = options.get((claim, each["request"]))
+            rank = ranks.get((each["driver"], each["pool"], each["device"]))
+            if found is None or rank is None:
+                return None
+            wanted.append((*found, rank))
+    return wanted
 
 
 def examine(inventory: Inventory, node: Object, claims: Sequence[Object]) -> tuple[RequestReasons, ...]:

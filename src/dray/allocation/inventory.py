@@ -7,7 +7,7 @@ else. What a node sees of it is a `View`, made when first asked for and kept unt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from dray.allocation.counters import Ledger
@@ -38,6 +38,7 @@ class Inventory:
         self.selectors = selectors or Selectors(gates)
         self.usage = Usage(shares=gates["DRAConsumableCapacity"])
         self.classes: dict[str, Object] = {}
+        self._classes_revision = 0
         self._rules = {rule["metadata"]["name"]: rule for rule in taint_rules}
         self._slices: dict[str, Slice] = {}
         self._by_node: dict[str, dict[str, Slice]] = {}
@@ -65,9 +66,11 @@ class Inventory:
 
     def put_class(self, device_class: Object) -> None:
         self.classes[device_class["metadata"]["name"]] = device_class
+        self._classes_revision += 1
 
     def remove_class(self, name: str) -> None:
         self.classes.pop(name, None)
+        self._classes_revision += 1
 
     # Slices
 
@@ -202,15 +205,57 @@ class Inventory:
 
     def excerpt(self, view: View) -> Inventory:
         """A copy of what the view depends on: its pools and the claims that hold devices of them."""
-        copy = Inventory(gates=self.gates, taint_rules=self._rules.values(), selectors=self.selectors)
-        copy.classes = dict(self.classes)
+        return Inventory.restored(self.snapshot(view), self.gates, self.selectors)
+
+    def snapshot(self, view: View) -> Object:
+        """What the view depends on, as plain data that shares the documents of this inventory."""
         slices = [slice_ for pool in view.pools for slice_ in self._by_pool.get((pool.driver, pool.name), ())]
-        for slice_ in slices:
-            copy.put_slice(slice_.document)
         held = [self.usage.devices.get(device.id) for slice_ in slices for device in slice_.devices]
-        for claim in sorted({claim for usage in held if usage is not None for claim in usage.claims()}):
-            copy.follow(copy.usage.hold(claim, self.usage.claims[claim]))
+        claims = sorted({claim for usage in held if usage is not None for claim in usage.claims()})
+        return {
+            "slices": [slice_.document for slice_ in slices],
+            "classes": list(self.classes.values()),
+            "taintRules": list(self._rules.values()),
+            "holdings": [{"claim": claim, "results": self.usage.claims[claim]} for claim in claims],
+        }
+
+    @classmethod
+    def restored(cls, snapshot: Object, gates: FeatureGates, selectors: Selectors | None = None) -> Inventory:
+        copy = cls(
+            slices=snapshot["slices"],
+            classes=snapshot["classes"],
+            taint_rules=snapshot["taintRules"],
+            gates=gates,
+            selectors=selectors,
+        )
+        for holding in snapshot["holdings"]:
+            namespace, name = holding["claim"]
+            copy.follow(copy.usage.hold((namespace, name), holding["results"]))
         return copy
+
+    def stamp(self, view: View) -> Hashable:
+        """Equal as long as an answer about the view must stay the same."""
+        usage = self.usage.devices
+        shared = [view.devices[rank].id for rank in view.ranks(view.shared)]
+        return (
+            view.serial,
+            view.here,
+            view.held,
+            tuple((device, *sorted((n, a.nanos) for n, a in usage[device].consumed.items())) for device in shared),
+            tuple(tuple(ledger.left) for ledger in dict.fromkeys(view.ledgers.values())),
+            self._classes_revision,
+        )
+
+    def columns(self) -> Object:
+        """The verdicts of selectors that are known, by slice and expression, as plain data."""
+        return {slice_.name: slice_.known_columns() for slice_ in self._slices.values()}
+
+    def learn(self, slices: Iterable[Object], columns: Object) -> None:
+        """Verdicts found elsewhere, of the slices that are still what they were."""
+        for document in slices:
+            slice_ = self._slices.get(document["metadata"]["name"])
+            if slice_ is not None and slice_.document is document:
+                slice_.learn(columns.get(slice_.name) or {})
 
     def _look(self, node: Object) -> View:
         metadata = node["metadata"]

@@ -99,6 +99,26 @@ class Search:
             self._push(following)
         return None
 
+    def replay(self, wanted: Sequence[tuple[Choice, int, int]]) -> list[Pick] | None:
+        """The picks that are wanted, in their order, if they are a solution; raises as `run`."""
+        for choice, option, rank in wanted:
+            request = choice.options[option]
+            usable = request.candidates if request.listed is not None else self._open_devices(request, choice.claim)
+            takes = self._takes if request.listed is None else self._takes_listed
+            self._work.spend(_CANDIDATE)
+            if not usable >> rank & 1 or not takes(request, choice.claim, rank):
+                return None
+            self._picks.take(choice, option, rank)
+        served: dict[int, list[Pick]] = {}
+        for pick in self._picks.made:
+            served.setdefault(pick.choice.number, []).append(pick)
+        for choice in self._choices:
+            own = served.get(choice.number) or []
+            ranks = {pick.rank for pick in own}
+            if not own or len({pick.option for pick in own}) > 1 or not own[0].request.need == len(own) == len(ranks):
+                return None
+        return self._picks.made if max(self._picks.sizes, default=0) <= MOST_DEVICES else None
+
     def _stumble(self) -> None:
         self._failures += 1
         if self._failures == _PATIENCE:

@@ -68,6 +68,18 @@ class Slice:
             column = self._columns[expression] = selectors.column(expression, self.devices)
         return column
 
+    def known_columns(self) -> Object:
+        """As plain data."""
+        return {
+            expression: {"selected": hex(column.selected), "faults": [[*each] for each in column.faults.items()]}
+            for expression, column in self._columns.items()
+        }
+
+    def learn(self, columns: Object) -> None:
+        for expression, each in columns.items():
+            if expression not in self._columns:
+                self._columns[expression] = Column(int(each["selected"], 16), dict(each["faults"]))
+
 
 def device_targets(device: Device, name: str, labels: Mapping[str, str]) -> bool:
     """Whether a device of a slice with per-device node selection is for the node."""

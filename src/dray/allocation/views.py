@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from typing import Any, Final
 
 from dray.allocation import taints
@@ -23,6 +24,7 @@ from dray.api.gates import FeatureGates
 
 Object = dict[str, Any]
 NODE_OPERATIONS = "DRAOptionalNodeOperations"
+_serials = count()
 
 
 MOST_INDEXES: Final = 64
@@ -89,6 +91,8 @@ class View:
         self, node: Object, pools: Sequence[Pool], ledgers: Mapping[int, Ledger], usage: Usage, gates: FeatureGates
     ) -> None:
         self._identify(node)
+        self.serial = next(_serials)
+        """Another one for whatever was published since; the same for nodes that see the same slices."""
         self.gates = gates
         self.pools = list(pools)
         self.slices: list[tuple[Slice, int]] = []

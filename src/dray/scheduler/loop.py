@@ -32,6 +32,7 @@ from dray.scheduler.gangs import Gangs
 from dray.scheduler.ledger import PATIENCE, Ledger, Stamp
 from dray.scheduler.metrics import Metrics
 from dray.scheduler.pod_writes import PodWriter
+from dray.scheduler.searching import Searcher
 from dray.scheduling import groups
 from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, Refuse
 from dray.scheduling.scheduler import Options, Scheduler
@@ -39,6 +40,8 @@ from dray.scheduling.scheduler import Options, Scheduler
 _MOST_WRITES: Final = 128
 # Decisions in a row before others in the process get a turn.
 _IN_A_ROW: Final = 8
+# A decision of so many seconds counts for all of these.
+_LONG: Final = 0.005
 _LAST_SECONDS: Final = 5.0
 _logger = logging.getLogger("dray.scheduler")
 
@@ -105,6 +108,7 @@ class SchedulerLoop:
         self._doubles = Doubles(self.scheduler.state, informers.of(CLAIMS), events, self.metrics)
         self._ledger = self._made(client, sharing) if sharing is not None else None
         placed = volumes.VolumeWriter(client, self.scheduler.state.volumes, self.now)
+        self._searcher = Searcher(self.scheduler, self.now, self._stirred.set)
         self._binder = Binder(
             self.scheduler, self._claims, self._pods, placed, events, self.metrics, self.now, ledger=self._ledger
         )
@@ -136,6 +140,7 @@ class SchedulerLoop:
         await self.prepare()
         beside = [asyncio.create_task(each.run()) for each in self._optional]
         beside.append(asyncio.create_task(self._doubles.run()))
+        beside.append(asyncio.create_task(self._searcher.run()))
         if self._ledger is not None:
             beside.append(asyncio.create_task(self._ledger.run()))
         try:
@@ -163,13 +168,15 @@ class SchedulerLoop:
             action = self.scheduler.next(self.now())
             if action is None:
                 in_a_row = 0
-                await self._pause()
+                await (asyncio.sleep(0) if self.scheduler.interrupted else self._pause())
                 continue
-            self.metrics.algorithm_seconds.observe(loop.time() - began)
+            took = loop.time() - began
+            self.metrics.algorithm_seconds.observe(took)
+            self._searcher.wake()
             stamp = self._ledger.stamp(action) if self._ledger is not None and isinstance(action, Bind) else None
             await self._slots.acquire()
             self._start(action, stamp, began)
-            in_a_row += 1
+            in_a_row += 1 if took < _LONG else _IN_A_ROW
             if in_a_row >= _IN_A_ROW:
                 in_a_row = 0
                 await asyncio.sleep(0)

@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Final
 
-from dray.allocation import KUBERNETES, Allocation, ChargeError, Policy, Rejection, Work, allocate
+from dray.allocation import (
+    ATTEMPT,
+    KUBERNETES,
+    Allocation,
+    ChargeError,
+    Policy,
+    Rejection,
+    Work,
+    WorkExhausted,
+    allocate,
+    confirm,
+)
 from dray.allocation import Kind as RejectionKind
 from dray.allocation.nearness import nearest
 from dray.allocation.text import summary
@@ -20,12 +31,13 @@ from dray.scheduling import charges, faults, fit, scores
 from dray.scheduling.demand import NO_DEVICES, chosen_rank
 from dray.scheduling.extended import claim_for
 from dray.scheduling.model import Amounts, Node, Object, Pod
+from dray.scheduling.searches import Searches
 from dray.scheduling.standings import Standing, Standings
 from dray.scheduling.state import State
 from dray.scheduling.wishes import Wishes, allowed, releasable, usable_on
 
 ELSEWHERE: Final = "resourceclaim not available on the node"
-UNDECIDED: Final = "node(s) where the search for devices was given up undecided"
+UNDECIDED: Final = f"node(s) undecided after {ATTEMPT:,} units of search, which goes on"
 SPECIAL_NAME: Final = "<extended-resources>"
 _RANK_WEIGHT: Final = 2
 _NEAREST: Final = 4
@@ -67,6 +79,8 @@ class Refusal:
     social: bool = False
     familiar: bool = False
     """Nothing changed since others like it were refused."""
+    undecided: tuple[Node, ...] = ()
+    """Where the search for devices was given up for lack of work; elsewhere it may go on."""
 
 
 class Decider:
@@ -76,10 +90,13 @@ class Decider:
         self.work = Work()
         """What may be spent on the present attempt, over all its nodes."""
         self.standings = Standings(state, weigh_devices=weigh_devices)
+        self.searches = Searches(state)
+        self._undecided: dict[str, Node] = {}
 
     def begin(self, work: Work) -> None:
         """An attempt begins: until the next one, whatever is asked draws on this work."""
         self.work = self._state.inventory.selectors.work = work
+        self._undecided = {}
 
     def decide(self, pod: Pod, wishes: Wishes, familiar: str = "") -> Placement | Refusal:
         """`familiar` is what was said about pods just like it, and is said again rather than found out anew."""
@@ -103,14 +120,15 @@ class Decider:
             return answer
         if answer is not None:
             return Refusal(answer, fault=True)
+        undecided = tuple(self._undecided.values())
         if familiar:
-            return Refusal(familiar, nodes=here, social=social, familiar=True)
+            return Refusal(familiar, nodes=here, social=social, familiar=True, undecided=undecided)
         if here is not None:
             apart[ELSEWHERE] += len(standing.feasible - here)
         counts = standing.counts + apart
         message = self._message(wishes, standing, counts)
         failed = any(reason.startswith(faults.NODE_FAILED) for reason in counts)
-        return Refusal(message, fault=failed, nodes=here, social=social)
+        return Refusal(message, fault=failed, nodes=here, social=social, undecided=undecided)
 
     def to_release(self, pod: Pod, wishes: Wishes) -> Object | None:
         """A claim that keeps the pod from a node where it could be, and that nobody else uses."""
@@ -274,13 +292,9 @@ class Decider:
         claims, special = self.claims_on(pod, wishes, node)
         allocation: Allocation | None = None
         if claims:
-            # So that one node that is hard to judge leaves something for the others.
-            with self.work.share(self.work.left // 2):
-                answer = allocate(
-                    state.inventory, node.document, claims, policy=self._policy, work=self.work, explain=False
-                )
-            if isinstance(answer, Rejection):
-                return _reason(answer), answer.kind is RejectionKind.FAULT
+            answer = self._allocated(wishes, node, claims)
+            if isinstance(answer, tuple):
+                return answer
             allocation = answer
         if not state.charging:
             return Placement(node, wishes, allocation, special)
@@ -294,6 +308,29 @@ class Decider:
         if reasons:
             return reasons[0], False
         return Placement(node, wishes, allocation, special, extra, statuses)
+
+    def _allocated(self, wishes: Wishes, node: Node, claims: Sequence[Object]) -> Allocation | tuple[str, bool]:
+        """Devices for the claims; else why not, and whether that is an error."""
+        inventory, document, work = self._state.inventory, node.document, self.work
+        assert document is not None
+        known = self.searches.known(wishes.demand, node)
+        if known is not None and known.results is None:
+            return known.reason, False
+        # So that one node that is hard to judge leaves something for the others.
+        with work.share(work.left // 2):
+            if known is not None and known.results is not None:
+                try:
+                    proposed = confirm(inventory, document, claims, known.results, policy=self._policy, work=work)
+                except WorkExhausted:
+                    return UNDECIDED, False
+                if proposed is not None:
+                    return proposed
+            answer = allocate(inventory, document, claims, policy=self._policy, work=work, explain=False)
+        if isinstance(answer, Allocation):
+            return answer
+        if answer.kind is RejectionKind.UNDECIDED:
+            self._undecided[node.name] = node
+        return _reason(answer), answer.kind is RejectionKind.FAULT
 
     def _message(self, wishes: Wishes, standing: Standing, counts: Counter[str]) -> str:
         size = self._state.size

@@ -11,6 +11,7 @@ fails, `failed` takes it back and the pod is tried again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,19 +22,25 @@ from dray.scheduling import faults, groups, pods, volumes
 from dray.scheduling.actions import SCHEDULER_ERROR, UNSCHEDULABLE, Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.claim_book import Unresolved
 from dray.scheduling.deciding import Decider, Placement, Refusal
+from dray.scheduling.demand import Demand
 from dray.scheduling.faults import Report
 from dray.scheduling.flights import Flight, claim_writes
 from dray.scheduling.interests import Interests, waiting_key
-from dray.scheduling.model import Key, Object, Pod, key_of
+from dray.scheduling.model import Key, Node, Object, Pod, key_of
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.preemption import Preemptor
-from dray.scheduling.queue import Place, Queue, Waiting
+from dray.scheduling.queue import Group, Place, Queue, Waiting
 from dray.scheduling.readiness import Binding, binding_of_all, problem_of_all
+from dray.scheduling.searches import FurtherSearch, Outcome
 from dray.scheduling.standings import Kind
 from dray.scheduling.state import DONE, State
 from dray.scheduling.waking import Waker
 from dray.scheduling.wishes import Hindrance, Wishes, releasable, wishes
 
+# Nodes on which the search goes on elsewhere, after one attempt.
+_MOST_SEARCHES: Final = 16
+# Work for finding out whom a change may help, beside that of the attempt.
+_ROUSING: Final = ATTEMPT // 4
 _NOWHERE: Final[frozenset[int]] = frozenset()
 
 
@@ -66,6 +73,7 @@ class Scheduler:
         )
         self._nominations = Nominations(self.state)
         self._flights: dict[str, Flight] = {}
+        self.interrupted = False
         self._interests = Interests()
         self._waker = Waker(self.state, self.queue, self._preemptor, self._nominations)
 
@@ -276,10 +284,19 @@ class Scheduler:
     # Decisions
 
     def next(self, now: float) -> Action | None:
-        """What to do next; None if there is nothing to do before `due`, or before something happens."""
+        """What to do next; None if there is nothing to do before `due`, or before something happens.
+
+        Also None after much work that led to nothing; then it is `interrupted` and there may be more to do.
+        """
+        self.interrupted = False
+        spent = 0
         while True:
-            self._decider.begin(Work(ATTEMPT))
+            self._decider.begin(Work(_ROUSING))
             self._waker.rouse(now)
+            spent += self._decider.work.spent
+            if spent > ATTEMPT // 2:
+                self.interrupted = True
+                return None
             waiting = self.queue.pop(now)
             if waiting is None:
                 return None
@@ -289,6 +306,35 @@ class Scheduler:
                 action = self._give_up(waiting, error, now)
             if action is not None:
                 return action
+            spent += self._decider.work.spent
+
+    # Searches that go on elsewhere
+
+    def further(self) -> FurtherSearch | None:
+        """The next search that an attempt gave up undecided, if somebody waits for it."""
+        return self._decider.searches.next(self._is_waited_for)
+
+    def waits_for(self, search: FurtherSearch) -> bool:
+        return self._is_waited_for(search.pod, search.demand)
+
+    def _is_waited_for(self, uid: str, demand: Demand) -> bool:
+        return self.queue.get(uid) is not None or any(self._waiting_for(demand))
+
+    def _waiting_for(self, demand: Demand) -> Iterator[Group]:
+        return (group for group in self.queue.groups() if group.kind is not None and group.kind.demand is demand)
+
+    def searched(self, search: FurtherSearch, outcome: Outcome, now: float) -> None:
+        """A search is over. Those who wait for it are tried, if it found something or was the last."""
+        searches = self._decider.searches
+        searches.found(search, outcome)
+        if outcome.results is None and searches.pending(search.demand):
+            return
+        for group in self._waiting_for(search.demand):
+            # What was said of them no longer holds.
+            group.message = ""
+            first = group.first()
+            if first is not None and group.trying is None:
+                self._admit(first, now)
 
     def due(self) -> float | None:
         return self.queue.due()
@@ -376,6 +422,9 @@ class Scheduler:
         self._preemptor.unsettled = False
         if release is not None:
             message += " deallocation of ResourceClaim completed"
+        elif refusal.undecided:
+            # Nobody is removed for a pod that may fit as things are.
+            self._want(pod, wanted, refusal.undecided)
         elif pod.preempts and not refusal.fault and not (refusal.familiar and self._futile(pod, wanted)):
             preemption = self._preemptor.find(pod, wanted)
         if preemption is not None:
@@ -397,6 +446,11 @@ class Scheduler:
         news = waiting.said != message
         waiting.said = message
         return Refuse(pod, message, reason, news, release, preemption=preemption)
+
+    def _want(self, pod: Pod, wanted: Wishes, nodes: Sequence[Node]) -> None:
+        for node in nodes[:_MOST_SEARCHES]:
+            claims, _ = self._decider.claims_on(pod, wanted, node)
+            self._decider.searches.want(pod.uid, wanted.demand, node, claims)
 
     def _futile(self, pod: Pod, wanted: Wishes) -> bool:
         group = self.queue.known(_kind_key(pod, wanted))
