@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.api.conversion import ConversionError
@@ -204,6 +204,7 @@ DOCUMENTS = [manifest.document for manifest in read([str(EXAMPLES)]).manifests]
 JUNK: list[Any] = [None, True, -1, 2**70, 1.5, "", "x", "16Gi", [], {}, [None], [[]], ["a"], [{}], {"name": 1}]
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_no_shape_of_a_document_breaks_it(data: st.DataObject) -> None:
     document = copy.deepcopy(data.draw(st.sampled_from(DOCUMENTS)))
