@@ -193,6 +193,13 @@ def test_numbers_and_durations(maps, query):
     assert maps.ask("GET", f"{MAPS}?{query}")[0] == 200
 
 
+def test_a_timeout_is_read_everywhere_but_where_requests_last(api):
+    for path in ("/version", "/healthz", "/apis", PODS):
+        assert api.ask("GET", f"{path}?timeout=soon")[0] == 400
+    api.create(PODS, pod())
+    assert api.watch(f"{PODS}?watch=1&timeout=soon", events=1)
+
+
 def test_a_timeout_is_read_before_a_write(api):
     code, answer = api.ask("POST", f"{PODS}?timeout=never", pod())
     assert (code, answer["reason"]) == (400, "BadRequest")

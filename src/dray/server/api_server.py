@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 
-from dray.server import paths, routing, status
+from dray.server import parameters, paths, routing, status
 from dray.server.bootstrap import bootstrap
 from dray.server.context import Context
 from dray.server.custom_kinds import CustomKinds
@@ -23,6 +23,7 @@ from dray.store.interface import NotDurable
 from dray.store.retention import Retention
 
 _log = logging.getLogger("dray.server")
+_LASTING = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
 class ApiServer:
@@ -77,9 +78,19 @@ class ApiServer:
             return refused(status.ApiError(500, "InternalError", "Internal error occurred: the request failed"))
 
     async def _answer(self, request: Request) -> Answer:
-        if paths.parse(request.path) is None:
+        path = paths.parse(request.path)
+        if "timeout=" in request.query:
+            _check_timeout(request, path.subresource if path is not None else "")
+        if path is None:
             return self._information.answer(request)
         return await routing.answer(self.context, request)
+
+
+def _check_timeout(request: Request, subresource: str) -> None:
+    """Requests that last as long as the client wants have no timeout."""
+    query = parameters.parse(request.query)
+    if subresource not in _LASTING and not parameters.boolean(query, "watch"):
+        parameters.check_timeout(query)
 
 
 def refused(error: status.ApiError) -> Response:

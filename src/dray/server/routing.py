@@ -42,8 +42,6 @@ async def answer(context: Context, request: Request) -> Answer:
         raise status.no_such_path()
     call = Call(context, request, resource, path, query)
     verb, handler = _choose(call)
-    if verb != "watch":
-        parameters.check_timeout(query)
     authorize(call, verb)
     if resource.deprecation:
         request.warnings.append(resource.deprecation)
