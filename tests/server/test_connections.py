@@ -6,7 +6,7 @@ import socket
 import ssl
 import time
 import urllib.request
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -159,3 +159,12 @@ def test_a_list_that_is_not_read_holds_no_memory_and_does_not_stop_others(monkey
 def resident():
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
+
+
+def test_a_client_that_does_not_begin_with_tls_is_cut_off(monkeypatch):
+    monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.5)
+    with listening(plain=False) as server, connected(server) as client:
+        began = time.monotonic()
+        with suppress(ConnectionError):
+            assert client.recv(10) == b""
+        assert time.monotonic() - began < 8

@@ -149,3 +149,12 @@ class TestClientsThatMisbehave:
             began = time.monotonic()
         assert time.monotonic() - began < 4
         client.close()
+
+
+def test_a_data_directory_that_everybody_may_write_to_is_closed(tmp_path, caplog):
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o777)
+    with listening(data=data):
+        assert data.stat().st_mode & 0o777 == 0o755
+    assert f"{data} was writable for everybody (mode 0777); now only for its owner" in caplog.text

@@ -18,6 +18,8 @@ _log = logging.getLogger("dray.server")
 
 HEAD_SECONDS: Final = 30.0
 """How long the head of a request may take."""
+HANDSHAKE_SECONDS: Final = 10.0
+"""How long a client may take to agree on TLS."""
 STALLED_SECONDS: Final = 60.0
 """How long a client may leave unread what was sent to it."""
 MAX_UNREAD: Final = 256 << 20

@@ -19,6 +19,7 @@ import uvicorn
 
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.process.loop_watch import LoopWatch
+from dray.server import connections
 from dray.server.api_server import ApiServer
 from dray.server.application import Application, Limits
 from dray.server.connections import Connections, most_connections
@@ -86,6 +87,22 @@ class _Uvicorn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, application: Application) -> None:
         super().__init__(config)
         self._application = application
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        loop: Any = asyncio.get_running_loop()
+        create_server = loop.create_server
+
+        def create_impatient_server(*arguments: Any, **options: Any) -> Any:
+            if options.get("ssl") is not None:
+                options["ssl_handshake_timeout"] = connections.HANDSHAKE_SECONDS
+            return create_server(*arguments, **options)
+
+        # uvicorn does not hand this on, and a client that never begins to speak would hold a descriptor for a minute.
+        loop.create_server = create_impatient_server
+        try:
+            await super().startup(sockets)
+        finally:
+            del loop.create_server
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._application.end_streams()
