@@ -239,6 +239,16 @@ class TestQuota:
         made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
         api.put(f"{PODS}/a/resize", made)
 
+    def test_nothing_is_kept_of_a_namespace_without_quotas(self, api):
+        self.quota(api, pods="1")
+        api.create(PODS, pod("a"))
+        assert list(api.context.usage._ledgers) == ["default"]
+        api.delete(f"{QUOTAS}/q")
+        assert not api.context.usage._ledgers
+        api.create(PODS, pod("b"))
+        self.quota(api, pods="2")
+        assert api.refusal("POST", PODS, pod("c"))[0] == 403
+
     def test_of_pods_that_come_at_once(self, tmp_path):
         async def store():
             return SqliteStore(tmp_path)

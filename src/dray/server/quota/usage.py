@@ -26,7 +26,8 @@ _PREFIXES = {
 }
 _RESOURCES = {prefix: resource for resource, prefix in _PREFIXES.items()}
 _CLASSES = key_prefix(RESOURCE_GROUP, "deviceclasses")
-OBSERVED = (*_RESOURCES, _CLASSES)
+_QUOTAS = key_prefix("", "resourcequotas")
+OBSERVED = (*_RESOURCES, _CLASSES, _QUOTAS)
 
 
 def qualified(resource: Resource) -> str:
@@ -39,7 +40,11 @@ class QuotaUsage:
         self._ledgers: dict[str, Ledger] = {}
 
     def observe(self, resource: Resource, key: str, obj: Object | None) -> None:
-        self.expect(resource, key)
+        if resource.key_prefix != _QUOTAS:
+            self.expect(resource, key)
+        elif obj is None:
+            # It may have been the last; if not, the ledger is made anew when somebody asks.
+            self.forget(key.removeprefix(_QUOTAS).partition("/")[0])
 
     def expect(self, resource: Resource, key: str) -> None:
         """A write is under way: whoever asks from now on must see it, not only once it is durable."""
