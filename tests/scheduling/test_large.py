@@ -91,6 +91,11 @@ def claims():
     return [*nodes(2), *slices, *map(objects.claim, wanted)], pod("p", claims=wanted)
 
 
+def devices():
+    wanted = objects.devices(objects.request(count=2**63 - 1))
+    return [*nodes(2), objects.gpus_of("n0"), objects.claim("c", wanted)], pod("p", claims=["c"])
+
+
 LARGE = [
     host_ports,
     tolerations,
@@ -101,6 +106,7 @@ LARGE = [
     spreading,
     resources,
     claims,
+    devices,
 ]
 
 

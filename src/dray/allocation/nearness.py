@@ -7,12 +7,16 @@ is nearer: a device in use is nearer than one that is too small, and that nearer
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 from dray.allocation import reasons as r
 from dray.allocation.usage import ClaimKey
 
 Choice = tuple[ClaimKey, str]
 """A claim and one of its requests, whose alternatives count as one."""
+
+# A request may ask for any number of devices.
+_MOST_COMPARED: Final = 64
 
 # In the order of the checks; the later a device falls, the nearer it came.
 ORDER: tuple[type[r.Cause], ...] = (
@@ -75,7 +79,7 @@ def nearest(rejections: Iterable[r.Rejection]) -> r.Rejection | None:
 def _furthest(reasons: r.RequestReasons) -> Iterator[int]:
     """How far the devices got that came nearest to making up for what is missing."""
     reached = sorted((stage(each.cause) for each in reasons.fallen for _ in each.devices), reverse=True)
-    for number in range(missing(reasons)):
+    for number in range(min(missing(reasons), _MOST_COMPARED)):
         if number >= len(reached):
             yield -1
         else:
