@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from dray.api.intake import Place, Refusal
+from dray.api.intake import Accepted, Place, Refusal
+from dray.api.rules import Rules
 from dray.server import admission, leniency, ownership, status
 from dray.server.authorization import User
 from dray.server.context import Context
@@ -33,20 +35,19 @@ async def create(
     """The document as it is stored, or as it would be; one that was `applied` says already who owns its fields."""
     now = context.now()
     rules = context.rules(place.namespace)
-    effort = size * resource.effort
-    verdict = await context.worker.run(
-        effort,
-        leniency.admit,
-        resource,
-        document,
-        options,
-        warnings,
-        lambda given: resource.create(given, place, rules, now),
-    )
+
+    def prepare() -> Accepted | Refusal:
+        attempt = partial(_attempt, resource, place, rules, now)
+        verdict = leniency.admit(resource, document, options, warnings, attempt)
+        if isinstance(verdict, Accepted) and not applied:
+            ownership.track_create(resource, verdict.object, verdict.sent or verdict.object, options, now)
+        return verdict
+
+    verdict = await context.worker.run(size * resource.effort, prepare)
+    # From here on nothing waits until the object is written: what is checked still holds then.
     if not (isinstance(verdict, Refusal) and verdict.code == 400):
         admission.require_namespace(context, resource, place.namespace, leniency.name_of(document))
-    accepted = leniency.accepted(verdict, resource, document)
-    obj = accepted.object
+    obj = leniency.accepted(verdict, resource, document).object
     metadata: Object = obj["metadata"]
     if place.name and metadata.get("name") not in (None, "", place.name):
         raise status.bad_request(
@@ -54,12 +55,13 @@ async def create(
         )
     if metadata.pop("resourceVersion", None) not in (None, "", "0"):
         raise status.bad_request("resourceVersion should not be set on objects to be created")
-    if not applied:
-        sent = accepted.sent or obj
-        await context.worker.run(effort, ownership.track_create, resource, obj, sent, options, now)
     metadata["uid"], metadata["creationTimestamp"] = context.new_uid(), now
     admission.on_create(admission.Attributes(context, resource, user, obj, dry_run=options.dry_run, warnings=warnings))
     return await _store(context, resource, obj, dry_run=options.dry_run)
+
+
+def _attempt(resource: Resource, place: Place, rules: Rules, now: str, document: Object) -> Accepted | Refusal:
+    return resource.create(document, place, rules, now)
 
 
 async def _store(context: Context, resource: Resource, obj: Object, *, dry_run: bool) -> bytes:
