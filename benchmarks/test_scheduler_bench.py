@@ -83,14 +83,18 @@ def pod(name, claims):
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-@contextmanager
-def control_plane(folder):
-    """The address and the process id of `dray up`."""
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+        return probe.getsockname()[1]
+
+
+@contextmanager
+def control_plane(folder, *more):
+    """The address and the process id of `dray up`."""
+    port = free_port()
     main = "from dray.cli import main; main()"
-    options = ("--insecure-http", "--port", str(port), "--kubeconfig", str(folder / "kubeconfig"))
+    options = ("--insecure-http", "--port", str(port), "--kubeconfig", str(folder / "kubeconfig"), *more)
     started = subprocess.Popen((sys.executable, "-c", main, "up", *options), stdout=subprocess.DEVNULL)
     try:
         yield f"http://127.0.0.1:{port}", started.pid
@@ -219,9 +223,9 @@ class Load:
 
 
 @contextmanager
-def loaded(folder, nodes):
+def loaded(folder, nodes, *more):
     """Runs what it is given with a Load on a new control plane."""
-    with control_plane(folder) as (url, pid), asyncio.Runner() as runner:
+    with control_plane(folder, *more) as (url, pid), asyncio.Runner() as runner:
 
         async def prepare():
             session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=CONNECTIONS + 1))

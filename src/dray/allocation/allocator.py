@@ -24,6 +24,8 @@ from dray.allocation.work import Work, WorkExhausted, undecided
 
 Object = dict[str, Any]
 
+# Units of work to compile a request.
+_REQUEST: Final = 20
 # Units of work for a device: to find what it falls to for one request, and to copy it.
 _CAUSE: Final = 4
 _COPY: Final = 20
@@ -74,6 +76,7 @@ def allocate(
     try:
         view = policy.arranged(inventory, inventory.view(node))
         task = compile_task(inventory, view, claims)
+        work.spend(_REQUEST * len(task.choices))
         picks = Search(task, Picks(task, inventory.usage), work).run()
         if picks is not None:
             results = assemble(task, picks, share_ids)

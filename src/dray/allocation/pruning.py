@@ -39,6 +39,8 @@ class Pruning:
         self._choices = choices
         self._picks = picks
         self._work = work
+        options = [option for choice in choices for option in choice.options]
+        work.spend(100 + len(task.view.devices) * len(options) // 2)
         self.depth = 1
         """How thorough the pruning is; what was looked at less thoroughly is worth another look."""
         self._symmetry = Symmetry(task, picks)
@@ -135,7 +137,7 @@ class Pruning:
         """The work of computing all bounds, as measured: it grows with what they look at."""
         counters = self._budgets.size
         covered = sum(len(demand.ways[0].request.constraints) for demand in demands)
-        return 25 + counters + len(demands) * (8 + counters + 2 * self._shared) + 6 * covered
+        return 25 + counters + len(demands) * (8 + counters + 2 * self._shared) + 9 * covered
 
     def _broken(self, demands: Sequence[Demand]) -> Sequence[Demand] | None:
         """The demands of a constraint that cannot be kept."""

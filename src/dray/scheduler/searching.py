@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from dray.allocation import THOROUGH, Kind
+from dray.allocation import THOROUGH, Kind, diagnosis, pruning
 from dray.scheduling.demand import INVALID_POOLS, NO_DEVICES
 from dray.scheduling.model import Object
 from dray.scheduling.scheduler import Scheduler
@@ -24,6 +24,8 @@ from dray.scheduling.searches import FurtherSearch, Outcome
 PROGRAM: Final = "dray.scheduler.search_process"
 _LOOK: Final = 0.25
 _MOST_SECONDS: Final = 120.0
+# Elsewhere these are imported when first needed; here that would be in the middle of a decision.
+_NEEDED: Final = (diagnosis, pruning)
 _logger = logging.getLogger("dray.scheduler")
 
 

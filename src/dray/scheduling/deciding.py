@@ -348,13 +348,18 @@ class Decider:
         short = [node for node in state if NO_DEVICES in standing.reasons(node)]
         if not short or demand.size > _MOST_EXPLAINED:
             return ""
-        near = nsmallest(_NEAREST, short, key=lambda node: (*demand.distance(state.inventory, node), node.name))
+        try:
+            near = nsmallest(_NEAREST, short, key=lambda node: (*demand.distance(state.inventory, node), node.name))
+        except WorkExhausted:
+            return ""
         answers = [
             allocate(state.inventory, node.document, wishes.open, policy=self._policy, work=self.work)
             for node in near
             if node.document is not None
         ]
-        found = nearest(answer for answer in answers if isinstance(answer, Rejection))
+        found = nearest(
+            answer for answer in answers if isinstance(answer, Rejection) and answer.kind is not RejectionKind.UNDECIDED
+        )
         return f" {found.node}: {_shortened(summary(found))}." if found is not None else ""
 
 
