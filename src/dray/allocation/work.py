@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-ATTEMPT: Final = 40_000
+ATTEMPT: Final = 30_000
 """For whoever must answer others meanwhile: about 50 ms, with all that is not counted."""
 THOROUGH: Final = 5_000_000
 """For whoever has nothing else to do: about 5 s."""
