@@ -125,9 +125,13 @@ async def test_pods_that_nobody_controls_do_not_count_towards_a_percentage():
 
 
 @in_loop
-async def test_nothing_may_go_where_a_controller_is_unknown():
+@pytest.mark.parametrize(
+    "controller", [("batch/v1", "Job", "gone"), ("apps/v1", "%2e%2e", "gone"), ("v1", "ConfigMap", "%2e%2e")]
+)
+async def test_nothing_may_go_where_a_controller_is_unknown(controller):
     async with cluster() as local:
-        gone = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "gone", "uid": "1"}}
+        api_version, kind, name = controller
+        gone = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "uid": "1"}}
         await ready(local, pod("a", gone))
         await local.create(budget(minAvailable="10%"))
         assert condition(await numbers(local, 0, 0, 0, 0)) == ("False", "SyncFailed")

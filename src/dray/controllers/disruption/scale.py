@@ -51,13 +51,19 @@ class Scales:
         namespace = pod["metadata"]["namespace"]
         if (group, reference.get("kind")) == ("batch", "Job"):
             return self._of_job(reference, pod)
-        resource = GroupVersionResource(group, version, await self._plural(group, reference["kind"]))
+        plural = await self._plural(group, reference["kind"])
+        if plural is None:
+            raise _unknown(pod)
+        resource = GroupVersionResource(group, version, plural)
         try:
             scale = await self._client.get(resource, reference["name"], namespace=namespace, subresource="scale")
         except ApiError as error:
             if error.is_not_found or error.status == 405:
                 raise _unknown(pod) from error
             raise
+        except ValueError as error:
+            # Nothing can have that name or version.
+            raise _unknown(pod) from error
         if (owner := (scale.get("metadata") or {}).get("uid")) and owner != reference["uid"]:
             raise _unknown(pod)
         return int((scale.get("spec") or {}).get("replicas") or 0)
@@ -74,11 +80,12 @@ class Scales:
         parallelism = job["spec"].get("parallelism")
         return 1 if parallelism is None else int(parallelism)
 
-    async def _plural(self, group: str, kind: str) -> str:
+    async def _plural(self, group: str, kind: str) -> str | None:
+        """None where no such kind is served."""
         if (group, kind) not in self._plurals:
             found = await discover(self._client)
             self._plurals.update({(each.group, each.kind): each.plural for each in found.resources})
-        return self._plurals.get((group, kind), kind.lower() + "s")
+        return self._plurals.get((group, kind))
 
 
 def _unknown(pod: Object) -> UnknownScale:

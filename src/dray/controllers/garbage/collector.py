@@ -222,6 +222,9 @@ class GarbageCollector:
             if error.is_not_found:
                 return None
             raise
+        except ValueError:
+            # Nothing can have that name.
+            return None
 
     async def _delete(self, item: Item, metadata: Object, propagation: str) -> None:
         """What was decided holds for the object as it was read, and for no other."""
