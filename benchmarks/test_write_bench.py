@@ -158,7 +158,7 @@ async def started(store):
 
 @pytest.fixture(autouse=True)
 def collected_rarely():
-    """As a server that runs does (running.collect_rarely)."""
+    """As a server that runs does (dray.process.memory)."""
     before = gc.get_threshold()
     gc.collect()
     gc.set_threshold(20_000, 20, 50)

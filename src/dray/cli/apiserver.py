@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options, serving, settle_memory, stopping
+from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options, serving, stopping
 
 if TYPE_CHECKING:
     from dray.server.running import Options
@@ -24,11 +24,12 @@ def apiserver(**given: Any) -> None:
 
 
 async def _serve(options: Options) -> int:
+    from dray.process.memory import collect_rarely
     from dray.server.running import RunningServer
 
     stop = stopping()
     async with RunningServer(options).running() as server:
-        settle_memory()
+        collect_rarely()
         click.echo(f"Serving the Kubernetes API at {server.url}")
         if options.kubeconfig is not None:
             click.echo(f"export KUBECONFIG={options.kubeconfig}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.cli.metrics import MetricsError, Place, serving_metrics
-from dray.cli.serving import log_to_stderr, run, settle_memory, stopping
+from dray.cli.serving import log_to_stderr, run, stopping
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
@@ -91,9 +91,10 @@ async def _run(orders: Orders, end: socket.socket) -> int:
 
 async def _report(plane: ControlPlane, metrics: str) -> None:
     from dray.plane.child import Report
+    from dray.process.memory import collect_rarely
 
     await plane.ready.wait()
-    settle_memory()
+    collect_rarely()
     ready = True
     with plane.watch.watching():
         while True:

@@ -16,7 +16,7 @@ import click
 from dray.cli.cluster import Where, complain, complain_unasked, endpoint_of
 from dray.cli.guard import AtWork, Guard
 from dray.cli.metrics import MetricsError, Place, serving_metrics
-from dray.cli.serving import log_to_stderr, run, settle_memory, stopping
+from dray.cli.serving import log_to_stderr, run, stopping
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
@@ -257,8 +257,10 @@ async def work(plane: ControlPlane, stop: asyncio.Event, ready: str = "") -> int
 
 
 async def _greet(plane: ControlPlane, ready: str) -> None:
+    from dray.process.memory import collect_rarely
+
     await plane.ready.wait()
-    settle_memory()
+    collect_rarely()
     if ready:
         click.echo(ready)
     with plane.watch.watching():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -152,9 +151,3 @@ def stopping(*signals: signal.Signals) -> asyncio.Event:
     for number in signals or (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     return stop
-
-
-def settle_memory() -> None:
-    """What is there by now stays: the collector need not look at it again and again."""
-    gc.collect()
-    gc.freeze()

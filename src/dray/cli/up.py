@@ -165,7 +165,10 @@ def _without_status(manifest: Manifest) -> Manifest:
 
 
 async def _greet(plane: Child, server: RunningServer, counts: Counter[str]) -> None:
+    from dray.process.memory import collect_rarely
+
     await plane.ready.wait()
+    collect_rarely()
     applied = ", ".join(f"{plural} {number}" for plural, number in counts.items())
     click.echo(f"ready in {_seconds():.1f} s at {server.url}{f' (applied: {applied})' if applied else ''}")
     if plane.metrics:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import socket
 import ssl
@@ -19,6 +18,7 @@ import uvicorn
 
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.process.loop_watch import LoopWatch
+from dray.process.memory import collect_rarely
 from dray.server import connections
 from dray.server.api_server import ApiServer
 from dray.server.application import Application, Limits
@@ -39,7 +39,6 @@ from dray.store.sqlite import SqliteStore
 
 _log = logging.getLogger("dray.server")
 _DAY = 24 * 3600.0
-_COLLECTION = (20_000, 20, 50)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +199,3 @@ class RunningServer:
             authority = self.context.security.authority
             if authority is not None and self._tls is not None:
                 renew(self._tls, authority, (self.options.bind, *self.options.names))
-
-
-def collect_rarely() -> None:
-    """Python looks for garbage in cycles every few hundred new objects, and a request makes as many.
-
-    What the server makes has no cycles, or few. So it looks less often, and not at what is there from the start.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECTION)
