@@ -32,8 +32,8 @@ _logger = logging.getLogger("dray.store")
 
 # Seconds between two attempts to write where the last one failed.
 _PAUSE: Final = 1.0
-# Rows a compaction removes before it lets others have the loop.
-_STRIDE: Final = 200
+# Rows a compaction removes before it lets others have the loop: each may have 1.5 MiB, whose pages are freed one by one.
+_STRIDE: Final = 20
 
 
 class SqliteStore(MemoryStore):
