@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry
 
@@ -54,6 +54,10 @@ class Sharing:
     namespace: str
     identity: str
     patience: float = PATIENCE
+
+
+class _Running(Protocol):
+    async def run(self) -> None: ...
 
 
 class SchedulerLoop:
@@ -138,21 +142,29 @@ class SchedulerLoop:
     async def run(self) -> None:
         """Until it is cancelled; what is being written then is finished first, for a moment."""
         await self.prepare()
-        beside = [asyncio.create_task(each.run()) for each in self._optional]
-        beside.append(asyncio.create_task(self._doubles.run()))
-        beside.append(asyncio.create_task(self._searcher.run()))
-        if self._ledger is not None:
-            beside.append(asyncio.create_task(self._ledger.run()))
-        try:
-            if self._ledger is not None:
-                await self._ledger.synced()
-            await self._decide()
-        finally:
-            if self._writing:
-                await asyncio.wait(self._writing, timeout=_LAST_SECONDS)
-            for task in (*beside, *self._writing):
-                task.cancel()
-            await asyncio.gather(*beside, *self._writing, return_exceptions=True)
+        beside: list[_Running] = [
+            *self._optional,
+            self._doubles,
+            self._searcher,
+            *([self._ledger] if self._ledger else []),
+        ]
+        # One of them that fails ends all, and whoever runs this starts it again.
+        async with asyncio.TaskGroup() as tasks:
+            for each in beside:
+                tasks.create_task(each.run())
+            try:
+                if self._ledger is not None:
+                    await self._ledger.synced()
+                await self._decide()
+            finally:
+                await self._finish_writing()
+
+    async def _finish_writing(self) -> None:
+        if self._writing:
+            await asyncio.wait(self._writing, timeout=_LAST_SECONDS)
+        for task in self._writing:
+            task.cancel()
+        await asyncio.gather(*self._writing, return_exceptions=True)
 
     async def idle(self) -> None:
         """Returns when there is nothing to decide or to write at the moment."""

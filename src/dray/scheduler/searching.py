@@ -64,9 +64,13 @@ class Searcher:
             "claims": list(search.claims),
             "limit": self.limit,
         }
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", PROGRAM, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-        )
+        pipe = asyncio.subprocess.PIPE
+        try:
+            # Nothing is imported from the working directory.
+            process = await asyncio.create_subprocess_exec(sys.executable, "-P", "-m", PROGRAM, stdin=pipe, stdout=pipe)
+        except OSError as error:
+            _logger.warning("a search for devices cannot be started: %s", error)
+            return Outcome(reason=self._undecided)
         talk = asyncio.ensure_future(process.communicate(msgspec.json.encode(question)))
         try:
             for _ in range(int(_MOST_SECONDS / _LOOK)):

@@ -7,6 +7,7 @@ import re
 from dray.api import names
 from dray.api.caches import remember
 from dray.api.label_selectors import Labels, Matcher, absent, equal, outside, present, unequal, within
+from dray.api.shapes import int64
 from dray.server import status
 from dray.server.parameters import MAX_REQUIREMENTS
 
@@ -88,15 +89,13 @@ class _Parser:
 
     def comparison(self, key: str, operator: str) -> Matcher:
         text = self.value()
-        if not re.fullmatch(r"[+-]?\d+", text):
+        bound = int64(text)
+        if bound is None:
             raise _unreadable(self.text, f"values[0]: Invalid value: {text!r}: must be an integer")
-        bound = int(text)
 
         def compare(labels: Labels) -> bool:
-            given = labels.get(key, "")
-            if not re.fullmatch(r"[+-]?\d+", given):
-                return False
-            return int(given) > bound if operator == ">" else int(given) < bound
+            given = int64(labels.get(key, ""))
+            return given is not None and (given > bound if operator == ">" else given < bound)
 
         return compare
 

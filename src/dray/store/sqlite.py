@@ -32,7 +32,7 @@ _logger = logging.getLogger("dray.store")
 
 # Seconds between two attempts to write where the last one failed.
 _PAUSE: Final = 1.0
-# Rows a compaction removes before it lets others have the loop: each may have 1.5 MiB, whose pages are freed one by one.
+# Rows a compaction removes before it lets others have the loop; each may have 1.5 MiB, freed page by page.
 _STRIDE: Final = 20
 
 

@@ -6,6 +6,7 @@ import re
 
 from dray.api import errors
 from dray.api.rules import Rules
+from dray.api.shapes import int64
 from dray.api.validation import conditions, fields, label_selectors
 from dray.api.validation.fields import Errors, Object
 
@@ -35,7 +36,7 @@ def _bound(value: int | str, path: str) -> Errors:
     match = _PERCENT.fullmatch(value)
     if match is None:
         yield errors.invalid(path, value, "a valid percent string must be a numeric string followed by an ending '%'")
-    elif int(match[1]) > 100:
+    elif (percent := int64(match[1])) is None or percent > 100:
         yield errors.invalid(path, value, "must not be greater than 100%")
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from dray.api.shapes import int64
 from dray.api.times import after
 from dray.client.clock import moment, timestamp
 
@@ -35,8 +36,7 @@ def scaled(value: int | str, total: int) -> int:
     """A number, or a percentage of the total, rounded up."""
     if isinstance(value, int):
         return value
-    percent = value.removesuffix("%")
-    return -(-int(percent) * total // 100) if percent.isdecimal() else 0
+    return -(-max(0, int64(value.removesuffix("%")) or 0) * total // 100)
 
 
 def is_ready(pod: Object) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
+from dray.api.shapes import int64
+
 
 class Indexes:
     """Immutable; ranges are sorted, do not touch each other, and include both ends."""
@@ -25,10 +27,10 @@ class Indexes:
         found = []
         for part in filter(None, text.split(",")):
             first, _, last = part.partition("-")
-            if not (first.isdecimal() and (last or first).isdecimal()):
+            start, end = int64(first), int64(last or first)
+            if start is None or end is None or start < 0:
                 continue
-            end = int(last or first)
-            found.append((int(first), end if below is None else min(end, below - 1)))
+            found.append((start, end if below is None else min(end, below - 1)))
         return cls(found)
 
     @classmethod

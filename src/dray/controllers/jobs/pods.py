@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
+from dray.api.shapes import int64
 from dray.api.times import after
 from dray.client.clock import moment
 
@@ -63,7 +64,7 @@ def is_ready(pod: Object) -> bool:
 
 def completion_index(pod: Object) -> int | None:
     text = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, "")
-    return int(text) if text.isdecimal() else None
+    return int64(text) if text.isdecimal() else None
 
 
 def failure_count(pod: Object) -> int:
@@ -78,7 +79,7 @@ def ignored_failure_count(pod: Object) -> int:
 
 def _annotated_number(pod: Object, name: str) -> int:
     text = (pod["metadata"].get("annotations") or {}).get(name, "")
-    return int(text) if text.isdecimal() else 0
+    return max(0, int64(text) or 0)
 
 
 def restarts(pod: Object) -> int:
