@@ -216,10 +216,16 @@ def test_no_device_is_given_twice_while_pools_and_pages_come_and_go(seed, monkey
                 for pod in await world.bound():
                     if world.chance.random() < 0.3:
                         await world.finish(pod)
+
+            async def a_page_went():
+                for pod in await world.bound():
+                    await world.finish(pod)
+                heard = [each for way in world.ways.values() for each in way.heard]
+                return any(method == "DELETE" and "dray-ledger" in path for method, path in heard)
+
+            await world.until(a_page_went)
             deleted.cancel()
             assert not world.checker.problems
-            heard = [each for way in world.ways.values() for each in way.heard]
-            assert any(method == "DELETE" and "dray-ledger" in path for method, path in heard)
 
     run(scenario())
 
