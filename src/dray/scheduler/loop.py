@@ -22,6 +22,7 @@ from dray.client.events import EventRecorder
 from dray.client.informers import Informers
 from dray.client.interface import Client
 from dray.client.retries import Retries
+from dray.process.loop_watch import WARN
 from dray.scheduler import volumes
 from dray.scheduler.binding import Binder, is_ordinary, reference
 from dray.scheduler.claim_writes import ClaimWriter
@@ -184,6 +185,8 @@ class SchedulerLoop:
                 continue
             took = loop.time() - began
             self.metrics.algorithm_seconds.observe(took)
+            if took > WARN:
+                _logger.warning("deciding on Pod %s/%s took %.1f s", *action.pod.key, took)
             self._searcher.wake()
             stamp = self._ledger.stamp(action) if self._ledger is not None and isinstance(action, Bind) else None
             await self._slots.acquire()
