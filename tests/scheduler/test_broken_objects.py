@@ -55,6 +55,22 @@ async def test_what_cannot_be_taken_in_gets_an_event_and_is_left_out(world):
 
 
 @in_world
+async def test_a_slice_whose_nodes_cannot_be_told_stops_nobody_else(world):
+    odd = objects.resource_slice("odd", [objects.gpu("g")])
+    del odd["spec"]["allNodes"]
+    expression = {"key": "num", "operator": "Gt", "values": ["abc"]}
+    odd["spec"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    await world.create(odd)
+    await world.create(objects.claim("c"))
+    await world.create(objects.pod("p", claims=["c"]))
+    await world.quiet()
+    assert (await world.get("Pod", "p"))["spec"]["nodeName"]
+    (event,) = await events(world, "SchedulerError")
+    assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("ResourceSlice", "odd")
+    assert "Gt needs exactly one whole number" in event["message"]
+
+
+@in_world
 async def test_each_cause_is_logged_with_its_trace_once_and_counted_each_time(world):
     records = []
     handler = logging.Handler()

@@ -25,6 +25,15 @@ def matches(selector: Object, name: str, labels: Mapping[str, str]) -> bool:
     return any(_term_matches(term, name, labels) for term in selector.get("nodeSelectorTerms") or ())
 
 
+def check(selector: Object) -> None:
+    """Raises NodeSelectorError where a node may come that it cannot be compared with."""
+    for term in selector.get("nodeSelectorTerms") or ():
+        for each in term.get("matchExpressions") or ():
+            _holds(each, {})
+        for each in term.get("matchFields") or ():
+            _field_holds(each, "")
+
+
 def _term_matches(term: Object, name: str, labels: Mapping[str, str]) -> bool:
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:

@@ -10,6 +10,7 @@ from typing import Final
 
 from prometheus_client import Counter
 
+from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.catalogue import KindVersion
 from dray.client.cache import Change
 from dray.client.events import EventRecorder
@@ -39,7 +40,11 @@ class Faults:
     def set_aside(self, resource: KindVersion, change: Change, error: Exception) -> None:
         """The scheduler cannot take in what changed."""
         namespace, name = change.key
-        self.report(f"reading {resource.kind} {namespace + '/' if namespace else ''}{name}", error)
+        what = f"{resource.kind} {namespace + '/' if namespace else ''}{name}"
+        if isinstance(error, NodeSelectorError):
+            _logger.warning("%s is left out of account: %s", what, error)
+        else:
+            self.report(f"reading {what}", error)
         if change.type != "DELETED":
             about = {"apiVersion": resource.api_version, "kind": resource.kind, **change.object}
             message = f"the scheduler cannot read this {resource.kind} and leaves it out of account: {text(error)}"

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from zlib import crc32
 
-from dray.allocation import Inventory
+from dray.allocation import Inventory, node_selectors
 from dray.allocation.devices import DeviceID
+from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.shapes import mapping, walk
 from dray.scheduling import nodes
@@ -174,8 +175,16 @@ class State:
     # Devices
 
     def put_slice(self, document: Object) -> None:
+        """Raises NodeSelectorError for a slice of which it cannot be told where its devices are: it is left out, since
+        every search would fail on it."""
         try:
+            for each in (document["spec"], *(document["spec"].get("devices") or ())):
+                if selector := each.get("nodeSelector"):
+                    node_selectors.check(selector)
             self.inventory.put_slice(document)
+        except NodeSelectorError:
+            self.remove_slice(document)
+            raise
         except Exception:
             # What it published before is gone.
             self.reconsider()
