@@ -174,9 +174,11 @@ class JobController:
         await self._actions.release(job, left)
         self._written_pods.forget(uid)
         ttl = JobSpec.of(job).ttl
-        if ttl is None or job["metadata"].get("deletionTimestamp"):
+        ended = end.get("lastTransitionTime")
+        # Whoever wrote the condition need not have said when.
+        if ttl is None or not ended or job["metadata"].get("deletionTimestamp"):
             return None
-        wait = (after(moment(end["lastTransitionTime"]), ttl) - self._time.now()).total_seconds()
+        wait = (after(moment(ended), ttl) - self._time.now()).total_seconds()
         if wait > 0:
             return wait
         # Only as it was judged: a later write may have given it more time.
