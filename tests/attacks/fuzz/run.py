@@ -82,9 +82,7 @@ class Sender:
         self.statuses[f"{sent.method} {status}"] += 1
         if status >= 500 and not _as_in_kubernetes(sent, status):
             raise Wrong(f"{status}: {body[:1000]!r}")
-        # Long ones take their time; that nobody else waits for them is what the probe and the canary see.
-        megabytes = (len(sent.body or b"") + len(body)) / 1e6
-        if took > STALL * (1 + megabytes):
+        if took > STALL:
             self.slow.append((took, sent))
         return status, body
 
