@@ -165,7 +165,6 @@ async def test_they_suffice_for_claims_extended_resources_preemption_and_taints(
         (("resourceclaims/status", "update"), "resourceclaims/status"),
         (("pods/binding", "create"), "pods/binding"),
         (("podgroups", "list"), "podgroups.scheduling.k8s.io"),
-        (("devicetaintrules", "watch"), "devicetaintrules.resource.k8s.io"),
         (("resourceslices", "list"), "resourceslices.resource.k8s.io"),
     ],
 )
@@ -187,6 +186,21 @@ def test_none_of_them_is_too_much(missing, word):
             assert not await bound(cluster, "p")()
 
     test()
+
+
+@in_loop
+async def test_a_kind_that_may_not_be_watched_is_said_and_listed_again_instead():
+    async with working(("devicetaintrules", "watch")) as (cluster, running):
+        scheduler, _ = running
+
+        async def named():
+            start = "cannot watch devicetaintrules.resource.k8s.io: "
+            return [each for each in scheduler.obstacles() if each.startswith(start)]
+
+        await cluster.eventually(named)
+        await cluster.create(pod("p", templates=["t"]))
+        await cluster.eventually(bound(cluster, "p"))
+        assert await named()
 
 
 @in_loop
