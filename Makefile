@@ -37,7 +37,7 @@ bench: $(READY)
 soak: $(READY)
 	DRAY_SOAK_SECONDS=600 DRAY_KILL_ROUNDS=50 DRAY_WALK_ROUNDS=200 DRAY_WALK_STEPS=500 DRAY_CHURN_WRITES=130000 \
 		$(BIN)/python -m pytest tests/store/test_soak.py tests/server/test_soak.py tests/store/test_kill.py \
-		tests/scheduler/test_random_walk.py tests/attacks/test_churn.py
+		tests/scheduling_loop/test_random_walk.py tests/attacks/test_churn.py
 
 # Ten minutes of mutated objects and calls beside pods of others, and requests made from our own OpenAPI, each time
 # others; the tests have a few of them.

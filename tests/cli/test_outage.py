@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 from tests.cli.running import Running, eventually
-from tests.scheduler.ways import Apart
+from tests.scheduling_loop.ways import Apart
 
 
 def answer(url: str) -> tuple[int, str]:

@@ -9,9 +9,9 @@ from dray.client.api import ApiClient
 from dray.client.endpoint import Endpoint
 from dray.client.http import HttpTransport
 from dray.client.interface import GroupVersionResource
-from dray.plane.plane import ControlPlane, Lease, PlaneOptions
+from dray.control_plane.control_plane import ControlPlane, Lease, PlaneOptions
 from dray.scheduling.scheduler import Options
-from tests.scheduler.rough import BadDay
+from tests.scheduling_loop.rough import BadDay
 from tests.server.process import listening
 from tests.store.loop import in_loop
 

@@ -4,7 +4,7 @@ from itertools import count
 
 from dray.scheduling.actions import Bind, Refuse
 from dray.scheduling.scheduler import Options, Scheduler
-from tests.scheduler import objects
+from tests.scheduling_loop import objects
 
 NEVER = {"preemptionPolicy": "Never"}
 

@@ -1,8 +1,8 @@
 """What devices take from their node: what is stated for a pod covers it, and a part of the node serves one pod."""
 
 from dray.scheduling.actions import Bind
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, holding, pod, refused
+from tests.scheduling_loop import objects
 
 
 def costly(cpu="2"):

@@ -4,8 +4,8 @@ import pytest
 
 from dray.allocation import Inventory
 from dray.scheduling.claim_book import ClaimBook, Unresolved
-from tests.scheduler import objects
 from tests.scheduling.core import holding
+from tests.scheduling_loop import objects
 
 KEY = ("default", "c")
 ALLOCATION = holding("c", "gpu-0")["status"]["allocation"]

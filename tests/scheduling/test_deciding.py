@@ -3,8 +3,8 @@
 import pytest
 
 from dray.scheduling.actions import Bind, Refuse
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, holding, pod, refused, user
+from tests.scheduling_loop import objects
 
 
 def first_available(*ways):

@@ -4,8 +4,8 @@ import pytest
 
 from dray.scheduling.actions import Bind
 from dray.scheduling.inquiry import Inquiry
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, pod, refused
+from tests.scheduling_loop import objects
 
 HAS_SPEED = {"cel": {"expression": f"device.attributes['{objects.DRIVER}'].speed > 1"}}
 

@@ -8,8 +8,8 @@ import pytest
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.scheduling.inquiry import Inquiry
 from dray.scheduling.queue import Place
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, one_gpu_node, placed, pod, refused
+from tests.scheduling_loop import objects
 
 HUGE = "1e400"
 DIGITS = "9" * 4301

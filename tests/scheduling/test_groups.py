@@ -1,7 +1,7 @@
 """Pods wait for their group, and the claims it names are its own."""
 
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, holding, pod, victims
+from tests.scheduling_loop import objects
 
 
 def group(name="g", *entries):

@@ -8,8 +8,8 @@ from time import perf_counter
 
 import pytest
 
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, placed, pod
+from tests.scheduling_loop import objects
 
 LONGEST = 3.0
 MANY = 5000

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, holding, placed, pod
+from tests.scheduling_loop import objects
 
 TEXTS = ["1e400", "9" * 4301, "-1", "abc", "", "9223372036854775808", "NaN", "Gt", "In", "9999-12-31T23:59:59Z"]
 NUMBERS = [0, -1, 2**31, 2**63 - 1, -(2**63), 2**70]

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from dray.allocation import PACK
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, pod
 from tests.scheduling.trace import WHOLE, Machine, Task, drawn, played
+from tests.scheduling_loop import objects
 
 PACKING = {"policy": PACK, "weigh_devices": 3}
 

@@ -3,8 +3,8 @@
 import pytest
 
 from dray.scheduling.actions import Refuse
-from tests.scheduler import objects
 from tests.scheduling.core import NEVER, Core, bound, holding, placed, pod, user, victims
+from tests.scheduling_loop import objects
 
 
 def budget(name, app, allowed):

@@ -1,8 +1,8 @@
 """Claims that nobody uses are given back where they keep a pod from a node, and nowhere else."""
 
 from dray.scheduling.actions import Bind
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, holding, placed, pod
+from tests.scheduling_loop import objects
 
 
 def released(actions):

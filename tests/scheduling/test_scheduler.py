@@ -4,8 +4,8 @@ import pytest
 
 from dray.scheduling.actions import Bind
 from dray.scheduling.queue import Place
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, holding, one_gpu_node, placed, pod, refused
+from tests.scheduling_loop import objects
 
 # Being let in
 

@@ -1,11 +1,11 @@
 """Searches that an attempt gives up undecided: the pod waits, others go on, and the answer from elsewhere is used."""
 
 from dray.allocation import ATTEMPT
-from dray.scheduler.search_process import answer
 from dray.scheduling.searches import Outcome
+from dray.scheduling_loop.search_process import answer
 from tests.allocation.hard import triple
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, refused
+from tests.scheduling_loop import objects
 
 CASE = triple(5, 16, 18).scenario
 LIMIT = 400_000

@@ -5,8 +5,8 @@ import random
 from dray.scheduling.demand import Demand
 from dray.scheduling.standings import Kind, Standing, Standings, obstacles
 from dray.scheduling.state import State
-from tests.scheduler import objects
 from tests.scheduling import world
+from tests.scheduling_loop import objects
 
 NOTHING = Demand([], frozenset(), {})
 

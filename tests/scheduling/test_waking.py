@@ -1,7 +1,7 @@
 """A pod that waits is tried again when something changed that may help it, and not before."""
 
-from tests.scheduler import objects
 from tests.scheduling.core import Core, bound, holding, one_gpu_node, placed, pod, refused, user, victims
+from tests.scheduling_loop import objects
 
 
 def waiting_for_gpu(*more, **options):

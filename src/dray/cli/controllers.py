@@ -41,7 +41,7 @@ def controllers(
     Exit status: 0 interrupted, 1 the lease was lost, the server refused, or another is at work, 2 the server cannot be
     reached.
     """
-    from dray.plane.plane import Lease, PlaneOptions
+    from dray.control_plane.control_plane import Lease, PlaneOptions
 
     if not controllers:
         raise click.UsageError("--controllers leaves none to run")

@@ -87,7 +87,7 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
     from dray.api.catalogue import find
     from dray.client.discovery import served_version, serves
     from dray.client.errors import ApiError
-    from dray.scheduler import volumes
+    from dray.scheduling_loop import volumes
 
     wanted: dict[str, Resource | None] = {
         name: find(api_version, name)

@@ -1,4 +1,4 @@
-"""The control plane as a process of its own, started by `dray up`: see `dray.plane.child`."""
+"""The control plane as a process of its own, started by `dray up`: see `dray.control_plane.child`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dray.cli.serving import log_to_stderr, run, stopping
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
-    from dray.plane.child import Child, Report
-    from dray.plane.plane import ControlPlane, PlaneOptions
+    from dray.control_plane.child import Child, Report
+    from dray.control_plane.control_plane import ControlPlane, PlaneOptions
     from dray.process.loop_watch import Stall
 
 # Nothing takes as long; what does has no end.
 _HUNG: Final = 20.0
 _HUNG_STATUS: Final = 70
-_logger = logging.getLogger("dray.plane")
+_logger = logging.getLogger("dray.control_plane")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class Orders:
 
     def options(self) -> PlaneOptions:
         from dray.cli.planes import scheduler_options
-        from dray.plane.plane import PlaneOptions
+        from dray.control_plane.control_plane import PlaneOptions
 
         return PlaneOptions(scheduler_options(**self.scheduler, gates=self.gates), self.controllers, gates=self.gates)
 
 
 def child(orders: Orders) -> Child:
-    from dray.plane.child import Child
+    from dray.control_plane.child import Child
 
     return Child(("-c", f"from {__name__} import main; main()"), pickle.dumps(orders))
 
@@ -62,8 +62,8 @@ def main() -> None:
 async def _run(orders: Orders, end: socket.socket) -> int:
     from dray.client.api import ApiClient
     from dray.client.link import LinkTransport
-    from dray.plane.child import Report
-    from dray.plane.plane import ControlPlane
+    from dray.control_plane.child import Report
+    from dray.control_plane.control_plane import ControlPlane
 
     stop = stopping(signal.SIGTERM)
     transport = await LinkTransport.connect(end)
@@ -90,7 +90,7 @@ async def _run(orders: Orders, end: socket.socket) -> int:
 
 
 async def _report(plane: ControlPlane, metrics: str) -> None:
-    from dray.plane.child import Report
+    from dray.control_plane.child import Report
     from dray.process.memory import collect_rarely
 
     await plane.ready.wait()

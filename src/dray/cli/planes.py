@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dray.client.api import ApiClient
     from dray.client.contact import Contact
     from dray.client.endpoint import Endpoint
-    from dray.plane.plane import ControlPlane, PlaneOptions
+    from dray.control_plane.control_plane import ControlPlane, PlaneOptions
     from dray.scheduling.scheduler import Options
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -175,7 +175,7 @@ def run_against(
 
 async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title: str, guard: Guard | None) -> int:
     from dray.client.contact import Contact
-    from dray.plane.plane import ControlPlane
+    from dray.control_plane.control_plane import ControlPlane
 
     stop = stopping()
     contact = Contact(endpoint.server)

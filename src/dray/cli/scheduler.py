@@ -50,8 +50,8 @@ def scheduler(
     Exit status: 0 interrupted, 1 the lease was lost, the server refused, or another is at work, 2 the server cannot be
     reached.
     """
-    from dray.plane.plane import Lease, PlaneOptions
-    from dray.scheduler.loop import Sharing
+    from dray.control_plane.control_plane import Lease, PlaneOptions
+    from dray.scheduling_loop.loop import Sharing
 
     name = identity()
     options = PlaneOptions(

@@ -121,7 +121,7 @@ def log_to_stderr() -> None:
 @contextmanager
 def failing_plainly() -> Iterator[None]:
     """What keeps a server from starting is one line and status 2."""
-    from dray.plane.child import Refused
+    from dray.control_plane.child import Refused
     from dray.server.listening import ListenError
     from dray.server.security.authority import AuthorityError
     from dray.server.security.kubeconfig import KubeconfigError

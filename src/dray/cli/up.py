@@ -26,7 +26,7 @@ from dray.cli.targets import Target
 if TYPE_CHECKING:
     from dray.cli.plane_process import Orders
     from dray.client.inprocess import InProcessTransport
-    from dray.plane.child import Child
+    from dray.control_plane.child import Child
     from dray.server.running import Options, RunningServer
 
 _KUBECONFIG: Final = "kubeconfig"

@@ -23,8 +23,8 @@ from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.errors import ApiError
 from dray.client.inprocess import InProcessTransport
 from dray.client.interface import DeleteOptions, WriteOptions
+from dray.control_plane.control_plane import ControlPlane, PlaneOptions
 from dray.controllers import bare_nodes
-from dray.plane.plane import ControlPlane, PlaneOptions
 from dray.scheduling.scheduler import Options
 from dray.server.api_server import ApiServer
 from dray.server.application import LOCAL_USER, Application

@@ -1,0 +1,159 @@
+"""What runs beside an API server, composed: informers shared by all, a scheduler, controllers.
+
+Scheduler and controllers are parts that fail, and are started again, each by itself. With leader election only the one
+that holds the lease works; what is watched is kept current meanwhile, so that a successor starts at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+from prometheus_client import CollectorRegistry
+
+from dray.api.gates import ALL_GATES, FeatureGates
+from dray.client.clock import SystemTime, TimeOfDay
+from dray.client.election import LeaderElection
+from dray.client.events import EventRecorder
+from dray.client.informers import Informers
+from dray.client.interface import Client
+from dray.control_plane.parts import Make, Part, PartMetrics, Run
+from dray.controllers.environment import Environment
+from dray.controllers.registry import CONTROLLERS, make
+from dray.process.loop_watch import LoopWatch
+from dray.scheduling.scheduler import Options
+from dray.scheduling_loop.loop import SchedulerLoop, Sharing
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The lease that must be held to work."""
+
+    namespace: str
+    name: str
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneOptions:
+    scheduler: Options | None = None
+    """None where another scheduler places pods."""
+    controllers: tuple[str, ...] = tuple(CONTROLLERS)
+    lease: Lease | None = None
+    gates: FeatureGates = ALL_GATES
+    sharing: Sharing | None = None
+    """Where other schedulers may give devices away at the same time: without a lease, and not the only one."""
+
+
+class ControlPlane:
+    def __init__(
+        self,
+        client: Client,
+        options: PlaneOptions,
+        *,
+        lease_client: Client | None = None,
+        time: TimeOfDay | None = None,
+    ) -> None:
+        """`lease_client` has connections that the work does not use; it is `client` where nobody waits for one."""
+        self.options = options
+        self._client = client
+        self._lease_client = lease_client or client
+        self._time = time or SystemTime()
+        self.informers = Informers(client)
+        self.events: list[EventRecorder] = []
+        self.loop: SchedulerLoop | None = None
+        """The scheduler at work, another one after a failure; None before `run` and without one."""
+        self.environment = Environment(
+            client, self.informers, self._recorder("dray-controllers"), self._time, gates=options.gates
+        )
+        """What the controllers are given when they are made, apart from their metrics."""
+        self._own_metrics = CollectorRegistry()
+        self.watch = LoopWatch(self._own_metrics)
+        self.changed = asyncio.Event()
+        """Set when a part fails or is started again."""
+        self.parts = self._parts()
+        PartMetrics(self._own_metrics, self.parts)
+        self.ready = asyncio.Event()
+        """Set once everything that is watched is known, and work begins."""
+
+    def obstacles(self) -> list[str]:
+        """Why it does not work, or not as it should; nothing if it does."""
+        found = self.informers.troubles()
+        found += [f"{part.name}: {part.problem}" for part in self.parts if part.problem]
+        if not self.ready.is_set():
+            found.append("not leading yet" if self.options.lease is not None else "not working yet")
+        return found
+
+    def _recorder(self, component: str) -> EventRecorder:
+        recorder = EventRecorder(self._client, component, time=self._time)
+        self.events.append(recorder)
+        return recorder
+
+    def metrics(self) -> list[CollectorRegistry]:
+        """Of each part its own, as two of them may count under one name."""
+        return [self._own_metrics, *(part.metrics for part in self.parts)]
+
+    async def run(self) -> None:
+        """Until it is cancelled. Raises LeadershipLost where the lease cannot be kept."""
+        for part in self.parts:
+            part.prepare()
+        watching = asyncio.create_task(self.informers.run())
+        writing = [asyncio.create_task(recorder.run()) for recorder in self.events]
+        try:
+            await self.informers.synced()
+            if self.loop is not None:
+                # Not after the lease is held: another one may have the rights that are missing here.
+                await self.parts[0].within(self.loop.prepare)
+            lease = self.options.lease
+            if lease is None:
+                await self._work()
+            else:
+                election = LeaderElection(self._lease_client, lease.namespace, lease.name, lease.identity)
+                await election.lead(self._work)
+        finally:
+            await self._say_the_rest(writing)
+            for task in (watching, *writing):
+                task.cancel()
+            await asyncio.gather(watching, *writing, return_exceptions=True)
+
+    def _parts(self) -> list[Part]:
+        controllers = [self._part(name, partial(self._controller, name)) for name in self.options.controllers]
+        if (options := self.options.scheduler) is None:
+            return controllers
+        return [self._part("scheduler", partial(self._scheduler, options, self._recorder(options.name))), *controllers]
+
+    def _part(self, name: str, make: Make) -> Part:
+        return Part(name, make, self.informers, changed=self.changed.set)
+
+    def _scheduler(self, options: Options, recorder: EventRecorder, metrics: CollectorRegistry) -> Run:
+        self.loop = SchedulerLoop(
+            self._client,
+            self.informers,
+            recorder,
+            options,
+            time=self._time,
+            metrics=metrics,
+            sharing=self.options.sharing,
+        )
+        return self.loop.run
+
+    def _controller(self, name: str, metrics: CollectorRegistry) -> Run:
+        return make(name, replace(self.environment, metrics=metrics)).run
+
+    async def _work(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for part in self.parts:
+                group.create_task(part.keep(), name=f"keeping {part.name}")
+            self.ready.set()
+            # Informers are there for others too, even if nothing works here.
+            await asyncio.Event().wait()
+
+    async def _say_the_rest(self, writing: list[asyncio.Task[None]]) -> None:
+        """Events that were recorded are still written, if that is quick."""
+        if any(task.done() for task in writing):
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1):
+                await asyncio.gather(*(recorder.written() for recorder in self.events))

@@ -1,0 +1,287 @@
+"""Carries out a decision: claims, then what the pod's status says of them, then the binding.
+
+How it ended is told to the scheduler before anything else is decided that could depend on it. What was written is
+taken back where the pod is not bound in the end, so far as that can be done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dray.client.complaints import Complaints, cause_of
+from dray.client.dropped import NotKept, dropped
+from dray.client.errors import ApiError, ClientError
+from dray.client.events import EventRecorder
+from dray.client.interface import Object
+from dray.scheduling.actions import SCHEDULER_ERROR, Bind, ClaimWrite
+from dray.scheduling.model import Pod
+from dray.scheduling.readiness import Binding
+from dray.scheduling.scheduler import Scheduler
+from dray.scheduling_loop.claim_writes import ClaimWriter, Lost
+from dray.scheduling_loop.ledger import Ledger, Stamp
+from dray.scheduling_loop.metrics import Metrics
+from dray.scheduling_loop.pod_writes import Elsewhere, PodWriter
+from dray.scheduling_loop.volumes import VolumeWriter
+
+_POLL_SECONDS: Final = 5.0
+_AT_ONCE: Final = 16
+_EXTENDED: Final = "extendedResourceClaimStatus"
+_CHARGES: Final = "nodeAllocatableResourceClaimStatuses"
+_logger = logging.getLogger("dray.scheduler")
+
+
+class NotReady(ClientError):
+    """The devices of a claim did not become ready for the pod."""
+
+
+class PodGone(ClientError):
+    """Nobody waits for the devices any more."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """One decision, and how far it is."""
+
+    action: Bind
+    stamp: Stamp | None
+    written: list[Object] = field(default_factory=list)
+    special: Object | None = None
+
+    @property
+    def claims(self) -> tuple[Object, ...]:
+        return (*self.action.claims, self.special) if self.special is not None else self.action.claims
+
+
+class Binder:
+    """Without a ledger it must be the only one that gives devices away."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        claims: ClaimWriter,
+        pods: PodWriter,
+        volumes: VolumeWriter,
+        events: EventRecorder,
+        metrics: Metrics,
+        now: Callable[[], float],
+        ledger: Ledger | None = None,
+    ) -> None:
+        self._scheduler = scheduler
+        self._claims = claims
+        self._pods = pods
+        self._volumes = volumes
+        self._events = events
+        self._metrics = metrics
+        self._now = now
+        self._ledger = ledger
+        self._complaints = Complaints(_logger)
+
+    async def bind(self, action: Bind, stamp: Stamp | None) -> bool:
+        """Whether the pod is on its node now; `stamp` is what the ledger gave when it was decided."""
+        pod, work = action.pod, _Work(action, stamp)
+        waiting = self._scheduler.queue.get(pod.uid)
+        try:
+            await self._write_claims(work)
+            await self._write_pod(work)
+            if action.volumes:
+                await self._volumes.provision(action.volumes, action.node, lambda: self._is_wanted(pod.uid))
+            await self._ready(work)
+            await self._pods.bind(pod, action.node)
+        except ClientError as error:
+            self._complain(pod, f"is not bound to {action.node}", error)
+            self._leave_out(error)
+            if not isinstance(error, Elsewhere):
+                tried_again = self._scheduler.queue.get(pod.uid) is not None
+                await self._take_back(work, keeping=tried_again and isinstance(error, NotReady))
+            if not is_ordinary(error):
+                await self._explain(work, error)
+            self._leave(work)
+            self._scheduler.failed(action, self._now())
+            return False
+        except BaseException:
+            self._scheduler.failed(action, self._now())
+            raise
+        self._leave(work)
+        self._scheduler.bound(action, self._now())
+        self._events.normal(
+            reference(pod.document),
+            "Scheduled",
+            f"Successfully assigned {pod.key[0]}/{pod.key[1]} to {action.node}",
+            action="Binding",
+        )
+        if waiting is not None:
+            self._metrics.bound(waiting.attempts, self._now() - waiting.added)
+        return True
+
+    def _complain(self, pod: Pod, what: str, error: ClientError) -> None:
+        if not is_ordinary(error):
+            self._complaints.warning(cause_of(error), "Pod %s/%s %s: %s", *pod.key, what, error)
+
+    def _leave_out(self, error: ClientError) -> None:
+        """What the server has no place for is not decided again."""
+        if isinstance(error, NotKept) and _EXTENDED in error.field:
+            _logger.warning("devices serve no extended resources from now on: %s", error)
+            self._scheduler.leave_out_extended()
+
+    def _is_wanted(self, uid: str) -> bool:
+        return self._scheduler.queue.get(uid) is not None
+
+    async def _explain(self, work: _Work, error: ClientError) -> None:
+        pod = work.action.pod
+        if self._scheduler.queue.get(pod.uid) is None:
+            return
+        self._events.warning(reference(pod.document), "FailedScheduling", str(error), action="Scheduling")
+        try:
+            await self._pods.explain(pod, SCHEDULER_ERROR, str(error))
+        except ClientError as problem:
+            _logger.debug("Pod %s/%s does not say why it is not bound: %s", *pod.key, problem)
+
+    def _leave(self, work: _Work) -> None:
+        if self._ledger is not None and work.stamp is not None:
+            self._ledger.leave(work.stamp)
+
+    async def _write_claims(self, work: _Work) -> None:
+        writes = work.action.writes
+        if self._ledger is None or work.stamp is None:
+            await _all([self._write_claim(work, write) for write in writes])
+            return
+        prepared: dict[int, Object] = {}
+        await _all([self._prepare(work, number, write, prepared) for number, write in enumerate(writes)])
+        intents = [(prepared[n], write.allocation) for n, write in enumerate(writes) if write.allocation is not None]
+        await self._ledger.enter(work.stamp, intents)
+        await _all([self._put_claim(work, write, prepared[n], exactly=True) for n, write in enumerate(writes)])
+
+    async def _prepare(self, work: _Work, number: int, write: ClaimWrite, prepared: dict[int, Object]) -> None:
+        prepared[number] = await self._claims.prepare(work.action.pod, write)
+        if write.special:
+            self._made(work, prepared[number])
+
+    async def _write_claim(self, work: _Work, write: ClaimWrite) -> None:
+        claim = await self._claims.prepare(work.action.pod, write)
+        if write.special:
+            self._made(work, claim)
+        await self._put_claim(work, write, claim)
+
+    def _made(self, work: _Work, claim: Object) -> None:
+        work.special = claim
+        self._metrics.claims_created.labels("success", "false", "core", "Pod").inc()
+
+    async def _put_claim(self, work: _Work, write: ClaimWrite, claim: Object, *, exactly: bool = False) -> None:
+        exactly = exactly and write.allocation is not None
+        claim = await self._claims.write(write.consumer, claim, write.allocation, exactly=exactly)
+        self._scheduler.written(work.action, write, claim, self._now())
+        if write.special:
+            work.special = claim
+        else:
+            work.written.append(claim)
+        if field := dropped(write.allocation, (claim.get("status") or {}).get("allocation")):
+            raise NotKept(f"status.allocation.{field} of claims")
+
+    async def _write_pod(self, work: _Work) -> None:
+        action, status = work.action, dict[str, Any]()
+        if work.special is not None:
+            status[_EXTENDED] = {
+                "resourceClaimName": work.special["metadata"]["name"],
+                "requestMappings": list(action.mappings),
+            }
+        if action.charges:
+            status[_CHARGES] = list(action.charges)
+        elif (action.pod.document.get("status") or {}).get(_CHARGES):
+            # Of an attempt that failed.
+            status[_CHARGES] = None
+        if status:
+            kept = await self._pods.patch_status(action.pod, status)
+            if field := dropped(status, kept.get("status")):
+                raise NotKept(f"status.{field} of pods")
+
+    async def _ready(self, work: _Work) -> None:
+        """Waits for the conditions that devices must meet before a pod is bound."""
+        claims, pod = work.claims, work.action.pod
+        drivers = [driver for claim in (*work.written, work.special) if claim for driver in _conditional(claim)]
+        if not drivers and self._scheduler.binding_of(claims, self._now()) is Binding.READY:
+            return
+        began = self._now()
+        self._events.normal(
+            reference(pod.document),
+            "BindingConditionsPending",
+            f"waiting for binding conditions for device on node {work.action.node}",
+            action="Scheduling",
+        )
+        while (state := self._scheduler.binding_of(claims, self._now())) is Binding.PENDING:
+            if self._scheduler.queue.get(pod.uid) is None:
+                raise PodGone("the pod is gone")
+            await asyncio.sleep(min(_POLL_SECONDS, 0.05 + (self._now() - began) / 10))
+        status = {Binding.READY: "success", Binding.FAILED: "failure"}.get(state, "timeout")
+        for driver in drivers:
+            self._metrics.waited(driver, status, self._now() - began)
+        if state is not Binding.READY:
+            raise NotReady(self._scheduler.binding_problem(claims, self._now()))
+
+    async def _take_back(self, work: _Work, *, keeping: bool) -> None:
+        """What was given to the pod alone is given back; of claims that others use it is no longer a user.
+
+        Devices that did not get ready are kept: it takes another attempt of the pod to find that they must be let go.
+        """
+        undoing: list[Any] = [self._leave_claim(work, claim, keeping) for claim in work.written]
+        if work.special is not None:
+            undoing.append(self._discard(work.special))
+        for result in await asyncio.gather(*undoing, return_exceptions=True):
+            if isinstance(result, ClientError):
+                # The claim controller takes out consumers that do not run, and the next attempt what it finds.
+                _logger.debug("a claim of Pod %s/%s is left as it is: %s", *work.action.pod.key, result)
+            elif result is not None:
+                raise result
+
+    async def _discard(self, claim: Object) -> None:
+        await self._claims.discard(claim)
+        # A watch that was broken off meanwhile never shows it, nor that it is gone.
+        self._scheduler.remove_claim(claim, self._now())
+
+    async def _leave_claim(self, work: _Work, claim: Object, keeping: bool) -> None:
+        # The watch may be late, and the next attempt would take the claim for the pod's.
+        claim = await self._claims.leave(work.action.pod, claim, keeping=keeping)
+        self._scheduler.put_claim(claim, self._now())
+
+
+async def _all(writes: list[Any]) -> None:
+    """All are waited for even if one fails, so that what was written is known."""
+    if len(writes) == 1:
+        await writes[0]
+        return
+    results: list[Any] = []
+    begun = 0
+    try:
+        # Not all of a pod with very many claims at once: others want to write too.
+        while begun < len(writes):
+            batch = writes[begun : begun + _AT_ONCE]
+            begun += len(batch)
+            results += await asyncio.gather(*batch, return_exceptions=True)
+    finally:
+        for write in writes[begun:]:
+            write.close()
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _conditional(claim: Object) -> list[str]:
+    """The drivers of a claim's devices that have binding conditions."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return [result["driver"] for result in results if result.get("bindingConditions")]
+
+
+def reference(document: Object) -> Object:
+    """Objects in lists do not say what they are."""
+    return {"apiVersion": "v1", "kind": "Pod", **document}
+
+
+def is_ordinary(error: ClientError) -> bool:
+    """Losing a race, or a pod that is gone."""
+    if isinstance(error, ApiError):
+        return error.is_conflict or error.is_not_found
+    return isinstance(error, Elsewhere | Lost | PodGone)

@@ -1,0 +1,256 @@
+"""What is written to a claim before its pod is bound, with optimistic concurrency.
+
+The first try writes on top of the claim as it was when the decision was made. If that is no longer the newest, the
+claim is read again and the decision checked against it: losing to somebody else ends the attempt. A write whose answer
+is lost may have been done, or be done yet; it is repeated until it is known, since its devices would otherwise be given
+to somebody else meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from dray.client.clock import timestamp
+from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
+from dray.client.interface import SHARED, Client, DeleteOptions, Object
+from dray.client.retries import Retries
+from dray.scheduling.actions import ClaimWrite
+from dray.scheduling.claim_book import EXTENDED_CLAIM
+from dray.scheduling.model import Pod
+from dray.scheduling_loop.feed import CLAIMS
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+_TRIES: Final = 6
+
+
+class Lost(ClientError):
+    """Somebody else changed the claim so that the decision no longer holds."""
+
+
+@dataclass(slots=True)
+class _Tries:
+    """How often a write went wrong so far, and whether it is known that the last one was not done.
+
+    `refusal` is an answer for good. Even then the claim is looked at: the client may have sent the write several times,
+    and an earlier one may have been done.
+    """
+
+    conflicts: int = 0
+    failures: int = 0
+    uncertain: bool = False
+    refusal: ApiError | None = None
+
+
+class ClaimWriter:
+    def __init__(self, client: Client, now: Callable[[], datetime], retries: Retries | None = None) -> None:
+        self._client = client
+        self._now = now
+        self._retries = retries or Retries()
+
+    async def prepare(self, pod: Pod, write: ClaimWrite) -> Object:
+        """The claim, made if it is a special one, with its finalizer if it is to be allocated."""
+        if write.special:
+            return await self._create(pod, write.claim)
+        return write.claim if write.allocation is None else await self._protected(write.claim, write.allocation)
+
+    async def _protected(self, claim: Object, allocation: Object) -> Object:
+        """The claim with its finalizer, without which nobody would see to it that its devices are given back."""
+        for left in reversed(range(_TRIES)):
+            metadata = claim["metadata"]
+            finalizers = metadata.get("finalizers") or []
+            if FINALIZER in finalizers:
+                return claim
+            # Who owns which field is for the server to say, and long.
+            kept = {name: value for name, value in metadata.items() if name != "managedFields"}
+            protected = {**claim, "metadata": {**kept, "finalizers": [*finalizers, FINALIZER]}}
+            try:
+                return await self._client.update(CLAIMS, protected, options=SHARED)
+            except ApiError as error:
+                if error.is_not_found:
+                    raise _deleted(claim) from None
+                if not error.is_conflict or not left:
+                    raise
+            fresh = await self._read(claim)
+            _check(claim, fresh, allocation)
+            claim = fresh
+        raise AssertionError("unreachable")
+
+    async def write(
+        self, consumer: Object, claim: Object, allocation: Object | None, *, exactly: bool = False
+    ) -> Object:
+        """Reserves the claim, with the allocation if there is one; gives the claim as it is afterwards.
+
+        Raises Lost or another ClientError only where it is certain that it is not written. With `exactly` it is written
+        on top of this version of the claim or not at all.
+        """
+        tries = _Tries()
+        while True:
+            done = await self._try(self._written(consumer, claim, allocation), tries)
+            if done is not None:
+                return done
+            fresh = await self._read(claim)
+            if _is_written(fresh, consumer, allocation):
+                return fresh
+            if tries.refusal is not None:
+                raise tries.refusal
+            _check(claim, fresh, allocation)
+            if exactly and fresh["metadata"]["resourceVersion"] != claim["metadata"]["resourceVersion"]:
+                raise Lost(f"claim {_title(claim)} got changed in the meantime")
+            # Whoever changed it may have taken the finalizer off.
+            claim = fresh if allocation is None else await self._protected(fresh, allocation)
+            if tries.uncertain:
+                await self._retries.pause(tries.failures)
+
+    async def _try(self, claim: Object, tries: _Tries) -> Object | None:
+        """The claim with the status written; None where it may be tried again, after a look at how it is now."""
+        tries.uncertain = False
+        try:
+            return await self._client.update_status(CLAIMS, claim, options=SHARED)
+        except ApiError as error:
+            if error.is_not_found:
+                raise _deleted(claim) from None
+            tries.conflicts += error.is_conflict
+            tries.uncertain = error.is_server_fault or error.is_too_many_requests
+            if tries.conflicts >= _TRIES or not (error.is_conflict or tries.uncertain):
+                tries.refusal = error
+        except (ConnectionFailed, Garbled):
+            tries.uncertain = True
+        tries.failures += tries.uncertain
+        return None
+
+    def _written(self, consumer: Object, claim: Object, allocation: Object | None) -> Object:
+        status = dict(claim.get("status") or {})
+        if allocation is not None:
+            status["allocation"] = {**allocation, "allocationTimestamp": timestamp(self._now())}
+        status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
+        # Who owns which field is for the server to say, and long.
+        metadata = {name: value for name, value in claim["metadata"].items() if name != "managedFields"}
+        return {**claim, "metadata": metadata, "status": status}
+
+    async def _read(self, claim: Object) -> Object:
+        """As it is now; raises Lost where it is gone. However long it takes to get an answer."""
+        metadata, failures = claim["metadata"], 0
+        while True:
+            try:
+                fresh = await self._client.get(CLAIMS, metadata["name"], namespace=metadata["namespace"])
+            except ApiError as error:
+                if error.is_not_found:
+                    raise _deleted(claim) from None
+            except (ConnectionFailed, Garbled):
+                pass
+            else:
+                if fresh["metadata"]["uid"] != metadata["uid"]:
+                    raise _deleted(claim)
+                return fresh
+            failures += 1
+            await self._retries.pause(failures)
+
+    async def _create(self, pod: Pod, claim: Object) -> Object:
+        """A claim for extended resources, which belongs to the pod."""
+        namespace, name = pod.key
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod.uid, "controller": True}
+        body: Object = {
+            **claim,
+            "metadata": {
+                "namespace": namespace,
+                "generateName": f"{name}-extended-resources-",
+                "annotations": {EXTENDED_CLAIM: "true"},
+                "ownerReferences": [{**owner, "blockOwnerDeletion": True}],
+                "finalizers": [FINALIZER],
+            },
+        }
+        return await self._client.create(CLAIMS, body)
+
+    async def leave(self, pod: Pod, claim: Object, *, keeping: bool = False) -> Object:
+        """The pod is no user of the claim any more; if it was the last, the claim gives its devices back. Gives the
+        claim as it is afterwards.
+
+        In one write, as the claim controller does: allocated and reserved for nobody, it would be nobody's business.
+        With `keeping` it stays allocated all the same, since the next attempt of the pod will see to it. Whether it was
+        written is found out: the next attempt must not count on a claim that the pod no longer has.
+        """
+        tries = _Tries()
+        while (status := _left(pod, claim, keeping)) is not None:
+            done = await self._try({**claim, "status": status}, tries)
+            if done is not None:
+                return done
+            if tries.uncertain:
+                await self._retries.pause(tries.failures)
+            claim = await self._read(claim)
+            if tries.refusal is not None and _left(pod, claim, keeping) is not None:
+                raise tries.refusal
+        return claim
+
+    async def release(self, claim: Object) -> Object:
+        """Gives the claim's devices back, if it is still as it was; gives the claim as it is afterwards."""
+        return await self._client.update_status(CLAIMS, {**claim, "status": _without_devices(claim["status"])})
+
+    async def discard(self, claim: Object) -> None:
+        """Deletes a claim that was made for extended resources; it may be gone already."""
+        metadata = claim["metadata"]
+        name, namespace = metadata["name"], metadata["namespace"]
+        finalizers = [each for each in metadata.get("finalizers") or () if each != FINALIZER]
+        try:
+            if (claim.get("status") or {}).get("allocation"):
+                await self.release(claim)
+            await self._client.patch(CLAIMS, name, {"metadata": {"finalizers": finalizers}}, namespace=namespace)
+            await self._client.delete(CLAIMS, name, namespace=namespace, options=DeleteOptions(uid=metadata["uid"]))
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+
+
+def _left(pod: Pod, claim: Object, keeping: bool) -> Object | None:
+    """The claim's status without the pod; None where it is no user of it."""
+    status = dict(claim.get("status") or {})
+    users = status.get("reservedFor") or []
+    status["reservedFor"] = [each for each in users if each.get("uid") != pod.uid]
+    if len(status["reservedFor"]) == len(users):
+        return None
+    return status if status["reservedFor"] or keeping else _without_devices(status)
+
+
+def _check(claim: Object, fresh: Object, allocation: Object | None) -> None:
+    """Whether what was decided about a claim can still be written to it; raises Lost."""
+    if fresh["metadata"].get("deletionTimestamp"):
+        raise _deleted(claim)
+    known, found = _allocation(claim), _allocation(fresh)
+    if allocation is not None and found is not None:
+        raise Lost(f"claim {_title(claim)} got allocated elsewhere in the meantime")
+    if allocation is None and found != known:
+        raise Lost(f"claim {_title(claim)} got deallocated elsewhere in the meantime")
+
+
+def _is_written(claim: Object, consumer: Object, allocation: Object | None) -> bool:
+    """Whether an earlier try succeeded after all."""
+    consumers = (claim.get("status") or {}).get("reservedFor") or ()
+    if not any(each.get("uid") == consumer["uid"] for each in consumers):
+        return False
+    found = _allocation(claim)
+    return found is not None and (allocation is None or _devices(found) == _devices(allocation))
+
+
+def _allocation(claim: Object) -> Object | None:
+    return (claim.get("status") or {}).get("allocation") or None
+
+
+def _devices(allocation: Object) -> list[tuple[object, ...]]:
+    members = ("request", "driver", "pool", "device", "shareID")
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return [tuple(each.get(member) for member in members) for each in results]
+
+
+def _without_devices(status: Object) -> Object:
+    return {member: each for member, each in status.items() if member not in ("allocation", "reservedFor", "devices")}
+
+
+def _deleted(claim: Object) -> Lost:
+    return Lost(f"claim {_title(claim)} got deleted in the meantime")
+
+
+def _title(claim: Object) -> str:
+    metadata = claim["metadata"]
+    return f"{metadata.get('namespace')}/{metadata['name']}"

@@ -1,0 +1,96 @@
+"""Devices that two claims hold, each for itself alone: reported by an event about each claim, a metric and the log.
+
+Nobody who knows of the other gives a device away twice; a second scheduler that shares no ledger does. Shares of a
+device and admin access are no such case, nor is what was only decided or noted. What a watch shows in between two
+events may look like one, so a device is looked at again a moment later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from dray.allocation.devices import DeviceID
+from dray.allocation.usage import device_of
+from dray.client.cache import Change
+from dray.client.complaints import Complaints
+from dray.client.events import EventRecorder
+from dray.client.informer import Informer
+from dray.client.interface import Object
+from dray.scheduling.state import State
+from dray.scheduling_loop.metrics import Metrics
+
+_MOMENT: Final = 2.0
+_REFERENCE: Final = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
+_logger = logging.getLogger("dray.scheduler")
+
+
+class Doubles:
+    def __init__(self, state: State, claims: Informer, events: EventRecorder, metrics: Metrics) -> None:
+        self._state = state
+        self._claims = claims
+        self._events = events
+        self._complaints = Complaints(_logger)
+        self._suspects: set[DeviceID] = set()
+        self._reported: dict[DeviceID, frozenset[str]] = {}
+        """By device the uids of the claims that hold it."""
+        self._changed = asyncio.Event()
+        self._follows = False
+        metrics.held_twice.set_function(lambda: len(self._reported))
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        if not self._follows:
+            self._follows = True
+            self._claims.add_handler(self._look)
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(_MOMENT)
+            self._changed.clear()
+            suspects, self._suspects = self._suspects, set()
+            for device in suspects:
+                self._check(device)
+
+    def _look(self, change: Change) -> None:
+        devices = self._state.inventory.usage.devices
+        for device in {*_devices(change.object), *_devices(change.previous or {})}:
+            usage = devices.get(device)
+            if device in self._reported or (usage is not None and len(usage.owners) + bool(usage.shares) > 1):
+                self._suspects.add(device)
+                self._changed.set()
+
+    def _check(self, device: DeviceID) -> None:
+        usage = self._state.inventory.usage.devices.get(device)
+        holders = {} if usage is None else {key: self._state.claims.get(key) for key in usage.claims()}
+        claims = [claim for claim in holders.values() if claim is not None and device in _devices(claim)]
+        if usage is None or not usage.owners or len(claims) < 2:
+            self._reported.pop(device, None)
+            return
+        uids = frozenset(str(claim["metadata"].get("uid")) for claim in claims)
+        if self._reported.get(device) != uids:
+            self._reported[device] = uids
+            self._report(device, claims)
+
+    def _report(self, device: DeviceID, claims: list[Object]) -> None:
+        names = [_title(claim) for claim in claims]
+        self._complaints.warning(
+            "twice", "device %s is held by ResourceClaims %s", "/".join(device), " and ".join(names)
+        )
+        for claim, name in zip(claims, names, strict=True):
+            others = " and ".join(each for each in names if each != name)
+            message = f"device {'/'.join(device)} is allocated to {others} too: delete one of them with its pods"
+            self._events.warning({**_REFERENCE, **claim}, "DeviceHeldTwice", message)
+
+
+def _devices(claim: Object) -> Iterable[DeviceID]:
+    """What it holds, for itself or a share of."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return [device_of(each) for each in results if not each.get("adminAccess")]
+
+
+def _title(claim: Object) -> str:
+    metadata = claim["metadata"]
+    return f"{metadata.get('namespace')}/{metadata['name']}"

@@ -1,0 +1,277 @@
+"""The loop around the scheduler: events go in, and what comes out is written to the API server.
+
+Decisions are made one after the other; their writes overlap, up to a number at a time. How a write ended is told to the
+scheduler before the next decision that could depend on it. The loop may be cancelled at any moment: what was not
+written is found again from the API by whoever starts next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry
+
+from dray.client.clock import SystemTime, TimeOfDay, seconds
+from dray.client.complaints import Complaints, cause_of
+from dray.client.discovery import OptionalInformer
+from dray.client.errors import ClientError
+from dray.client.events import EventRecorder
+from dray.client.informers import Informers
+from dray.client.interface import Client
+from dray.client.retries import Retries
+from dray.process.loop_watch import WARN
+from dray.scheduling import groups
+from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, Refuse
+from dray.scheduling.scheduler import Options, Scheduler
+from dray.scheduling_loop import volumes
+from dray.scheduling_loop.binding import Binder, is_ordinary, reference
+from dray.scheduling_loop.claim_writes import ClaimWriter
+from dray.scheduling_loop.doubles import Doubles
+from dray.scheduling_loop.faults import Faults
+from dray.scheduling_loop.feed import CLAIMS, feed
+from dray.scheduling_loop.gangs import Gangs
+from dray.scheduling_loop.ledger import PATIENCE, Ledger, Stamp
+from dray.scheduling_loop.metrics import Metrics
+from dray.scheduling_loop.pod_writes import PodWriter
+from dray.scheduling_loop.searching import Searcher
+
+_MOST_WRITES: Final = 128
+# Decisions in a row before others in the process get a turn.
+_IN_A_ROW: Final = 8
+# A decision of so many seconds counts for all of these.
+_LONG: Final = 0.005
+_LAST_SECONDS: Final = 5.0
+_logger = logging.getLogger("dray.scheduler")
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """For schedulers that work at the same time: where they note what they are about to give away, and under what name
+    this one does, which must be another one each time it is started."""
+
+    namespace: str
+    identity: str
+    patience: float = PATIENCE
+
+
+class _Running(Protocol):
+    async def run(self) -> None: ...
+
+
+class SchedulerLoop:
+    """Without `sharing` it must be the only one that gives devices away."""
+
+    def __init__(
+        self,
+        client: Client,
+        informers: Informers,
+        events: EventRecorder,
+        options: Options | None = None,
+        *,
+        time: TimeOfDay | None = None,
+        metrics: CollectorRegistry | None = None,
+        sharing: Sharing | None = None,
+        retries: Retries | None = None,
+    ) -> None:
+        self._events = events
+        self.metrics = Metrics(metrics or CollectorRegistry(), (options or Options()).name)
+        self._faults = Faults(events, self.metrics.faults)
+        self.scheduler = Scheduler(options, self._faults.report)
+        self._client = client
+        self._informers = informers
+        self._time = time or SystemTime()
+        self.now = seconds(self._time)
+        name = self.scheduler.options.name
+        self._claims = ClaimWriter(client, self._time.now, retries)
+        self._pods = PodWriter(client, name, self._time.now, retries)
+        self.metrics.follow(self.scheduler.queue)
+        self._complaints = Complaints(_logger)
+        self._stirred = asyncio.Event()
+        self._slots = asyncio.Semaphore(_MOST_WRITES)
+        self._writing: set[asyncio.Task[None]] = set()
+        self._saying: dict[str, asyncio.Task[None]] = {}
+        """What is being written about why pods wait, by their uid; whatever comes next for one is written after it."""
+        self._taint_rules = OptionalInformer(client, informers, "resource.k8s.io", "devicetaintrules")
+        self._groups = OptionalInformer(client, informers, groups.API_GROUP, groups.PLURAL)
+        self._gangs = Gangs(client, self._groups, events, self._time.now)
+        self._optional = [self._taint_rules]
+        if self.scheduler.options.gates["GenericWorkload"]:
+            self._optional.append(self._groups)
+        self._prepared = False
+        feed(
+            self.scheduler,
+            informers,
+            self.now,
+            self._stirred.set,
+            taint_rules=self._taint_rules,
+            groups=self._groups,
+            set_aside=self._faults.set_aside,
+        )
+        self._doubles = Doubles(self.scheduler.state, informers.of(CLAIMS), events, self.metrics)
+        self._ledger = self._made(client, sharing) if sharing is not None else None
+        placed = volumes.VolumeWriter(client, self.scheduler.state.volumes, self.now)
+        self._searcher = Searcher(self.scheduler, self.now, self._stirred.set)
+        self._binder = Binder(
+            self.scheduler, self._claims, self._pods, placed, events, self.metrics, self.now, ledger=self._ledger
+        )
+
+    def _made(self, client: Client, sharing: Sharing) -> Ledger:
+        return Ledger(
+            client,
+            self.scheduler.state,
+            self._informers.of(CLAIMS),
+            namespace=sharing.namespace,
+            identity=sharing.identity,
+            patience=sharing.patience,
+            changed=self._stirred.set,
+        )
+
+    async def prepare(self) -> None:
+        """Returns when all is known that it decides by, which may be never for want of a right. It is done once."""
+        if self._prepared:
+            return
+        for each in self._optional:
+            await each.start()
+        self.scheduler.state.groups.served = self._groups.version is not None
+        await volumes.follow(self._client, self._informers, self.scheduler, self.now, self._stirred.set)
+        await self._informers.synced()
+        self._prepared = True
+
+    async def run(self) -> None:
+        """Until it is cancelled; what is being written then is finished first, for a moment."""
+        await self.prepare()
+        beside: list[_Running] = [
+            *self._optional,
+            self._doubles,
+            self._searcher,
+            *([self._ledger] if self._ledger else []),
+        ]
+        # One of them that fails ends all, and whoever runs this starts it again.
+        async with asyncio.TaskGroup() as tasks:
+            for each in beside:
+                tasks.create_task(each.run())
+            try:
+                if self._ledger is not None:
+                    await self._ledger.synced()
+                await self._decide()
+            finally:
+                await self._finish_writing()
+
+    async def _finish_writing(self) -> None:
+        if self._writing:
+            await asyncio.wait(self._writing, timeout=_LAST_SECONDS)
+        for task in self._writing:
+            task.cancel()
+        await asyncio.gather(*self._writing, return_exceptions=True)
+
+    async def idle(self) -> None:
+        """Returns when there is nothing to decide or to write at the moment."""
+        while self._writing or self._stirred.is_set():
+            await asyncio.sleep(0.005)
+
+    async def _decide(self) -> None:
+        loop = asyncio.get_running_loop()
+        in_a_row = 0
+        while True:
+            self._stirred.clear()
+            began = loop.time()
+            action = self.scheduler.next(self.now())
+            if action is None:
+                in_a_row = 0
+                await (asyncio.sleep(0) if self.scheduler.interrupted else self._pause())
+                continue
+            took = loop.time() - began
+            self.metrics.algorithm_seconds.observe(took)
+            if took > WARN:
+                _logger.warning("deciding on Pod %s/%s took %.1f s", *action.pod.key, took)
+            self._searcher.wake()
+            stamp = self._ledger.stamp(action) if self._ledger is not None and isinstance(action, Bind) else None
+            await self._slots.acquire()
+            self._start(action, stamp, began)
+            in_a_row += 1 if took < _LONG else _IN_A_ROW
+            if in_a_row >= _IN_A_ROW:
+                in_a_row = 0
+                await asyncio.sleep(0)
+
+    async def _pause(self) -> None:
+        """Until something happens or becomes due."""
+        due = self.scheduler.due()
+        try:
+            async with asyncio.timeout(max(0.0, due - self.now()) if due is not None else None):
+                await self._stirred.wait()
+        except TimeoutError:
+            pass
+
+    def _start(self, action: Action, stamp: Stamp | None, began: float) -> None:
+        uid = action.pod.uid
+        task = asyncio.create_task(self._do(action, stamp, began, self._saying.get(uid)))
+        if isinstance(action, Refuse):
+            self._saying[uid] = task
+            task.add_done_callback(lambda _: self._said(uid, task))
+        self._writing.add(task)
+        task.add_done_callback(self._done)
+
+    def _said(self, uid: str, task: asyncio.Task[None]) -> None:
+        if self._saying.get(uid) is task:
+            del self._saying[uid]
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._writing.discard(task)
+        self._slots.release()
+        self._stirred.set()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _logger.error("a decision could not be carried out", exc_info=error)
+
+    async def _do(
+        self, action: Action, stamp: Stamp | None, began: float, before: asyncio.Task[None] | None = None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        if before is not None:
+            await asyncio.wait((before,))
+        if action.pod.document["spec"].get("schedulingGroup"):
+            await self._gangs.tell(action.pod)
+        if isinstance(action, Bind):
+            result = "scheduled" if await self._binder.bind(action, stamp) else "error"
+        else:
+            await self._refuse(action)
+            result = "error" if action.reason == SCHEDULER_ERROR else "unschedulable"
+        self.metrics.attempted(result, loop.time() - began)
+
+    # Refusing
+
+    async def _refuse(self, action: Refuse) -> None:
+        pod, preemption = action.pod, action.preemption
+        try:
+            if action.release is not None:
+                self.scheduler.put_claim(await self._claims.release(action.release), self.now())
+            if action.discard is not None:
+                await self._claims.discard(action.discard)
+                self.scheduler.remove_claim(action.discard, self.now())
+            if preemption is not None:
+                await self._preempt(action)
+            nominated = preemption.node if preemption is not None else ""
+            if action.news:
+                self._events.warning(reference(pod.document), "FailedScheduling", action.message, action="Scheduling")
+            if action.news or nominated:
+                await self._pods.explain(pod, action.reason, action.message, nominated)
+        except ClientError as error:
+            if not is_ordinary(error):
+                self._complaints.warning(cause_of(error), "Pod %s/%s: %s", *pod.key, error)
+            self.scheduler.unsaid(action, self.now())
+
+    async def _preempt(self, action: Refuse) -> None:
+        preemption = action.preemption
+        assert preemption is not None
+        self.metrics.preemptions.inc()
+        self.metrics.victims.observe(len(preemption.victims))
+        for victim in preemption.victims:
+            await self._pods.evict(victim)
+            self._events.normal(
+                reference(victim.document),
+                "Preempted",
+                f"Preempted by pod {action.pod.key[0]}/{action.pod.key[1]} on node {preemption.node}",
+                action="Preempting",
+            )

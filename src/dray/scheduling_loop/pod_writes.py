@@ -1,0 +1,134 @@
+"""What is written to pods: the binding, why one waits, and the removal of those that make room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from dray.client.clock import timestamp
+from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
+from dray.client.interface import Client, DeleteOptions, Object, PatchType
+from dray.client.retries import Retries
+from dray.scheduling.model import Pod
+from dray.scheduling_loop.feed import PODS
+
+
+class Elsewhere(ClientError):
+    """Somebody else bound the pod, to another node."""
+
+
+class PodWriter:
+    def __init__(self, client: Client, name: str, now: Callable[[], datetime], retries: Retries | None = None) -> None:
+        self._client = client
+        self._name = name
+        self._now = now
+        self._retries = retries or Retries()
+
+    async def bind(self, pod: Pod, node: str) -> None:
+        """Raises ClientError only where it is certain that the pod is not on the node; Elsewhere if on another."""
+        failures, uncertain = 0, False
+        while True:
+            refusal: ClientError
+            try:
+                await self._client.create(
+                    PODS, _binding(pod, node), namespace=pod.key[0], name=pod.key[1], subresource="binding"
+                )
+                return
+            except ApiError as error:
+                # "Not now" is no answer to what was asked before.
+                refusal, uncertain = error, error.is_server_fault or (uncertain and error.is_too_many_requests)
+            except (ConnectionFailed, Garbled) as error:
+                refusal, uncertain = error, True
+            # The answer may have been lost, and a repetition refused since the first time did it.
+            found = await self._place(pod)
+            if found == node:
+                return
+            if found:
+                raise Elsewhere(f"pod {pod.key[0]}/{pod.key[1]} is on {found} already")
+            if not uncertain or found is None:
+                raise refusal
+            failures += 1
+            await self._retries.pause(failures)
+
+    async def _place(self, pod: Pod) -> str | None:
+        """The node it is on, if any; None where it is gone. However long it takes to get an answer."""
+        failures = 0
+        while True:
+            try:
+                found = await self._client.get(PODS, pod.key[1], namespace=pod.key[0])
+            except ApiError as error:
+                if error.is_not_found:
+                    return None
+                if not (error.is_server_fault or error.is_too_many_requests):
+                    raise
+            except (ConnectionFailed, Garbled):
+                pass
+            else:
+                return str(found["spec"].get("nodeName") or "") if found["metadata"]["uid"] == pod.uid else None
+            failures += 1
+            await self._retries.pause(failures)
+
+    async def explain(self, pod: Pod, reason: str, message: str, nominated: str = "") -> None:
+        """Says in the pod's status why it is not on a node yet."""
+        known = _condition(pod.document, "PodScheduled")
+        status: dict[str, Any] = {}
+        wanted = {"status": "False", "reason": reason, "message": message, **_observed(pod)}
+        if any(known.get(member) != value for member, value in wanted.items()):
+            condition = {"type": "PodScheduled", **wanted}
+            if known.get("status") != "False":
+                condition["lastTransitionTime"] = timestamp(self._now())
+            status["conditions"] = [condition]
+        if nominated:
+            status["nominatedNodeName"] = nominated
+        if status:
+            await self.patch_status(pod, status)
+
+    async def evict(self, victim: Pod) -> None:
+        """Asks the victim to go, in its own time."""
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{self._name}: preempting to accommodate a higher priority pod",
+            **_observed(victim),
+            "lastTransitionTime": timestamp(self._now()),
+        }
+        try:
+            await self.patch_status(victim, {"conditions": [condition]})
+            options = DeleteOptions(uid=victim.uid)
+            await self._client.delete(PODS, victim.key[1], namespace=victim.key[0], options=options)
+        except ApiError as error:
+            # Gone already, or replaced by another of its name; but a conflict may also be a race with somebody's write.
+            if not (error.is_not_found or (error.is_conflict and await self._place(victim) is None)):
+                raise
+
+    async def patch_status(self, pod: Pod, status: Mapping[str, Any]) -> Object:
+        return await self._client.patch(
+            PODS,
+            pod.key[1],
+            {"metadata": {"uid": pod.uid}, "status": status},
+            namespace=pod.key[0],
+            patch_type=PatchType.STRATEGIC,
+            subresource="status",
+        )
+
+
+def _binding(pod: Pod, node: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"namespace": pod.key[0], "name": pod.key[1], "uid": pod.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+
+
+def _observed(pod: Pod) -> Object:
+    """Which generation of the pod a condition is about."""
+    generation = pod.document["metadata"].get("generation")
+    return {"observedGeneration": generation} if generation else {}
+
+
+def _condition(document: Object, type_: str) -> Object:
+    conditions: list[Object] = (document.get("status") or {}).get("conditions") or []
+    return next((each for each in conditions if each["type"] == type_), {})

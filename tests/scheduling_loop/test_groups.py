@@ -1,0 +1,117 @@
+"""Claims of a PodGroup, from the first pod of the group to its end."""
+
+import pytest
+
+from dray.scheduling.scheduler import Options
+from dray.testing.cluster import LocalCluster
+from tests.scheduling_loop import objects
+from tests.store.loop import in_loop
+
+CONTROLLERS = ["resourceclaim", "podgroup-protection", "garbage-collector"]
+
+
+def group(entry=None):
+    return {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": [entry] if entry else []},
+    }
+
+
+def member(name, entry=None):
+    made = objects.pod(name, schedulingGroup={"podGroupName": "g"})
+    if entry:
+        made["spec"]["resourceClaims"] = [entry]
+        made["spec"]["containers"][0]["resources"] = {"claims": [{"name": entry["name"]}]}
+    return made
+
+
+def cluster():
+    there = [objects.node("n"), objects.gpus_of("n", 2), objects.device_class("gpu")]
+    return LocalCluster(scheduler=Options(), controllers=CONTROLLERS, objects=there)
+
+
+async def bound(cluster, *names):
+    async def are():
+        found = [await cluster.get("Pod", name) for name in names]
+        return all(each["spec"].get("nodeName") for each in found)
+
+    await cluster.eventually(are)
+
+
+async def users(cluster):
+    (claim,) = await cluster.list("ResourceClaim")
+    return [(each["resource"], each["name"]) for each in (claim.get("status") or {}).get("reservedFor") or ()]
+
+
+@pytest.mark.parametrize("kind", ["resourceClaimName", "resourceClaimTemplateName"])
+@in_loop
+async def test_a_claim_of_the_group_is_reserved_once_and_until_the_group_ends(kind):
+    async with cluster() as world:
+        entry = {"name": "gpu", kind: "c"}
+        await world.apply(objects.claim("c") if kind == "resourceClaimName" else objects.template("c"), group(entry))
+        await world.apply(member("p", entry), member("q", entry))
+        await bound(world, "p", "q")
+        assert await users(world) == [("podgroups", "g")]
+        for name in ("p", "q"):
+            await world.delete("Pod", name)
+        assert await users(world) == [("podgroups", "g")]
+        await world.delete("PodGroup", "g")
+
+        async def free():
+            return all(not objects.held(each) for each in await world.list("ResourceClaim"))
+
+        await world.eventually(free)
+
+
+@in_loop
+async def test_a_pod_is_not_placed_before_its_group_is_there():
+    async with cluster() as world:
+        await world.apply(member("early"), objects.pod("other"))
+        await bound(world, "other")
+        assert not (await world.get("Pod", "early"))["spec"].get("nodeName")
+        await world.create(group())
+        await bound(world, "early")
+
+
+def gang(size):
+    made = group()
+    return {**made, "spec": {**made["spec"], "schedulingPolicy": {"gang": {"minCount": size}}}}
+
+
+def said(found):
+    conditions = (found.get("status") or {}).get("conditions") or ()
+    return {each["type"]: (each["status"], each["reason"]) for each in conditions}
+
+
+@in_loop
+async def test_a_gang_says_that_its_pods_are_placed_one_by_one():
+    async with cluster() as local:
+        await local.patch("Node", "n", {"spec": {"taints": None}})
+        await local.create(gang(3))
+        assert said(await local.get("PodGroup", "g")) == {}
+        for name in ("a", "b"):
+            await local.create(member(name))
+        await bound(local, "a", "b")
+        found = await local.get("PodGroup", "g")
+        assert said(found) == {"PodGroupInitiallyScheduled": ("False", "NotScheduledAsGroup")}
+        (condition,) = found["status"]["conditions"]
+        assert "one by one" in condition["message"]
+
+        async def is_told():
+            events = [each for each in await local.list("Event") if each["reason"] == "NotScheduledAsGroup"]
+            return events if events else None
+
+        (event,) = await local.eventually(is_told)
+        assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("PodGroup", "g")
+
+
+@in_loop
+async def test_a_group_that_is_no_gang_has_nothing_to_say():
+    async with cluster() as local:
+        await local.patch("Node", "n", {"spec": {"taints": None}})
+        await local.create(group())
+        await local.create(member("a"))
+        await bound(local, "a")
+        assert said(await local.get("PodGroup", "g")) == {}
