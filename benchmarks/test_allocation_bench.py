@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from dray.allocation import Allocation, Inventory, Shortlist, allocate, commit
-
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 DRIVER = "gpu.example.com"
 ROOT = "resource.kubernetes.io/pcieRoot"

@@ -23,8 +23,6 @@ from tests.allocation.worlds import (
     resource_slice,
 )
 
-Object = dict[str, Any]
-
 
 @dataclass(frozen=True)
 class Case:

@@ -11,9 +11,9 @@ from collections import Counter
 from itertools import combinations
 from typing import Any
 
+from dray.api.objects import Object
 from tests.allocation.worlds import DRIVER, Scenario
 
-Object = dict[str, Any]
 ERROR = "error"
 _INDEX = re.compile(r"\.index > (\d+)$")
 

@@ -9,6 +9,7 @@ from dray.allocation.alike import alike
 from dray.allocation.conclusions import Apart, NoneTogether, NothingSuitable, Short, Unjudged, conclude
 from dray.allocation.nearness import nearest
 from dray.allocation.text import Reasoning, Tree, concluding, lines, summary
+from dray.api.objects import Object
 from tests.allocation.worlds import (
     DRIVER,
     ROOT,
@@ -22,7 +23,6 @@ from tests.allocation.worlds import (
     resource_slice,
 )
 
-Object = dict[str, Any]
 MODEL = f'device.attributes["{DRIVER}"].model'
 
 

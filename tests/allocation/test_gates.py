@@ -6,6 +6,7 @@ from typing import Any
 
 from dray.allocation import Allocation, Inventory, Kind, Rejection, allocate
 from dray.api.gates import ALL_GATES
+from dray.api.objects import Object
 from tests.allocation.worlds import (
     DRIVER,
     claim,
@@ -18,8 +19,6 @@ from tests.allocation.worlds import (
     request,
     resource_slice,
 )
-
-Object = dict[str, Any]
 
 
 def ask(devices: list[Object], wanted: Object, allocated: list[Object] | None = None, **gates: bool) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.allocation import KUBERNETES, PACK, Allocation, Inventory, allocate
+from dray.api.objects import Object
 from tests.allocation.worlds import (
     DRIVER,
     ROOT,
@@ -19,8 +20,6 @@ from tests.allocation.worlds import (
     request,
     resource_slice,
 )
-
-Object = dict[str, Any]
 
 
 def picks(slices: list[Object], allocated: list[Object], *ways: Object, policy: Any = PACK, **more: Any) -> list[str]:

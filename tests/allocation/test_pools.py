@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dray.allocation import Inventory
 from dray.api.gates import ALL_GATES
+from dray.api.objects import Object
 from tests.allocation.worlds import consumes, counter_slice, device, node, resource_slice
-
-Object = dict[str, Any]
 
 
 def seen(*slices: Object, where: str = "n", **labels: str) -> list[tuple[str, str, list[str]]]:

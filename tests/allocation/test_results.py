@@ -4,9 +4,8 @@ from typing import Any
 
 from dray.allocation import Allocation, Inventory, allocate, derived_share_id
 from dray.api.names import is_uuid
+from dray.api.objects import Object
 from tests.allocation.worlds import claim, device, device_class, exactly, node, request, resource_slice
-
-Object = dict[str, Any]
 
 
 def config(mode: str, *requests: str) -> Object:

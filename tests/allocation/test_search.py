@@ -8,6 +8,7 @@ import pytest
 
 from dray.allocation import Allocation, Inventory, Kind, Rejection, allocate
 from dray.allocation.work import Work
+from dray.api.objects import Object
 from tests.allocation.worlds import (
     DRIVER,
     ROOT,
@@ -23,8 +24,6 @@ from tests.allocation.worlds import (
     request,
     resource_slice,
 )
-
-Object = dict[str, Any]
 
 
 def ask(slices: list[Object], claims: list[Object], allocated: list[Object] | None = None, **options: Any) -> Any:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 from dray.allocation import Allocation, Inventory, Shortlist, allocate, commit
+from dray.api.objects import Object
 from tests.allocation.worlds import (
     DRIVER,
     claim,
@@ -17,7 +17,6 @@ from tests.allocation.worlds import (
     resource_slice,
 )
 
-Object = dict[str, Any]
 LARGE = f'device.attributes["{DRIVER}"].size > 1'
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from dray.allocation import Inventory, Rejection, allocate
 from dray.allocation.text import lines, summary, tree
+from dray.api.objects import Object
 from tests.allocation.worlds import (
     DRIVER,
     ROOT,
@@ -30,7 +31,6 @@ from tests.allocation.worlds import (
     resource_slice,
 )
 
-Object = dict[str, Any]
 GOLDEN = Path(__file__).parent / "golden"
 MODEL = f'device.attributes["{DRIVER}"].model'
 

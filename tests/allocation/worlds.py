@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 DRIVER = "gpu.example.com"
 ROOT = "resource.kubernetes.io/pcieRoot"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dray.api.objects import Object
 from dray.scheduling.actions import Bind, Refuse
 from dray.scheduling.scheduler import Scheduler
-
-Object = dict[str, Any]
 
 GPU = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}}
 

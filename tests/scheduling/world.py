@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dray.api.objects import Object
 from dray.scheduling import nodes
-from dray.scheduling.model import Node, Object, Pod
+from dray.scheduling.model import Node, Pod
 from dray.scheduling.needs import Kinds
 
 KINDS = Kinds()

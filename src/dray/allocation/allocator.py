@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from dray.allocation.errors import AllocationError
 from dray.allocation.inventory import Inventory
@@ -21,8 +21,7 @@ from dray.allocation.results import ShareIds, assemble, derived_share_id
 from dray.allocation.search import Search
 from dray.allocation.usage import ClaimKey, claim_key
 from dray.allocation.work import Work, WorkExhausted, undecided
-
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 # Units of work to compile a request.
 _REQUEST: Final = 20

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dray.allocation.devices import Values
 from dray.allocation.selectors import Column, Selectors
 from dray.allocation.views import MOST_INDEXES, AttributeIndex, View
 from dray.api.caches import Few
-
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 
 class Arrangement(View):

@@ -7,20 +7,19 @@ nothing is tried device by device. Both only ever narrow: what a constraint refu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dray import cel
 from dray.allocation.devices import NO_VALUE, Values
 from dray.allocation.errors import AllocationError
 from dray.allocation.views import AttributeIndex, View
+from dray.api.objects import Object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dray.allocation.inventory import Inventory
     from dray.allocation.requests import Choice, Request
-
-Object = dict[str, Any]
 
 
 class Constraint:

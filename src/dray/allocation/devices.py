@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Any, Final
 
 from dray.allocation import taints
+from dray.api.objects import Object
 from dray.api.quantity import Quantity
 from dray.api.semver import Semver, SemverError
 
-Object = dict[str, Any]
 DeviceID = tuple[str, str, str]
 """Driver, pool, name."""
 Values = frozenset[tuple[str, Any]]

@@ -53,8 +53,6 @@ from dray.allocation.shares import Shares
 from dray.allocation.usage import ClaimKey, claim_key
 from dray.api.quantity import Format, Quantity
 
-Object = dict[str, Any]
-
 _MOST_TRIALS: Final = 64
 
 

@@ -8,7 +8,6 @@ else. What a node sees of it is a `View`, made when first asked for and kept unt
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import Any
 
 from dray.allocation.counters import Ledger
 from dray.allocation.devices import Device, DeviceID
@@ -18,8 +17,8 @@ from dray.allocation.slices import PoolKey, Slice
 from dray.allocation.usage import Usage, claim_key
 from dray.allocation.views import View
 from dray.api.gates import ALL_GATES, FeatureGates
+from dray.api.objects import Object
 
-Object = dict[str, Any]
 Observer = Callable[[Iterable[DeviceID]], None]
 
 

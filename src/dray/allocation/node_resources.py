@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dray.allocation.devices import Device, quantity
 from dray.allocation.inventory import Inventory
+from dray.api.objects import Object
 from dray.api.quantity import Quantity
-
-Object = dict[str, Any]
 
 
 class ChargeError(ValueError):

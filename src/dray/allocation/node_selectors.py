@@ -7,11 +7,9 @@ are matched by `matchExpressions`, the name by `matchFields`. A term without req
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
-from dray.api.shapes import int64
-
-Object = dict[str, Any]
+from dray.api.objects import Object, int64
 
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from dray.allocation import capacity
 from dray.allocation.capacity import Amounts, CapacityError
@@ -20,8 +20,7 @@ from dray.allocation.errors import AllocationError
 from dray.allocation.inventory import Inventory
 from dray.allocation.pools import PoolState
 from dray.allocation.views import View
-
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 MOST_DEVICES: Final = 32
 

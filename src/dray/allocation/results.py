@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from dray.allocation import node_selectors
 from dray.allocation.errors import AllocationError
@@ -11,8 +10,8 @@ from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.picks import Pick
 from dray.allocation.requests import Task
 from dray.allocation.views import View
+from dray.api.objects import Object
 
-Object = dict[str, Any]
 ShareIds = Callable[[Object, Object], str]
 """Gives the id of a share, from the claim and the result it is for."""
 

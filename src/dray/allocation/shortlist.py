@@ -8,15 +8,13 @@ free devices for every request looked at alone. The answer is optimistic: `alloc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
 from dray.allocation.devices import DeviceID
 from dray.allocation.inventory import Inventory
 from dray.allocation.selectors import MOST_COLUMNS
 from dray.allocation.views import View
 from dray.api.caches import Few
-
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 
 class Shortlist:

@@ -7,15 +7,14 @@ of each selector asked so far, which devices are held exclusively, and which are
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from dray.allocation import node_selectors
 from dray.allocation.devices import Device, quantity
 from dray.allocation.selectors import MOST_COLUMNS, Column, Selectors
 from dray.api.caches import Few
 from dray.api.gates import FeatureGates
+from dray.api.objects import Object
 
-Object = dict[str, Any]
 PoolKey = tuple[str, str]
 """Driver, pool name."""
 

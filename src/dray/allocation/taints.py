@@ -7,9 +7,9 @@ effect matches every key or effect.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 EFFECTIVE: Final = frozenset({"NoSchedule", "NoExecute"})
 

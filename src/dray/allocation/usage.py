@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from dray.allocation.devices import DeviceID, quantity
+from dray.api.objects import Object
 from dray.api.quantity import Quantity
 
-Object = dict[str, Any]
 ClaimKey = tuple[str, str]
 """Namespace, name."""
 

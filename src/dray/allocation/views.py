@@ -21,8 +21,8 @@ from dray.allocation.slices import Slice, device_targets
 from dray.allocation.usage import Usage
 from dray.api.caches import Few
 from dray.api.gates import FeatureGates
+from dray.api.objects import Object
 
-Object = dict[str, Any]
 NODE_OPERATIONS = "DRAOptionalNodeOperations"
 _serials = count()
 

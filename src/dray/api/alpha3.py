@@ -12,7 +12,7 @@ from typing import Any, Final
 from dray.api.alpha2.notes import Note, Notes, shorten
 from dray.api.conversion import convert, oddities, unreadable
 from dray.api.errors import ErrorType
-from dray.api.shapes import mapping
+from dray.api.objects import mapping
 
 API_VERSION: Final = "resource.k8s.io/v1alpha3"
 KINDS: Final = frozenset({"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"})

@@ -13,8 +13,7 @@ from typing import Any
 
 from dray.api import catalogue, schema
 from dray.api.errors import ErrorType, FieldError
-
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 _EXACT_MEMBERS = (
     "deviceClassName",

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
 from dray.api.gates import FeatureGates
 from dray.api.job_defaults import default_job
+from dray.api.objects import Object
 from dray.api.pod_defaults import default_pod
 from dray.api.service_defaults import default_service
-
-Object = dict[str, Any]
 
 
 def apply(document: Object, target: KindVersion, *, now: str, gates: FeatureGates) -> None:

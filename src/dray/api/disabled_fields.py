@@ -13,8 +13,7 @@ from typing import Any
 
 from dray.api.catalogue import Kind
 from dray.api.gates import FeatureGates
-
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 _REQUESTS = ("spec.devices.requests[].exactly", "spec.devices.requests[].firstAvailable[]")
 _RESULTS = "status.allocation.devices.results[]"

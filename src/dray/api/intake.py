@@ -17,9 +17,8 @@ from dray.api import catalogue, conversion, defaulting, errors, schema, strategy
 from dray.api.catalogue import Kind, KindVersion
 from dray.api.errors import ErrorType, FieldError
 from dray.api.gates import DEFAULT_GATES, FeatureGates
+from dray.api.objects import Object
 from dray.api.rules import ExpressionChecker, LengthOnly, Rules
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dray.api.objects import Object
 from dray.api.pod_defaults import default_pod_spec
-
-Object = dict[str, Any]
 
 NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 UID_LABEL = "batch.kubernetes.io/controller-uid"

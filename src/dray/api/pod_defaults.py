@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
+from dray.api.objects import Object
 from dray.api.pod_requests import effective
 from dray.api.quantity import Quantity
-
-Object = dict[str, Any]
 
 _MILLI = -3
 # What a pod may ask for as a whole.

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
-from dray.api.shapes import objects
-
-Object = dict[str, Any]
+from dray.api.objects import Object, mappings
 
 
 class Amount(Protocol):
@@ -29,11 +27,11 @@ def effective(spec: Object, read: Callable[[Object], dict[str, A]]) -> dict[str,
     Init containers run one after the other, beside the sidecars that were started before them.
     """
     total: dict[str, A] = {}
-    for container in objects(spec.get("containers")):
+    for container in mappings(spec.get("containers")):
         _add(total, read(container))
     sidecars: dict[str, A] = {}
     most: dict[str, A] = {}
-    for container in objects(spec.get("initContainers")):
+    for container in mappings(spec.get("initContainers")):
         own = read(container)
         if is_sidecar(container):
             _add(total, own)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 _HOUR = 3600
 _SESSION_SECONDS = 3 * _HOUR

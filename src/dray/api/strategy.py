@@ -12,9 +12,8 @@ from typing import Any
 from dray.api import disabled_fields
 from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.gates import FeatureGates
+from dray.api.objects import Object
 from dray.api.pod_defaults import admit_pod, qos_class
-
-Object = dict[str, Any]
 
 PODGROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 

@@ -13,17 +13,16 @@ import contextlib
 from collections import OrderedDict
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from dray.api import intake, schema, strategy, validation
 from dray.api.catalogue import RESOURCE_GROUP, KindVersion
 from dray.api.intake import Accepted, Place
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation.pods import MIRROR_ANNOTATION
-
-Object = dict[str, Any]
 
 _KINDS: Final = frozenset({("", "Pod"), (RESOURCE_GROUP, "ResourceClaim")})
 _MEMBERS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})

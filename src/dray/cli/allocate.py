@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from dray.allocation import POLICIES
 from dray.allocation.alike import alike
 from dray.allocation.text import nodes_text, summary
+from dray.api.objects import Object
 from dray.cli.manifests import Manifest, read
 from dray.cli.placement import Cluster, Placement, read_cluster
 from dray.cli.reports import one_line
 from dray.cli.stored import Unusable
-
-Object = dict[str, Any]
 
 
 @click.command()

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
+from dray.api.objects import Object
 from dray.cli.cluster import Cluster, Where, ask, located
 from dray.cli.manifests import Manifest, Reading, read
 from dray.cli.reports import one_line
 from dray.cli.targets import DEFINITION, FOUNDATIONS, Misplaced, Target, complain_about, locate
 from dray.client.interface import PatchType, WriteOptions
-
-Object = dict[str, Any]
 
 FIELD_MANAGER: Final = "dray"
 # How long a kind may take to be served after its definition was accepted.

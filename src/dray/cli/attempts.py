@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.errors import render
-from dray.api.shapes import mapping, objects, text, walk
+from dray.api.objects import mapping, mappings, text, walk
 from dray.cel import CelError, CompileError, Device, EvaluationError, compile_selector
 from dray.cli.claimspecs import Spec, claim_spec, group_of, request_bodies
 from dray.cli.findings import Finding, warning
@@ -82,7 +82,7 @@ def _devices(given: Given) -> list[Published]:
         for manifest in given.of("ResourceSlice"):
             spec = walk(manifest.document, "spec")
             driver, pool = text(spec.get("driver")), text(walk(spec, "pool").get("name"))
-            for entry in objects(spec.get("devices")):
+            for entry in mappings(spec.get("devices")):
                 body = _body(entry)
                 kind = render([driver, body.get("attributes"), body.get("capacity")])
                 kinds.setdefault(kind, (f"{pool}/{text(entry.get('name'))}", Device(driver, body)))

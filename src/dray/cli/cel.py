@@ -15,15 +15,13 @@ from typing import Any, Final
 
 import click
 
+from dray.api.objects import Object, mapping, mappings, text, walk
 from dray.api.quantity import Quantity
-from dray.api.shapes import mapping, objects, text, walk
 from dray.cel import COST_LIMIT, CompileError, CostLimitExceeded, Device, EvaluationError, Program, compile_derived
 from dray.cel.selector import compile_device_expression
 from dray.cel.values import Duration, Optional, Timestamp, TypeValue, Value, decode_key
 from dray.cli.cluster import Cluster, Where, ask, located
 from dray.cli.manifests import read
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ def _published(slices: Iterable[Object]) -> Iterator[Published]:
     for document in slices:
         spec = mapping(document.get("spec"))
         driver, pool = str(spec.get("driver", "")), text(walk(spec, "pool").get("name"))
-        for entry in objects(spec.get("devices")):
+        for entry in mappings(spec.get("devices")):
             # In v1beta1 a device's properties stand under `basic`.
             basic = entry.get("basic")
             device = Device(driver, basic if isinstance(basic, dict) else entry)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.api.catalogue import RESOURCE_GROUP
-from dray.api.shapes import mapping, sequence, text, walk
+from dray.api.objects import mapping, sequence, text, walk
 
 _POD_SPECS: Final = {
     ("v1", "Pod"): ("spec",),

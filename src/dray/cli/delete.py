@@ -15,14 +15,13 @@ from typing import Any, Final
 
 import click
 
+from dray.api.objects import Object
 from dray.cli.cluster import Cluster, Where, ask, complain, located
 from dray.cli.manifests import Manifest, Reading, read
 from dray.cli.reports import one_line
 from dray.cli.served import wanted
 from dray.cli.targets import FOUNDATIONS, Misplaced, Target, UnknownKind, complain_about, locate
 from dray.client.interface import DeleteOptions
-
-Object = dict[str, Any]
 
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+|\d+(?:\.\d+)?")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}

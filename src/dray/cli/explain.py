@@ -5,21 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from dray.allocation import POLICIES, examine
 from dray.allocation.conclusions import conclude
 from dray.allocation.text import Reasoning, concluding
+from dray.api.objects import Object
 from dray.cli.allocate import load
 from dray.cli.cluster import Where, ask, located
 from dray.cli.explanations import WRITERS, Explanation, allocation_row, rejection_row
 from dray.cli.placement import Cluster, Placement
 from dray.cli.reports import one_line
 from dray.cli.wanted import Wanted
-
-Object = dict[str, Any]
 
 _KINDS: Final = {
     **dict.fromkeys(("pod", "pods", "po"), "pod"),

@@ -15,9 +15,8 @@ from dray.allocation.devices import DeviceID
 from dray.allocation.encounters import encounters
 from dray.allocation.text import Tree, lines
 from dray.allocation.wording import cause_text, conflict_text, key_text
+from dray.api.objects import Object
 from dray.cli.reports import one_line
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)

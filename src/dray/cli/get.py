@@ -10,10 +10,11 @@ import sys
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from dray.api.objects import Object
 from dray.cli.cluster import JSON, TABLE, Cluster, Where, ask, complain, located
 from dray.cli.layout import Layout
 from dray.cli.served import ServedKind, wanted
@@ -23,7 +24,6 @@ from dray.yaml.writing import as_json, as_yaml
 if TYPE_CHECKING:
     from dray.client.errors import ApiError
 
-Object = dict[str, Any]
 
 _TABLES: Final = ("table", "wide")
 _OUTPUTS: Final = (*_TABLES, "yaml", "json", "name")

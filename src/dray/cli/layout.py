@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 _NARROWEST: Final = 6
 _GAP: Final = 3

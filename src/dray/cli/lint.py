@@ -16,7 +16,7 @@ from dray.api.catalogue import KindVersion, find
 from dray.api.errors import FieldError
 from dray.api.gates import DEFAULT_GATES, FeatureGates
 from dray.api.intake import check
-from dray.api.shapes import mapping
+from dray.api.objects import mapping
 from dray.cel import Expressions
 from dray.cli import attempts, references, regrets, slices
 from dray.cli.claimspecs import pod_spec

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,6 +15,7 @@ from dray.allocation import Rejection, allocate
 from dray.allocation.conclusions import conclude
 from dray.allocation.policies import Policy
 from dray.allocation.text import Reasoning, Tree, concluding
+from dray.api.objects import Object
 from dray.cli.cluster import Cluster
 from dray.cli.explanations import Explanation, allocation_row, rejection_row
 from dray.cli.verdicts import MOST_TREES, Verdicts, device, few, holding, preemption
@@ -25,7 +26,6 @@ from dray.scheduling.scheduler import Options, Scheduler
 if TYPE_CHECKING:
     from dray.client.interface import Resource
 
-Object = dict[str, Any]
 _CREATION_FAILED: Final = "FailedResourceClaimCreation"
 _DISPENSABLE: Final = (
     "PersistentVolumeClaim",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dray.api.objects import walk
 from dray.api.rules import ADMIN_ACCESS_LABEL
-from dray.api.shapes import walk
 from dray.cli.manifests import Manifest
 
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from dray.allocation import Allocation, Inventory, Policy, Rejection, allocate, commit
 from dray.allocation.node_selectors import NodeSelectorError, matches
+from dray.api.objects import Object
 from dray.cli.manifests import Manifest
 from dray.cli.stored import Stored, key_of, read_objects
 from dray.cli.wanted import Wanted, Workload, pods, unserved
 from dray.scheduling.extended import ResourceMap
-
-Object = dict[str, Any]
 
 
 @dataclass(slots=True)

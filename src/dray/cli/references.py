@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dray.api.catalogue import RESOURCE_GROUP
-from dray.api.shapes import text
+from dray.api.objects import text
 from dray.cli.claimspecs import (
     PodClaim,
     Spec,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from dray.api.catalogue import RESOURCE_GROUP, find
 from dray.api.label_selectors import from_object
-from dray.api.shapes import sequence, text, walk
+from dray.api.objects import sequence, text, walk
 from dray.cli.claimspecs import (
     Spec,
     claim_spec,

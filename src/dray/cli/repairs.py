@@ -6,9 +6,8 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
+from dray.api.objects import Object
 from dray.yaml.places import segments
-
-Object = dict[str, Any]
 
 
 def without(document: Object, fields: Iterable[str]) -> Object:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import click
 
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from dray.api.catalogue import RESOURCE_GROUP
-from dray.api.shapes import mapping, objects, text, walk
+from dray.api.objects import Object, mapping, mappings, text, walk
 from dray.cli.claimspecs import group_of
 from dray.cli.findings import Finding, warning
 from dray.cli.manifests import Manifest
 from dray.cli.references import Given
-
-Object = dict[str, Any]
 
 
 def incomplete_pool(manifest: Manifest, given: Given) -> Iterator[Finding]:
@@ -37,12 +35,12 @@ def unknown_counter_set(manifest: Manifest, given: Given) -> Iterator[Finding]:
     known = {
         text(counters.get("name")): set(mapping(counters.get("counters")))
         for each in slices
-        for counters in objects(walk(each.document, "spec").get("sharedCounters"))
+        for counters in mappings(walk(each.document, "spec").get("sharedCounters"))
     }
-    for index, device in enumerate(objects(walk(manifest.document, "spec").get("devices"))):
+    for index, device in enumerate(mappings(walk(manifest.document, "spec").get("devices"))):
         body = mapping(device.get("basic")) or device
         path = f"spec.devices[{index}]{'.basic' if 'basic' in device else ''}.consumesCounters"
-        for number, consumed in enumerate(objects(body.get("consumesCounters"))):
+        for number, consumed in enumerate(mappings(body.get("consumesCounters"))):
             yield from _unknown(manifest, f"{path}[{number}]", consumed, known)
 
 

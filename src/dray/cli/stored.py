@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from dray.api import alpha2, intake
 from dray.api.catalogue import RESOURCE_GROUP, find
 from dray.api.errors import FieldError
 from dray.api.gates import ALL_GATES
+from dray.api.objects import Object
 from dray.cel import Expressions
 from dray.cli.claimspecs import Spec, pod_spec
 from dray.cli.manifests import Manifest
 from dray.cli.namespaces import Namespaces
 from dray.cli.wanted import Workload, replicas
 from dray.yaml.text import ManifestError
-
-Object = dict[str, Any]
 
 _EPOCH: Final = "1970-01-01T00:00:00Z"
 _WANTED: Final = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule")

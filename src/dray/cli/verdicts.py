@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from dray.allocation import Rejection
 from dray.allocation.conclusions import conclude
 from dray.allocation.text import Reasoning, Tree, concluding, nodes_text
 from dray.allocation.wording import some
+from dray.api.objects import Object
 from dray.cli.explanations import allocation_row, rejection_row
 from dray.scheduling.inquiry import Answer, Inquiry, Mismatch, Shortage, Verdict
 from dray.scheduling.model import Pod
 from dray.scheduling.scheduler import Scheduler
-
-Object = dict[str, Any]
 
 MOST_TREES: Final = 8
 """Of nodes that fit, so many get a tree of their own."""

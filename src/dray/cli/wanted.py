@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from dray.api.catalogue import RESOURCE_GROUP
-from dray.api.shapes import mapping, walk
+from dray.api.objects import Object, mapping, walk
 from dray.cli.claimspecs import Spec, pod_claims
 from dray.scheduling import extended
 from dray.scheduling.extended import ResourceMap
 from dray.scheduling.groups import group_name
 from dray.scheduling.requests import amounts, requests
 
-Object = dict[str, Any]
 Key = tuple[str, str]
 
 _MOST_REPLICAS: Final = 1000

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dray.api.objects import Object
 from dray.client import paths
 from dray.client.errors import ApiError, Garbled
 from dray.client.interface import (
@@ -17,7 +18,6 @@ from dray.client.interface import (
     SHARED,
     WRITE,
     DeleteOptions,
-    Object,
     PatchType,
     Resource,
     Selection,

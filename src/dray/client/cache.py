@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from dray.client.interface import Object
+from dray.api.objects import Object
 
 Key = tuple[str, str]
 """Namespace and name."""

@@ -16,10 +16,11 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from dray.api.objects import Object
 from dray.client.clock import SystemTime, TimeOfDay, micro_timestamp
 from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client, GroupVersionResource, Object
+from dray.client.interface import Client, GroupVersionResource
 
 _LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 # Of the waiting time, so that candidates do not come all at once.

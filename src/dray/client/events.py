@@ -15,10 +15,11 @@ from time import monotonic, process_time
 from typing import Any, Final
 
 from dray.api.catalogue import KindVersion, find
+from dray.api.objects import Object
 from dray.client.clock import SystemTime, TimeOfDay, timestamp
 from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import SHARED, Client, Object
+from dray.client.interface import SHARED, Client
 
 _QUEUE: Final = 10_000
 _KNOWN: Final = 4096

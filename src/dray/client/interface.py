@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 
 class Resource(Protocol):

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from dray.api.shapes import objects
+from dray.api.objects import mappings
 from dray.client.endpoint import Endpoint
 from dray.client.errors import ConfigError
 from dray.client.programs import API_VERSIONS, Program
@@ -175,7 +175,7 @@ def _program(user: Entry, cluster: Entry) -> Program | None:
         # A name is looked for in $PATH, a relative path starts from the file.
         str(user.folder / command) if os.sep in command else command,
         tuple(map(str, values.get("args") or ())),
-        {str(each.get("name")): str(each.get("value")) for each in objects(values.get("env"))},
+        {str(each.get("name")): str(each.get("value")) for each in mappings(values.get("env"))},
         version,
         mode,
         entry.text("installHint"),
@@ -193,6 +193,6 @@ def _told(cluster: Entry) -> dict[str, Any]:
         "certificate-authority-data": base64.b64encode(ca).decode() if ca else "",
         "proxy-url": cluster.text("proxy-url"),
     }
-    settings = [each for each in objects(cluster.values.get("extensions")) if each.get("name") == _EXTENSION]
+    settings = [each for each in mappings(cluster.values.get("extensions")) if each.get("name") == _EXTENSION]
     told["config"] = settings[0].get("extension") if settings else None
     return {name: value for name, value in told.items() if value}

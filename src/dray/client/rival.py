@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.clock import SystemTime, TimeOfDay, moment
 from dray.client.errors import ApiError
-from dray.client.interface import Client, GroupVersionResource, Object
+from dray.client.interface import Client, GroupVersionResource
 
 _LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 _NAMESPACE: Final = "kube-system"

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dray.api.catalogue import find
+from dray.api.objects import Object
 from dray.client.cache import Change, Key, key_of
-from dray.client.interface import Client, Object, Resource, WriteOptions
+from dray.client.interface import Client, Resource, WriteOptions
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.pod_ends import FINISHED, end_pod, pods
 

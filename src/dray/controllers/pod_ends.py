@@ -6,10 +6,11 @@ from datetime import datetime
 from typing import Final
 
 from dray.api.catalogue import KindVersion, find
+from dray.api.objects import Object
 from dray.client.cache import key_of
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
-from dray.client.interface import Client, DeleteOptions, Object, PatchType
+from dray.client.interface import Client, DeleteOptions, PatchType
 
 BY_NODE: Final = "spec.nodeName"
 """The index of pods by the node they are bound to."""

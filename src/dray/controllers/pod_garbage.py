@@ -11,9 +11,9 @@ from typing import Final
 from prometheus_client import Counter
 
 from dray.api.catalogue import find
+from dray.api.objects import Object
 from dray.client.cache import Change, Key
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Object
 from dray.controllers.environment import Environment, Workers
 from dray.controllers.pod_ends import BY_NODE, FINISHED, disruption, end_pod, node_of, pods
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 
+from dray.api.objects import Object
 from dray.api.strategy import PODGROUP_FINALIZER
 from dray.client.cache import Change, Key, key_of
 from dray.client.discovery import OptionalInformer
-from dray.client.interface import Object
 from dray.controllers.claims.objects import GROUPS, group_name, is_deleting
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.pod_ends import FINISHED, pods

@@ -10,9 +10,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from dray.api.catalogue import KindVersion, find
+from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
 from dray.client.cache import Change, Key
 from dray.client.discovery import served_version
@@ -21,8 +22,6 @@ from dray.client.interface import Resource
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.served import discover
 from dray.server.quota import charges, names, scopes
-
-Object = dict[str, Any]
 
 _GATHER: Final = 0.05
 _LONGEST: Final = 5.0

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client, Object
+from dray.client.interface import Client
 
 _AT_ONCE: Final = 8
 

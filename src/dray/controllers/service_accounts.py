@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.catalogue import KindVersion, find
+from dray.api.objects import Object
 from dray.client.cache import Change
 from dray.client.errors import ApiError
-from dray.client.interface import Object
 from dray.controllers.environment import Environment, Workers, named
 
 ACCOUNT: Final = "default"

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from dray.allocation import Allocation, Inventory, NodeCharge, charge
 from dray.allocation.usage import claim_key
+from dray.api.objects import Object, mapping, mappings, sequence
 from dray.api.quantity import Quantity
-from dray.api.shapes import mapping, objects, sequence
 from dray.scheduling import requests
 from dray.scheduling.claim_book import ClaimBook
-from dray.scheduling.model import Amounts, Object, Pod
+from dray.scheduling.model import Amounts, Pod
 from dray.scheduling.wishes import Wishes
 
 
@@ -113,10 +113,10 @@ def _text(member: str, amounts: Mapping[str, Quantity], resource: str) -> Object
 def amounts_of(document: Object) -> dict[str, int]:
     """The amounts again, from what a pod's status says."""
     total: dict[str, int] = {}
-    for status in objects(mapping(document.get("status")).get("nodeAllocatableResourceClaimStatuses")):
+    for status in mappings(mapping(document.get("status")).get("nodeAllocatableResourceClaimStatuses")):
         containers = len(sequence(status.get("containers")))
-        parts = [(each, each.get("quantity"), 1) for each in objects(status.get("mapping"))]
-        for each in objects(status.get("overhead")):
+        parts = [(each, each.get("quantity"), 1) for each in mappings(status.get("mapping"))]
+        for each in mappings(status.get("overhead")):
             parts += [(each, each.get("perPod"), 1), (each, each.get("perContainer"), containers)]
         for each, text, times in parts:
             resource = each.get("name")

@@ -14,8 +14,8 @@ from typing import Any, Final
 from dray.allocation import Inventory
 from dray.allocation.devices import DeviceID
 from dray.allocation.usage import claim_key, device_of
-from dray.api.shapes import objects
-from dray.scheduling.model import Key, Object
+from dray.api.objects import Object, mappings
+from dray.scheduling.model import Key
 
 MOST_CONSUMERS: Final = 256
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
@@ -252,7 +252,7 @@ def _belongs(claim: Object, pod: Object) -> bool:
 
 
 def _consumers(claim: Object) -> list[str]:
-    return [str(each.get("uid")) for each in objects((claim.get("status") or {}).get("reservedFor"))]
+    return [str(each.get("uid")) for each in mappings((claim.get("status") or {}).get("reservedFor"))]
 
 
 def _controller(claim: Object) -> Object:

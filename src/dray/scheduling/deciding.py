@@ -27,10 +27,11 @@ from dray.allocation import (
 from dray.allocation import Kind as RejectionKind
 from dray.allocation.nearness import nearest
 from dray.allocation.text import summary
+from dray.api.objects import Object
 from dray.scheduling import charges, faults, fit, scores
 from dray.scheduling.demand import NO_DEVICES, chosen_rank
 from dray.scheduling.extended import claim_for
-from dray.scheduling.model import Amounts, Node, Object, Pod
+from dray.scheduling.model import Amounts, Node, Pod
 from dray.scheduling.searches import Searches
 from dray.scheduling.standings import Standing, Standings
 from dray.scheduling.state import State

@@ -18,10 +18,11 @@ from dray.allocation.pools import PoolState
 from dray.allocation.requests import MOST_DEVICES
 from dray.allocation.views import View
 from dray.api.caches import Cache
+from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
 from dray.scheduling import packing
 from dray.scheduling.extended import ResourceMap, requests_for
-from dray.scheduling.model import Node, Object
+from dray.scheduling.model import Node
 
 NO_DEVICES: Final = "cannot allocate all claims"
 INVALID_POOLS: Final = "invalid resource pools were encountered"

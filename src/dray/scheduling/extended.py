@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from dray.api.objects import Object, mapping, mappings
 from dray.api.pod_requests import is_sidecar
 from dray.api.quantity import Quantity, QuantityError
-from dray.api.shapes import mapping, objects
-from dray.scheduling.model import Key, Object
+from dray.scheduling.model import Key
 from dray.scheduling.requests import all_containers, container_requests
 
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
@@ -78,7 +78,7 @@ def wanted(document: Object, resources: ResourceMap) -> frozenset[str]:
     found = {
         name
         for containers in (spec.get("containers"), spec.get("initContainers"))
-        for container in objects(containers)
+        for container in mappings(containers)
         for name, amount in container_requests(container).items()
         if is_extended(name) and resources.class_of(name) is not None and _count(amount)
     }
@@ -104,7 +104,7 @@ def requests_for(document: Object, served: Iterable[str], resources: ResourceMap
     which container gets which resource from which request."""
     spec = mapping(document.get("spec"))
     containers = list(all_containers(spec))
-    short = [n for n, each in enumerate(objects(spec.get("initContainers"))) if not is_sidecar(each)]
+    short = [n for n, each in enumerate(mappings(spec.get("initContainers"))) if not is_sidecar(each)]
     requests: list[Object] = []
     mappings: list[Object] = []
     for name in sorted(served):

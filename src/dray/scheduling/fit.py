@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from dray.scheduling.model import PODS, Amounts, Needs, Node, Object
+from dray.api.objects import Object
+from dray.scheduling.model import PODS, Amounts, Needs, Node
 from dray.scheduling.tolerations import repelled
 
 UNSCHEDULABLE: Final = "node(s) were unschedulable"

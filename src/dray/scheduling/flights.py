@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from dray.allocation.usage import claim_key
+from dray.api.objects import Object
 from dray.scheduling.actions import ClaimWrite
 from dray.scheduling.deciding import Placement
 from dray.scheduling.groups import Groups
-from dray.scheduling.model import Key, Object, Pod
+from dray.scheduling.model import Key, Pod
 from dray.scheduling.queue import Waiting
 from dray.scheduling.wishes import reserved
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.gates import FeatureGates
+from dray.api.objects import Object
 from dray.scheduling.interests import waiting_key
-from dray.scheduling.model import Key, Object, Pod, key_of
+from dray.scheduling.model import Key, Pod, key_of
 
 API_GROUP: Final = "scheduling.k8s.io"
 PLURAL: Final = "podgroups"

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from dray.allocation import KUBERNETES, Policy, Rejection, Work, allocate
 from dray.allocation import taints as device_taints
-from dray.api.shapes import objects
+from dray.api.objects import Object, mappings
 from dray.scheduling import faults, fit
 from dray.scheduling.actions import Preemption
 from dray.scheduling.claim_book import Unresolved
 from dray.scheduling.deciding import ELSEWHERE, Decider, Placement
 from dray.scheduling.groups import group_name
 from dray.scheduling.judgement import Judgement
-from dray.scheduling.model import Amounts, Node, Object, Pod
+from dray.scheduling.model import Amounts, Node, Pod
 from dray.scheduling.node_terms import term_matches
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.state import State
@@ -170,7 +170,7 @@ def _demands(pod: Pod) -> Iterator[tuple[str, Object]]:
         yield "matchExpressions", {"key": key, "operator": "In", "values": [value]}
     for term in pod.needs.required.terms if pod.needs.required is not None else ():
         for member in ("matchExpressions", "matchFields"):
-            for each in objects(term.get(member)):
+            for each in mappings(term.get(member)):
                 yield member, each
 
 

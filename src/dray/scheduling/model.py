@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from dray.api.objects import Object
 from dray.scheduling.node_terms import NodeTerms
 from dray.scheduling.ports import HostPorts, TakenPorts
 from dray.scheduling.tolerations import Tolerations
 
-Object = dict[str, Any]
 Key = tuple[str, str]
 """Namespace, name."""
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 import msgspec
 
 from dray.api.caches import Cache
+from dray.api.objects import Object, bounded, mapping, mappings, strings, text
 from dray.api.pod_requests import is_sidecar
 from dray.api.quantity import INT32_MAX
-from dray.api.shapes import bounded, mapping, objects, strings, text
 from dray.scheduling import requests
-from dray.scheduling.model import Needs, Object
+from dray.scheduling.model import Needs
 from dray.scheduling.node_terms import NodeTerms
 from dray.scheduling.ports import EVERYWHERE, HostPorts, Port
 from dray.scheduling.tolerations import Tolerations
@@ -80,7 +80,7 @@ def compiled(document: Object) -> Needs:
     near, apart = mapping(affinity.get("podAffinity")), mapping(affinity.get("podAntiAffinity"))
     own = _Own(metadata)
     required = mapping(affinity.get("nodeAffinity")).get(_REQUIRED)
-    preferred = objects(mapping(affinity.get("nodeAffinity")).get(_PREFERRED))
+    preferred = mappings(mapping(affinity.get("nodeAffinity")).get(_PREFERRED))
     terms_near, terms_apart = own.terms(near), own.terms(apart)
     preferred_pods = (*own.weighted(near, 1), *own.weighted(apart, -1))
     spread = own.constraints(spec)
@@ -90,9 +90,9 @@ def compiled(document: Object) -> Needs:
         extended=any("/" in name for name in amounts),
         scoring=requests.scoring(spec),
         ports=HostPorts.of(_ports(spec)),
-        tolerations=Tolerations(objects(spec.get("tolerations"))),
+        tolerations=Tolerations(mappings(spec.get("tolerations"))),
         selector=mapping(spec.get("nodeSelector")),
-        required=NodeTerms(objects(required.get("nodeSelectorTerms"))) if isinstance(required, dict) else None,
+        required=NodeTerms(mappings(required.get("nodeSelectorTerms"))) if isinstance(required, dict) else None,
         preferred=NodeTerms(mapping(each.get("preference")) for each in preferred),
         weights=tuple(bounded(each.get("weight"), 0, INT32_MAX) for each in preferred),
         images=tuple(_with_tag(each["image"]) for each in requests.all_containers(spec) if each.get("image")),
@@ -105,9 +105,9 @@ def compiled(document: Object) -> Needs:
 
 
 def _ports(spec: Object) -> Iterable[Port]:
-    containers = [c for c in objects(spec.get("initContainers")) if is_sidecar(c)]
-    for container in (*objects(spec.get("containers")), *containers):
-        for port in objects(container.get("ports")):
+    containers = [c for c in mappings(spec.get("initContainers")) if is_sidecar(c)]
+    for container in (*mappings(spec.get("containers")), *containers):
+        for port in mappings(container.get("ports")):
             number = port.get("hostPort") or (port.get("containerPort") if spec.get("hostNetwork") is True else 0)
             if isinstance(number, int) and number > 0:
                 yield str(port.get("protocol") or "TCP"), str(port.get("hostIP") or EVERYWHERE), number
@@ -126,12 +126,12 @@ class _Own:
         self._labels: Mapping[str, str] = mapping(metadata.get("labels"))
 
     def terms(self, rules: Object) -> tuple[Object, ...]:
-        return tuple(self._term(term) for term in objects(rules.get(_REQUIRED)))
+        return tuple(self._term(term) for term in mappings(rules.get(_REQUIRED)))
 
     def weighted(self, rules: Object, sign: int) -> list[tuple[int, Object]]:
         return [
             (sign * weight, self._term(mapping(each.get("podAffinityTerm"))))
-            for each in objects(rules.get(_PREFERRED))
+            for each in mappings(rules.get(_PREFERRED))
             if (weight := bounded(each.get("weight"), 0, INT32_MAX))
         ]
 
@@ -139,7 +139,7 @@ class _Own:
         """Of several with one key and one effect, which API servers refuse, the last one counts."""
         found = {
             (text(each.get("topologyKey")), text(each.get("whenUnsatisfiable"))): each
-            for each in objects(spec.get("topologySpreadConstraints"))
+            for each in mappings(spec.get("topologySpreadConstraints"))
         }
         return tuple(
             {**each, "labelSelector": self._narrowed(each), "namespaces": [self._namespace]} for each in found.values()
@@ -162,6 +162,6 @@ class _Own:
             for key in strings(term.get(member))
             if key in self._labels
         ]
-        written = objects(selector.get("matchExpressions"))
+        written = mappings(selector.get("matchExpressions"))
         added = [each for each in added if each not in written]
         return {**selector, "matchExpressions": [*written, *added]} if added else selector

@@ -11,9 +11,8 @@ from typing import Any, Final
 
 from dray.allocation import node_selectors
 from dray.allocation.node_selectors import NodeSelectorError
-from dray.api.shapes import objects, strings, text
+from dray.api.objects import Object, mappings, strings, text
 
-Object = dict[str, Any]
 _MOST_KNOWN: Final = 1024
 _MOST_KEYS: Final = 64
 
@@ -28,7 +27,7 @@ class NodeTerms:
         for number, term in enumerate(self.terms):
             self._arrange(number, term)
         others = [self.terms[number] for number in self._others]
-        keys = {text(each.get("key")) for term in others for each in objects(term.get("matchExpressions"))}
+        keys = {text(each.get("key")) for term in others for each in mappings(term.get("matchExpressions"))}
         self._keys = tuple(sorted(keys)) if len(keys) <= _MOST_KEYS else None
         self._by_field = any(term.get("matchFields") for term in others)
 
@@ -47,12 +46,12 @@ class NodeTerms:
         return [*found, *self._of_others(name, labels)] if self._others else found
 
     def _arrange(self, number: int, term: Object) -> None:
-        for each in objects(term.get("matchFields")):
+        for each in mappings(term.get("matchFields")):
             if each.get("operator") == "In" and each.get("key") == "metadata.name":
                 for value in strings(each.get("values")):
                     self._by_name.setdefault(value, []).append(number)
                 return
-        for each in objects(term.get("matchExpressions")):
+        for each in mappings(term.get("matchExpressions")):
             if each.get("operator") == "In":
                 values = self._by_label.setdefault(text(each.get("key")), {})
                 for value in dict.fromkeys(strings(each.get("values"))):

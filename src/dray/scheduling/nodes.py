@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dray.api.objects import Object, bounded, mapping, mappings, strings
 from dray.api.quantity import INT64_MAX
-from dray.api.shapes import bounded, mapping, objects, strings
-from dray.scheduling.model import Node, Object
+from dray.scheduling.model import Node
 from dray.scheduling.requests import amounts
 
 
@@ -16,7 +16,7 @@ def read(node: Node, document: Object) -> None:
     allocatable, images = amounts(status.get("allocatable")), _images(status)
     node.document = document
     node.labels = mapping(mapping(document.get("metadata")).get("labels"))
-    node.taints = tuple(objects(spec.get("taints")))
+    node.taints = tuple(mappings(spec.get("taints")))
     node.unschedulable = spec.get("unschedulable") is True
     node.allocatable = allocatable
     node.images = images
@@ -24,7 +24,7 @@ def read(node: Node, document: Object) -> None:
 
 def _images(status: Object) -> Mapping[str, int]:
     sizes = {}
-    for image in objects(status.get("images")):
+    for image in mappings(status.get("images")):
         size = bounded(image.get("sizeBytes"), 0, INT64_MAX)
         for name in strings(image.get("names")):
             sizes[name] = size

@@ -16,8 +16,9 @@ from typing import Final
 
 from dray.allocation import Inventory
 from dray.allocation.views import View
+from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
-from dray.scheduling.model import Needs, Node, Object
+from dray.scheduling.model import Needs, Node
 
 _WHOLE: Final = 1000
 # Points for a device or for all of a node's devices, times the weight of packing.

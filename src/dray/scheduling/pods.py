@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dray.api.objects import Object, bounded
 from dray.api.quantity import INT32_MAX, INT32_MIN
-from dray.api.shapes import bounded
 from dray.scheduling import charges
-from dray.scheduling.model import Object, Pod, key_of, labels_of
+from dray.scheduling.model import Pod, key_of, labels_of
 from dray.scheduling.needs import Kinds
 from dray.scheduling.resizes import in_force
 

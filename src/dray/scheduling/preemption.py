@@ -16,10 +16,11 @@ from dray.allocation.devices import DeviceID
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.usage import claim_key
 from dray.api import label_selectors
+from dray.api.objects import Object
 from dray.scheduling import fit
 from dray.scheduling.actions import Preemption
 from dray.scheduling.deciding import UNDECIDED, Decider, Placement
-from dray.scheduling.model import Key, Node, Object, Pod
+from dray.scheduling.model import Key, Node, Pod
 from dray.scheduling.standings import Kind
 from dray.scheduling.state import State
 from dray.scheduling.wishes import Wishes, allowed

@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any
 
 from dray.allocation.usage import claim_key
+from dray.api.objects import Object
 from dray.scheduling.claim_book import ClaimBook
-from dray.scheduling.model import Object
 
 
 class Binding(Enum):

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from dray.api.caches import remember
+from dray.api.objects import Object, mapping, mappings
 from dray.api.pod_requests import effective
 from dray.api.quantity import INT64_MAX, Quantity, QuantityError
-from dray.api.shapes import mapping, objects
-from dray.scheduling.model import Object
 
 Nanos = dict[str, int]
 
@@ -103,4 +102,4 @@ def _add(total: Nanos, amounts: Mapping[str, int]) -> None:
 
 def all_containers(spec: Object) -> Iterable[Object]:
     """Init containers first, as Kubernetes numbers them."""
-    return [*objects(spec.get("initContainers")), *objects(spec.get("containers"))]
+    return [*mappings(spec.get("initContainers")), *mappings(spec.get("containers"))]

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from dray.api.objects import Object, mapping, mappings
 from dray.api.pod_requests import is_sidecar
-from dray.api.shapes import mapping, objects
-from dray.scheduling.model import Object
 from dray.scheduling.requests import amounts, container_requests
 
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses")
@@ -25,13 +24,13 @@ def in_force(document: Object) -> Object:
     granted = {
         each.get("name"): each
         for member in _STATUSES
-        for each in objects(status.get(member))
+        for each in mappings(status.get(member))
         if isinstance(each.get("resources"), dict)
     }
     spec, refused = document["spec"], _is_refused(status)
     changed: Object = {}
     for member in ("containers", "initContainers"):
-        before = objects(spec.get(member))
+        before = mappings(spec.get(member))
         after = [
             _held(each, granted[each.get("name")], refused)
             if each.get("name") in granted and (member == "containers" or is_sidecar(each))
@@ -63,5 +62,5 @@ def _raise(requests: Object, granted: Object) -> None:
 def _is_refused(status: Any) -> bool:
     return any(
         each.get("type") == "PodResizePending" and each.get("reason") == "Infeasible"
-        for each in objects(status.get("conditions"))
+        for each in mappings(status.get("conditions"))
     )

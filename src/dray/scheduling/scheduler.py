@@ -18,6 +18,7 @@ from typing import Final
 from dray.allocation import ATTEMPT, KUBERNETES, Policy, Work, commit
 from dray.allocation.usage import claim_key
 from dray.api.gates import ALL_GATES, FeatureGates
+from dray.api.objects import Object
 from dray.scheduling import faults, groups, pods, volumes
 from dray.scheduling.actions import SCHEDULER_ERROR, UNSCHEDULABLE, Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.claim_book import Unresolved
@@ -26,7 +27,7 @@ from dray.scheduling.demand import Demand
 from dray.scheduling.faults import Report
 from dray.scheduling.flights import Flight, claim_writes
 from dray.scheduling.interests import Interests, waiting_key
-from dray.scheduling.model import Key, Node, Object, Pod, key_of
+from dray.scheduling.model import Key, Node, Pod, key_of
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.queue import Group, Place, Queue, Waiting

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.allocation.node_selectors import NodeSelectorError
+from dray.api.objects import Object
 from dray.scheduling.demand import Demand
-from dray.scheduling.model import Node, Object
+from dray.scheduling.model import Node
 from dray.scheduling.state import State
 
 _MOST_FINDINGS: Final = 1_000

@@ -9,7 +9,7 @@ import msgspec
 from dray.api import label_selectors
 from dray.api.caches import Cache
 from dray.api.label_selectors import Matcher
-from dray.api.shapes import mapping, objects
+from dray.api.objects import mapping, mappings
 
 # What is made of a selector is several times as large as its text.
 _known: Final[Cache[bytes, Matcher]] = Cache(16_384, 4 << 20)
@@ -21,7 +21,7 @@ def text(selector: Any) -> bytes | None:
     if not isinstance(selector, dict):
         return None
     members = {"matchLabels": mapping(selector.get("matchLabels"))}
-    return _encode({**members, "matchExpressions": objects(selector.get("matchExpressions"))})
+    return _encode({**members, "matchExpressions": mappings(selector.get("matchExpressions"))})
 
 
 def matcher(selector: bytes | None) -> Matcher:

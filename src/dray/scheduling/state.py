@@ -14,7 +14,7 @@ from dray.allocation import Inventory, node_selectors
 from dray.allocation.devices import DeviceID
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.gates import ALL_GATES, FeatureGates
-from dray.api.shapes import mapping, walk
+from dray.api.objects import Object, mapping, walk
 from dray.scheduling import nodes
 from dray.scheduling.changes import ChangeLog
 from dray.scheduling.claim_book import ClaimBook
@@ -22,7 +22,7 @@ from dray.scheduling.demand import Demands
 from dray.scheduling.extended import ResourceMap
 from dray.scheduling.faults import Report, ignore
 from dray.scheduling.groups import Groups
-from dray.scheduling.model import Key, Node, Object, Pod
+from dray.scheduling.model import Key, Node, Pod
 from dray.scheduling.needs import Kinds
 from dray.scheduling.neighbours import Neighbours
 from dray.scheduling.volumes import VolumeClaims

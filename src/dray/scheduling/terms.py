@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from dray.api.objects import Object, bounded, strings
 from dray.api.quantity import INT32_MAX
-from dray.api.shapes import bounded, strings
 from dray.scheduling import selectors
-from dray.scheduling.model import Needs, Object
+from dray.scheduling.model import Needs
 
 
 @dataclass(frozen=True, slots=True)

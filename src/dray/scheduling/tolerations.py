@@ -10,9 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from dray.allocation import taints
-from dray.api.shapes import int64, text
-
-Object = dict[str, Any]
+from dray.api.objects import Object, int64, text
 
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 _MOST_KNOWN: Final = 4096

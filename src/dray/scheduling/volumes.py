@@ -13,9 +13,9 @@ from typing import Final
 
 from dray.allocation import node_selectors
 from dray.allocation.node_selectors import NodeSelectorError
-from dray.api.shapes import mapping, objects, strings, walk
+from dray.api.objects import Object, mapping, mappings, strings, walk
 from dray.scheduling.interests import waiting_key
-from dray.scheduling.model import Key, Node, Object, key_of
+from dray.scheduling.model import Key, Node, key_of
 
 PLURAL: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
@@ -161,7 +161,7 @@ def _lost(name: str, volume: object) -> str:
 def _claims_of(pod: Object) -> Iterator[tuple[Key, bool]]:
     """The keys of the pod's claims, each with whether it is made for the pod alone."""
     namespace = pod["metadata"].get("namespace") or ""
-    for volume in objects(pod["spec"].get("volumes")):
+    for volume in mappings(pod["spec"].get("volumes")):
         if "ephemeral" in volume:
             yield (namespace, f"{pod['metadata']['name']}-{volume.get('name')}"), True
         elif name := mapping(volume.get("persistentVolumeClaim")).get("claimName"):
@@ -203,14 +203,14 @@ def _labels(volume: Object) -> list[tuple[str, str]]:
 
 def _provisions(storage_class: Object, labels: Mapping[str, str]) -> bool:
     """Whether the class makes volumes for a node with those labels."""
-    terms = objects(storage_class.get("allowedTopologies"))
+    terms = mappings(storage_class.get("allowedTopologies"))
     return not terms or any(
         all(labels.get(str(each.get("key"))) in strings(each.get("values")) for each in expressions)
         for term in terms
-        if (expressions := objects(term.get("matchLabelExpressions")))
+        if (expressions := mappings(term.get("matchLabelExpressions")))
     )
 
 
 def _belongs(claim: Object, pod: Object) -> bool:
-    owners = objects(claim["metadata"].get("ownerReferences"))
+    owners = mappings(claim["metadata"].get("ownerReferences"))
     return any(each.get("controller") and each.get("uid") == pod["metadata"].get("uid") for each in owners)

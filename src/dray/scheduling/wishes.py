@@ -8,11 +8,12 @@ from typing import Final
 from dray.allocation import node_selectors
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.usage import claim_key
+from dray.api.objects import Object
 from dray.scheduling.claim_book import MOST_CONSUMERS, ClaimBook, named_claims
 from dray.scheduling.demand import Demand
 from dray.scheduling.extended import wanted
 from dray.scheduling.groups import PLURAL, group_name
-from dray.scheduling.model import Key, Node, Object, Pod
+from dray.scheduling.model import Key, Node, Pod
 from dray.scheduling.readiness import Binding, allocation_of, binding_of
 from dray.scheduling.state import State
 from dray.scheduling.volumes import Reach

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from dray.api.objects import Object
 from dray.client.complaints import Complaints, cause_of
 from dray.client.dropped import NotKept, dropped
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
-from dray.client.interface import Object
 from dray.scheduling.actions import SCHEDULER_ERROR, Bind, ClaimWrite
 from dray.scheduling.model import Pod
 from dray.scheduling.readiness import Binding

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
-from dray.client.interface import SHARED, Client, DeleteOptions, Object
+from dray.client.interface import SHARED, Client, DeleteOptions
 from dray.client.retries import Retries
 from dray.scheduling.actions import ClaimWrite
 from dray.scheduling.claim_book import EXTENDED_CLAIM

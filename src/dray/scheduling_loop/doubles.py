@@ -14,11 +14,11 @@ from typing import Final
 
 from dray.allocation.devices import DeviceID
 from dray.allocation.usage import device_of
+from dray.api.objects import Object
 from dray.client.cache import Change
 from dray.client.complaints import Complaints
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
-from dray.client.interface import Object
 from dray.scheduling.state import State
 from dray.scheduling_loop.metrics import Metrics
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dray.api.catalogue import KindVersion, find
+from dray.api.objects import Object
 from dray.client.cache import Change
 from dray.client.discovery import OptionalInformer
 from dray.client.informer import Informer
 from dray.client.informers import Informers
-from dray.client.interface import Object
 from dray.scheduling.claim_book import is_newer
 from dray.scheduling.scheduler import Scheduler
 

@@ -10,11 +10,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.clock import timestamp
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
-from dray.client.interface import Client, Object, PatchType
+from dray.client.interface import Client, PatchType
 from dray.scheduling.groups import group_name
 from dray.scheduling.model import Pod
 

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.scheduling.model import Key, Object
+from dray.api.objects import Object
+from dray.scheduling.model import Key
 
 LABEL: Final = "dray.dev/ledger"
 PoolKey = tuple[str, str]

@@ -27,10 +27,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dray.api.catalogue import find
+from dray.api.objects import Object
 from dray.client.cache import Change
 from dray.client.errors import ApiError, ClientError
 from dray.client.informer import Informer
-from dray.client.interface import Client, Object, Selection
+from dray.client.interface import Client, Selection
 from dray.scheduling.actions import Bind
 from dray.scheduling.state import State
 from dray.scheduling_loop.claim_writes import Lost

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from dray.api.objects import Object
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
-from dray.client.interface import Client, DeleteOptions, Object, PatchType
+from dray.client.interface import Client, DeleteOptions, PatchType
 from dray.client.retries import Retries
 from dray.scheduling.model import Pod
 from dray.scheduling_loop.feed import PODS

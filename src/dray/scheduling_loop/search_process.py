@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
 
 import msgspec
 
 from dray.allocation import POLICIES, Allocation, Inventory, Work, allocate
 from dray.api.gates import FeatureGates
-
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 
 def answer(question: Object) -> Object:

@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 
 from dray.allocation import THOROUGH, Kind, diagnosis, pruning
+from dray.api.objects import Object
 from dray.scheduling.demand import INVALID_POOLS, NO_DEVICES
-from dray.scheduling.model import Object
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling.searches import FurtherSearch, Outcome
 

@@ -11,11 +11,12 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.cache import Change
 from dray.client.discovery import serves, until_answered
 from dray.client.errors import ApiError, ClientError
 from dray.client.informers import Informers
-from dray.client.interface import Client, GroupVersionResource, Object
+from dray.client.interface import Client, GroupVersionResource
 from dray.scheduling.model import key_of
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling.volumes import CLASSES, PLURAL, SELECTED_NODE, VOLUMES, VolumeClaims, is_bound

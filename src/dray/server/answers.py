@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
+from dray.api.objects import Object
 from dray.server import documents
 from dray.server.negotiation import Form
 from dray.server.resources import Resource
-
-Object = dict[str, Any]
 
 # Bytes after which a piece of a list ends.
 _PIECE: Final = 64 * 1024

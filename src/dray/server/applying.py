@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dray.api import errors
+from dray.api.objects import Object
 from dray.server import bodies, creation, leniency, ownership, status, updates
 from dray.server.apply import server_side
 from dray.server.calls import Call
 from dray.server.options import WriteOptions, write_options
-
-Object = dict[str, Any]
 
 
 async def apply(call: Call) -> tuple[bytes, bool]:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from dray.api import intake
 from dray.api.errors import ErrorType
 from dray.api.intake import Refusal
+from dray.api.objects import Object
 from dray.server import negotiation, status
 from dray.server.context import Context
 from dray.server.protobuf.envelope import decode_body
 from dray.server.requests import Request
 from dray.yaml import documents
 from dray.yaml.text import ManifestError
-
-Object = dict[str, Any]
 
 # A byte of YAML takes as long as so many of JSON.
 _YAML_EFFORT = 8

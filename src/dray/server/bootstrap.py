@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dray.api.intake import Place
+from dray.api.objects import Object
 from dray.api.validation.priority_classes import SYSTEM_CLASSES
 from dray.server import creation, documents, status, updates
 from dray.server.authorization import ADMIN
 from dray.server.context import Context
 from dray.server.options import WriteOptions
 from dray.server.security.builtin_bindings import bootstrap as built_in_roles
-
-Object = dict[str, Any]
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _BY = WriteOptions(field_manager="dray-apiserver")

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from os import urandom
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.gates import ALL_GATES, FeatureGates
+from dray.api.objects import Object
 from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
 from dray.cel.admission import Expressions
 from dray.server import documents
@@ -29,7 +30,6 @@ from dray.store.interface import Record, Store
 if TYPE_CHECKING:
     from dray.server.subresources.node_proxy import NodeConnection
 
-Object = dict[str, Any]
 
 Observer = Callable[[Resource, str, Object | None], None]
 """Called with the resource, the key and the object."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from dray.api.intake import Accepted, Place, Refusal
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.server import admission, leniency, ownership, status
 from dray.server.authorization import User
@@ -13,8 +13,6 @@ from dray.server.context import Context
 from dray.server.options import WriteOptions
 from dray.server.resources import Resource
 from dray.store.interface import Exists, StoreError
-
-Object = dict[str, Any]
 
 _LONGEST_BASE = 58
 _TRIES = 8

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 from dray.api.intake import Place
+from dray.api.objects import Object
 from dray.server import deletion, documents, status, updates
 from dray.server.authorization import ADMIN
 from dray.server.context import Context
@@ -19,8 +19,6 @@ from dray.server.custom import definitions
 from dray.server.custom.definitions import CLEANUP_FINALIZER
 from dray.server.custom_resource import CustomResource
 from dray.server.resources import key_prefix
-
-Object = dict[str, Any]
 
 _log = logging.getLogger("dray.server")
 GROUP = "apiextensions.k8s.io"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
+from dray.api.objects import Object
 from dray.server import documents
 from dray.server.context import Context
 from dray.server.custom import definitions
@@ -12,8 +12,6 @@ from dray.server.custom_cleanup import DEFINITIONS, CustomCleanup
 from dray.server.custom_resource import CustomResource
 from dray.server.resources import Resource, key_prefix
 from dray.store.interface import StoreError
-
-Object = dict[str, Any]
 
 
 class CustomKinds:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dray.api.intake import Accepted, Place, Refusal
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.tables.column import Column
 from dray.server import documents, field_selectors
@@ -19,8 +20,6 @@ from dray.server.custom.definitions import CustomVersion
 from dray.server.custom.tracking import TrackedCustomKind
 from dray.server.field_selectors import Field
 from dray.server.resources import key_prefix
-
-Object = dict[str, Any]
 
 
 class CustomResource:

@@ -9,19 +9,16 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from dray.api import errors
 from dray.api.intake import Place
-from dray.api.shapes import mapping
+from dray.api.objects import Object, mapping
 from dray.server import admission, parameters, status, updates
 from dray.server.authorization import User
 from dray.server.context import Context
 from dray.server.custom import definitions
 from dray.server.resources import Resource
 from dray.store.interface import Conflict, Record, StoreError
-
-Object = dict[str, Any]
 
 _ORPHAN = "orphan"
 _FOREGROUND = "foregroundDeletion"

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import Any
 
 from dray.api.catalogue import split_api_version
+from dray.api.objects import Object
 from dray.server import status
 from dray.server.resources import Resource
 from dray.server.served import Served
 from dray.server.subresources import part_verbs
 from dray.server.virtual import VIRTUAL, Virtual
-
-Object = dict[str, Any]
 
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 # (kind, api version) that a client posts to a subresource, where it is not the kind itself.

@@ -6,13 +6,12 @@ the beginning, and an item of a list by leaving it out. Nothing is decoded for t
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from dray.api.objects import Object
 from dray.server import status
-
-Object = dict[str, Any]
 
 MAX_BYTES: Final = 1536 * 1024
 """Of a stored object, as etcd has it by default for what Kubernetes stores there."""

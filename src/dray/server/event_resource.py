@@ -7,11 +7,10 @@ from typing import Any
 from dray.api import schema
 from dray.api.catalogue import KindVersion, find
 from dray.api.intake import Accepted, Place, Refusal
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.server import documents
 from dray.server.resources import BuiltIn, key_prefix
-
-Object = dict[str, Any]
 
 # core/v1 → events.k8s.io/v1
 _NAMES = {

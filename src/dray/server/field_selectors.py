@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from dray.api.caches import remember
+from dray.api.objects import Object
 from dray.server import status
 from dray.server.parameters import MAX_REQUIREMENTS
 
-Object = dict[str, Any]
 Field = Callable[[Object], str]
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import platform
 import sys
-from typing import Any
 
 from dray.api.catalogue import RELEASE
+from dray.api.objects import Object
 from dray.server import discovery, negotiation, paths, status
 from dray.server.authorization import Access
 from dray.server.context import Context
 from dray.server.metrics import CONTENT_TYPE, Metrics
 from dray.server.openapi.documents import OpenApi
 from dray.server.requests import JSON, Request, Response, document
-
-Object = dict[str, Any]
 
 _PLACES = ("api", "apis", "healthz", "livez", "metrics", "openapi/v3", "readyz", "version")
 

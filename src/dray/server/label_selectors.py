@@ -7,7 +7,7 @@ import re
 from dray.api import names
 from dray.api.caches import remember
 from dray.api.label_selectors import Labels, Matcher, absent, equal, outside, present, unequal, within
-from dray.api.shapes import int64
+from dray.api.objects import int64
 from dray.server import status
 from dray.server.parameters import MAX_REQUIREMENTS
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from dray.api.errors import ErrorType, FieldError
 from dray.api.intake import Accepted, Refusal
+from dray.api.objects import Object
 from dray.server import status
 from dray.server.options import WriteOptions
 from dray.server.resources import Resource
 
-Object = dict[str, Any]
 Attempt = Callable[[Object], Accepted | Refusal]
 
 

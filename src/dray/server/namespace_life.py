@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 from dray.api.intake import Place
+from dray.api.objects import Object
 from dray.server import deletion, documents, reads, status, updates
 from dray.server.admission.namespaces import FINALIZER
 from dray.server.authorization import ADMIN
 from dray.server.context import Context
 from dray.server.resources import Resource, key_prefix
-
-Object = dict[str, Any]
 
 _log = logging.getLogger("dray.server")
 _NAMESPACES = key_prefix("", "namespaces")

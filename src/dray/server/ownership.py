@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from dray.api.objects import Object
 from dray.server import unchanged_ownership
 from dray.server.apply import server_side
 from dray.server.options import WriteOptions
 from dray.server.resources import Resource
 
-Object = dict[str, Any]
 Entries = TypeVar("Entries", list[Object], list[Object] | None)
 
 # Clients are few and say the same in every request.

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from dray.api.objects import Object
 from dray.server import applying, leniency, negotiation, status, updates
 from dray.server.calls import Call
 from dray.server.options import write_options
@@ -17,7 +18,6 @@ from dray.server.patches.strategic import strategic_merge
 from dray.server.requests import Request
 from dray.server.resources import Resource
 
-Object = dict[str, Any]
 # From the document, as the client sees it, to the patched one.
 Change = Callable[[Object], Object]
 

@@ -6,20 +6,18 @@ import base64
 import binascii
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from dray.api import errors
 from dray.api.intake import Place
+from dray.api.objects import Object
 from dray.server import answers, parameters, status
 from dray.server.context import Context
 from dray.server.negotiation import Form
 from dray.server.resources import Resource
 from dray.server.selection import Selection, select
 from dray.store.interface import Ahead, Compacted, Record
-
-Object = dict[str, Any]
 
 _CHUNK = 500
 _EXPIRED = (

@@ -7,9 +7,9 @@ the bytes again. Nobody may change it: the server is done with an object once it
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Final
+from typing import Final
 
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 # Bytes of all of them together: some thousand pods and claims, which lie between a write and the next while many come.
 _MOST: Final = 4 << 20

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from dray.api import intake, schema, tables
 from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
 from dray.api.intake import Accepted, Place, Refusal
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.tables.column import Column
 from dray.api.twins import Twins
@@ -20,8 +21,6 @@ from dray.server import documents, field_selectors
 from dray.server.apply import tracked
 from dray.server.apply.tracked import TrackedKind
 from dray.server.field_selectors import Field
-
-Object = dict[str, Any]
 
 
 class Resource(Protocol):

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 from dray.api.catalogue import RBAC_GROUP
 from dray.api.intake import Place
+from dray.api.objects import Object
 from dray.server import documents, status, updates
 from dray.server.context import Context
 from dray.server.resources import Resource, key_prefix
-
-Object = dict[str, Any]
 
 _log = logging.getLogger("dray.server")
 _CLUSTER_ROLES = key_prefix(RBAC_GROUP, "clusterroles")

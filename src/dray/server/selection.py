@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from dray.api.label_selectors import Matcher
+from dray.api.objects import Object
 from dray.server import documents, field_selectors, label_selectors, status
 from dray.server.field_selectors import Field
 
-Object = dict[str, Any]
 Decode = Callable[[bytes], Object]
 
 

@@ -7,15 +7,14 @@ the whole vocabulary: one for each reason that a client can tell apart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
 from dray.api.errors import FieldError
 from dray.api.intake import Refusal
+from dray.api.objects import Object
 from dray.store.interface import NoSpace, NotDurable
 
-Object = dict[str, Any]
 Cause = dict[str, str]
 
 

@@ -6,9 +6,7 @@ for that case alone; everything else is for server-side apply to work out.
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 _OWNED_METADATA = frozenset({"annotations", "finalizers", "labels", "ownerReferences"})
 _NOT_COMPARED = frozenset({"apiVersion", "kind", "metadata"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from dray.api.intake import Accepted, Place, Refusal
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.server import admission, documents, leniency, ownership, status
 from dray.server.authorization import User
@@ -16,7 +16,6 @@ from dray.server.options import WriteOptions
 from dray.server.resources import Resource
 from dray.store.interface import Conflict, Missing, Record, StoreError
 
-Object = dict[str, Any]
 # From the object as it is, in hub form and not to be changed, to the document a client would send for it.
 Make = Callable[[Object], Object]
 # Sets metadata.managedFields: (the object as it was, the object as it will be).

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from dray.api.intake import Place
+from dray.api.objects import Object
 from dray.server import answers, bodies, creation, deletion, documents, patching, reads, status, updates, watches
 from dray.server.calls import Call
 from dray.server.deletion import DeleteOptions
@@ -13,8 +13,6 @@ from dray.server.negotiation import Form
 from dray.server.options import write_options
 from dray.server.requests import Answer, Response, Stream, document
 from dray.server.selection import select
-
-Object = dict[str, Any]
 
 # Kinds that an update may create: those whose clients write without asking first.
 _CREATED_ON_UPDATE = frozenset({"ClusterRole", "ClusterRoleBinding", "Event", "Lease", "Role", "RoleBinding"})

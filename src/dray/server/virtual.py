@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from dray.api.shapes import mapping
+from dray.api.objects import mapping
 from dray.server import bodies, status
 from dray.server.authorization import Access
 from dray.server.context import Context
 from dray.server.paths import ResourcePath
 from dray.server.requests import Answer, Request, document
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

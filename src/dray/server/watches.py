@@ -10,9 +10,10 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from dray.api import errors
+from dray.api.objects import Object
 from dray.server import answers, documents, parameters, status
 from dray.server.context import Context
 from dray.server.negotiation import Form
@@ -21,7 +22,6 @@ from dray.server.resources import Resource
 from dray.server.selection import Selection, select
 from dray.store.interface import Compacted, Event, EventType, Record, Watch
 
-Object = dict[str, Any]
 _Found = TypeVar("_Found", Event, Record)
 
 BOOKMARK_SECONDS = 60.0

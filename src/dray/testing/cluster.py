@@ -18,6 +18,7 @@ from typing import Any
 
 from dray.api.catalogue import KindVersion, find
 from dray.api.gates import ALL_GATES, FeatureGates
+from dray.api.objects import Object
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.errors import ApiError
@@ -32,8 +33,6 @@ from dray.server.authorization import ADMIN
 from dray.server.context import Context
 from dray.store.interface import Store
 from dray.store.memory import MemoryStore
-
-Object = dict[str, Any]
 
 _PATIENCE = 10.0
 _VOUCHING = WriteOptions("dray-testing", force=True)

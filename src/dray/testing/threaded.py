@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 
 import yaml
 
+from dray.api.objects import Object
 from dray.client.interface import WriteOptions
 from dray.controllers import bare_nodes
-from dray.testing.cluster import LocalCluster, Object, in_place, kind_of
+from dray.testing.cluster import LocalCluster, in_place, kind_of
 
 T = TypeVar("T")
 Source = Object | str | Path

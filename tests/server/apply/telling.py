@@ -3,10 +3,10 @@
 from typing import Any
 
 from dray.api import catalogue, schema
+from dray.api.objects import Object
 from dray.server.apply import server_side
 from dray.server.apply.tracked import TrackedKind, built_in
 
-Object = dict[str, Any]
 NOW = "2026-01-01T00:00:00Z"
 
 

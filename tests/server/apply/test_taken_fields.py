@@ -1,18 +1,16 @@
 """The short ways to managed fields give what the long one gives."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.api import catalogue, schema
+from dray.api.objects import Object
 from dray.server.apply import field_set, server_side, taken_fields
 from dray.server.apply.field_set import FieldSet
 from dray.server.apply.tracked import built_in
 from dray.server.apply.walks import compare
 
-Object = dict[str, Any]
 NOW = "2026-01-01T00:00:00Z"
 
 _found = catalogue.find("v1", "Pod")

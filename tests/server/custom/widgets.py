@@ -3,10 +3,9 @@
 from copy import deepcopy
 from typing import Any
 
+from dray.api.objects import Object
 from dray.server.custom import definitions
 from dray.server.custom.definitions import CustomVersion
-
-Object = dict[str, Any]
 
 SPEC = {
     "type": "object",

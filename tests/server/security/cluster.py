@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dray.api.objects import Object
 from dray.server.authorization import AUTHENTICATED, User
 from dray.server.security.users import NODES
-
-Object = dict[str, Any]
 
 
 @dataclass

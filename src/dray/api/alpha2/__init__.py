@@ -23,7 +23,7 @@ from dray.api.alpha2.notes import Note, Notes
 from dray.api.alpha2.parameters import Surroundings
 from dray.api.alpha2.pods import without_source
 from dray.api.conversion import ConversionError, unreadable, wrong_types
-from dray.api.shapes import text
+from dray.api.objects import text
 
 API_VERSION = "resource.k8s.io/v1alpha2"
 

@@ -7,7 +7,7 @@ from typing import Any
 from dray.api.alpha2.notes import Notes, shorten
 from dray.api.alpha2.parameters import Surroundings, Wanted, from_structured, from_vendor, opaque
 from dray.api.conversion import ConversionError, once
-from dray.api.shapes import mapping, sequence, text, walk
+from dray.api.objects import mapping, sequence, text, walk
 
 _API_VERSION = "resource.k8s.io/v1"
 _SPEC_MEMBERS = (

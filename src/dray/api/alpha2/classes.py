@@ -7,7 +7,7 @@ from typing import Any
 from dray.api.alpha2.notes import Notes, shorten
 from dray.api.alpha2.parameters import Surroundings, driver_name, opaque
 from dray.api.alpha2.selectors import only_driver, selector, translate
-from dray.api.shapes import mapping, sequence, text, walk
+from dray.api.objects import mapping, sequence, text, walk
 
 _MEMBERS = (
     "apiVersion",

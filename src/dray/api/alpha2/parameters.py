@@ -8,7 +8,7 @@ from typing import Any
 
 from dray.api.alpha2.notes import Notes, shorten
 from dray.api.alpha2.selectors import selector, translate
-from dray.api.shapes import mapping, sequence, text, walk
+from dray.api.objects import mapping, sequence, text, walk
 
 _OBJECT_MEMBERS = frozenset({"apiVersion", "kind", "metadata"})
 _NOT_CONTENT = _OBJECT_MEMBERS | {"spec", "status"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.alpha2.notes import Note, Notes, shorten
-from dray.api.shapes import mapping, sequence
+from dray.api.objects import mapping, sequence
 
 _REFERENCES = ("resourceClaimName", "resourceClaimTemplateName")
 

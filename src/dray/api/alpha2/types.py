@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from dray.api.errors import ErrorType, FieldError
+from dray.api.objects import mapping, sequence
 from dray.api.schema import describe
-from dray.api.shapes import mapping, sequence
 
 _REFERENCE: Final = {"": dict, ".apiGroup": str, ".kind": str, ".name": str, ".namespace": str}
 

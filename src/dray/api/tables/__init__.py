@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.catalogue import Kind
+from dray.api.objects import Object
 from dray.api.tables import cluster, devices, gangs, pods, policy
 from dray.api.tables.column import AGE, NAME, Column
-
-Object = dict[str, Any]
 
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     **cluster.COLUMNS,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.tables.column import AGE, NAME, NONE, Column, Object
+from dray.api.objects import Object
+from dray.api.tables.column import AGE, NAME, NONE, Column
 from dray.api.tables.duration import age, human, seconds_between
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dray.api.objects import Object
 from dray.api.tables.duration import age
 
-Object = dict[str, Any]
 Cell = Callable[[Object, str], Any]
 
 NONE = "<none>"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.catalogue import RESOURCE_GROUP
-from dray.api.tables.column import AGE, NAME, NONE, Column, Object
+from dray.api.objects import Object
+from dray.api.tables.column import AGE, NAME, NONE, Column
 from dray.api.tables.duration import age
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dray.api.catalogue import SCHEDULING_GROUP
-from dray.api.tables.column import AGE, NAME, NONE, Column, Object
+from dray.api.objects import Object
+from dray.api.tables.column import AGE, NAME, NONE, Column
 
 
 def _policy(group: Object, now: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dray.api.tables.column import AGE, NAME, NONE, Column, Object
+from dray.api.objects import Object
+from dray.api.tables.column import AGE, NAME, NONE, Column
 from dray.api.tables.duration import age
 
 

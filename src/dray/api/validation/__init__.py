@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from dray.api.catalogue import RBAC_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.errors import FieldError
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import (
     claims,
@@ -33,7 +34,7 @@ from dray.api.validation import (
     taints,
     workloads,
 )
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 _Create = Callable[[Object, Rules], Errors]
 _Update = Callable[[Object, Object, Rules], Errors]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 NEGATIVE = "must be greater than or equal to 0"
 NOT_INTEGRAL = "must be an integer"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.validation import fields
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_CONDITIONS = 4
 

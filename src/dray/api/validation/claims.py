@@ -5,10 +5,11 @@ from __future__ import annotations
 import ipaddress
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import conditions, fields, metadata, node_selectors, opaque, requests, taints
 from dray.api.validation.binding_conditions import validate as binding_conditions
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 from dray.api.validation.node_operations import validate as node_operations
 
 MAX_RESULTS = 32

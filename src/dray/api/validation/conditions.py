@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.validation import fields
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_REASON = 1024
 MAX_MESSAGE = 32768

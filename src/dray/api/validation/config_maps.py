@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.rules import Rules
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_SIZE = 1024 * 1024
 _MAX_KEY = 253

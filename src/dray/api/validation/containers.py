@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass, field
 
 from dray.api import errors
+from dray.api.objects import Object
 from dray.api.validation import amounts, fields
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 _PULL_POLICIES = ["Always", "IfNotPresent", "Never"]
 _PROTOCOLS = ["SCTP", "TCP", "UDP"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from itertools import chain
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.semver import is_semver
 from dray.api.validation import counters, fields, node_allocatable, node_selectors, request_policies, taints
 from dray.api.validation.binding_conditions import validate as binding_conditions
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_ATTRIBUTES_AND_CAPACITIES = 32
 MAX_ATTRIBUTE_VALUES = 48

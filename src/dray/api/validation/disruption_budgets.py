@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from dray.api import errors
+from dray.api.objects import Object, int64
 from dray.api.rules import Rules
-from dray.api.shapes import int64
 from dray.api.validation import conditions, fields, label_selectors
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 _BOUNDS = ("minAvailable", "maxUnavailable")
 _POLICIES = ["AlwaysAllow", "IfHealthyBudget"]

@@ -6,8 +6,9 @@ Kubernetes checks both faces of an event in the form of the core group and names
 from __future__ import annotations
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.rules import Rules
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 _MAX_TEXT = 128
 _MAX_NOTE = 1024

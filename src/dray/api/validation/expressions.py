@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.rules import ExpressionReport, Rules
 from dray.api.validation import fields
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_LENGTH = 10240
 MAX_COST = 1_000_000

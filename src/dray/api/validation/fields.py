@@ -10,9 +10,9 @@ from typing import Any
 
 from dray.api import errors, names
 from dray.api.errors import FieldError
+from dray.api.objects import Object
 
 Errors = Iterator[FieldError]
-Object = dict[str, Any]
 
 
 def label(value: str, path: str, *, declarative: bool = False) -> Errors:

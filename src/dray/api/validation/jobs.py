@@ -11,10 +11,11 @@ import re
 
 from dray.api import errors, label_selectors, names
 from dray.api.job_defaults import NAME_LABELS, UID_LABELS
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import fields, job_policies, job_scheduling, pods
 from dray.api.validation import label_selectors as selectors
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_INDEXED = 100_000
 # Limits of a job with more indexes than that and a limit of failures for each.

@@ -1,8 +1,9 @@
 """LabelSelector: labels, and requirements with an operator and the values it takes."""
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.validation import metadata
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 _WITH_VALUES = ("In", "NotIn")
 _WITHOUT_VALUES = ("Exists", "DoesNotExist")

@@ -1,7 +1,8 @@
 """Leases: who holds something, for how long, and how often that changed."""
 
 from dray.api import errors
-from dray.api.validation.fields import Errors, Object
+from dray.api.objects import Object
+from dray.api.validation.fields import Errors
 
 
 def validate(lease: Object) -> Errors:

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from dray.api import errors, names
-from dray.api.validation.fields import Errors, Object
+from dray.api.objects import Object
+from dray.api.validation.fields import Errors
 
 MAX_ANNOTATIONS = 256 * 1024
 # Whether a text is a name of the kind, and what is said where it is not.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ipaddress import ip_address
 
 from dray.api import errors, names
-from dray.api.validation.fields import Errors, Object
+from dray.api.objects import Object
+from dray.api.validation.fields import Errors
 
 MAX_SERVERS = 3
 MAX_SEARCHES = 32

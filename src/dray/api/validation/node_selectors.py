@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dray.api import errors, names
-from dray.api.validation.fields import Errors, Object
+from dray.api.objects import Object
+from dray.api.validation.fields import Errors
 
 MAX_WEIGHT = 100
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

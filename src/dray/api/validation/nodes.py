@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dray.api import errors
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import amounts, tolerations
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 
 def validate(node: Object, rules: Rules) -> Errors:

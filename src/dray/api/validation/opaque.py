@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api import errors
+from dray.api.objects import Object
 from dray.api.validation import fields
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_PARAMETERS = 10240
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.validation import label_selectors
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 from dray.api.validation.node_selectors import MAX_WEIGHT
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import conditions, fields
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_CLAIMS = 4
 MAX_TOPOLOGY = 1

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dray.api import errors
+from dray.api.objects import Object
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
 from dray.api.validation import fields
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 from dray.api.validation.node_allocatable import is_node_resource
 
 MAX_HEALTH_MESSAGE = 1024

@@ -10,9 +10,10 @@ import copy
 from typing import Any
 
 from dray.api import errors
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import pods
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _ONLY_ADDITIONS = "only additions are allowed (no mutations or deletions)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.pod_requests import effective
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
@@ -17,7 +18,7 @@ from dray.api.validation import (
     tolerations,
     volumes,
 )
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dray.api import errors
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import fields
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_VALUE = 1_000_000_000
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
 from dray.api.validation import amounts
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _OF_PODS = frozenset({*_COMPUTE, *(f"{side}.{name}" for side in ("requests", "limits") for name in _COMPUTE)})

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dray.api import errors
 from dray.api.gates import FeatureGates
+from dray.api.objects import Object
 from dray.api.quantity import INT64_MAX, Quantity
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_VALID_VALUES = 10
 _MILLI = -3

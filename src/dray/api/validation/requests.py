@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dray.api import errors
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import expressions, fields, opaque, taints
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_REQUESTS = 32
 MAX_SUBREQUESTS = 8

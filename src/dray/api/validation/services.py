@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import fields, metadata
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 _TYPES = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]
 _PROTOCOLS = ["SCTP", "TCP", "UDP"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dray.api import errors
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import counters, devices, fields, node_selectors
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 from dray.api.validation.node_operations import validate as node_operations
 
 MAX_DEVICES = 128

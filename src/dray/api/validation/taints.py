@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.validation import conditions, fields
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 EFFECTS = ["NoExecute", "NoSchedule", "None"]
 OPERATORS = ["Equal", "Exists"]

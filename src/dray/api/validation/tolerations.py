@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from dray.api import errors, names
-from dray.api.validation.fields import Errors, Object
+from dray.api.objects import Object
+from dray.api.validation.fields import Errors
 
 EFFECTS = ["NoExecute", "NoSchedule", "PreferNoSchedule"]
 _COMPARING = ("Gt", "Lt")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dray.api import errors
+from dray.api.objects import Object
 from dray.api.quantity import Quantity
 from dray.api.validation import fields
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 
 def validate(volumes: list[Object], path: str) -> Errors:

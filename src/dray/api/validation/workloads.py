@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dray.api import errors, names
+from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import fields, pod_groups
-from dray.api.validation.fields import Errors, Object
+from dray.api.validation.fields import Errors
 
 MAX_TEMPLATES = 8
 MAX_DEPTH = 4

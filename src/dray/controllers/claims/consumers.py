@@ -6,9 +6,10 @@ in the cache, or is another one of the same name, may only mean that the cache i
 
 from __future__ import annotations
 
+from dray.api.objects import Object
 from dray.client.cache import Cache
 from dray.client.errors import ApiError
-from dray.client.interface import Client, Object
+from dray.client.interface import Client
 from dray.controllers.claims.memory import Gone
 from dray.controllers.claims.objects import POD, Consumer, OwnerKind, group_name, is_done, lists, uid_of
 

@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.cache import Change, Key, key_of
 from dray.client.discovery import serves, until_answered
-from dray.client.interface import Object
 from dray.controllers.claims.consumers import Consumers
 from dray.controllers.claims.generation import BY_OWNER, Generation
 from dray.controllers.claims.memory import Written

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.cache import Cache
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
-from dray.client.interface import SHARED, Client, Object
+from dray.client.interface import SHARED, Client
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.memory import CreatedClaims, Written
 from dray.controllers.claims.metrics import Metrics

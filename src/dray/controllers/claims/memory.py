@@ -9,8 +9,8 @@ import math
 from collections import OrderedDict
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.informer import Informer
-from dray.client.interface import Object
 from dray.controllers.claims.objects import uid_of
 
 _CREATED: Final = 4096

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from dray.api.objects import Object
 from dray.client.cache import Cache
-from dray.client.interface import Object
 from dray.controllers.claims.objects import (
     ENTRY_ANNOTATION,
     EXTENDED_ANNOTATION,

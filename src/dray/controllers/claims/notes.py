@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.dropped import NotKept
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client, DeleteOptions, Object, WriteOptions
+from dray.client.interface import Client, DeleteOptions, WriteOptions
 from dray.controllers.claims.memory import Written
 from dray.controllers.claims.objects import CLAIMS, OwnerKind, recorded, uid_of
 

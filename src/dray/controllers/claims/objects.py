@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
-from dray.client.interface import GroupVersionResource, Object
+from dray.api.objects import Object
+from dray.client.interface import GroupVersionResource
 from dray.controllers.claims.naming import claim_name, generate_name
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"

@@ -8,9 +8,10 @@ stays, unless the claim itself has to go.
 
 from __future__ import annotations
 
+from dray.api.objects import Object
 from dray.client.cache import Cache, Key
 from dray.client.errors import ApiError
-from dray.client.interface import Client, DeleteOptions, Object
+from dray.client.interface import Client, DeleteOptions
 from dray.controllers.claims.consumers import Consumers
 from dray.controllers.claims.memory import Written
 from dray.controllers.claims.objects import (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dray.api.objects import Object
 from dray.client.cache import Cache
-from dray.client.interface import Client, Object
+from dray.client.interface import Client
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.memory import Written
 from dray.controllers.claims.objects import (

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.allocation.devices import DeviceID
+from dray.api.objects import Object
 from dray.client.cache import Change, Key, key_of
 from dray.controllers.claims.objects import is_deleting, node_of
 from dray.controllers.device_taints import evictions, pods, rules
@@ -23,8 +24,6 @@ from dray.controllers.device_taints.rule_condition import Impact
 from dray.controllers.device_taints.rule_status import RuleStatus
 from dray.controllers.device_taints.tainted import TaintedDevices
 from dray.controllers.environment import Environment, Workers, named
-
-Object = dict[str, Any]
 
 # The time of day may be set anew while the timer runs.
 _LONGEST_WAIT: Final = 3600.0

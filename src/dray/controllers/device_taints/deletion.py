@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import Counter, Histogram
 
 from dray.api.catalogue import find
+from dray.api.objects import Object
 from dray.client.cache import key_of
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
 from dray.client.interface import DeleteOptions, PatchType
 from dray.controllers.claims.objects import is_deleting
 from dray.controllers.environment import Environment
-
-Object = dict[str, Any]
 
 EVENT: Final = "DeviceTaintManagerEviction"
 _CONDITION: Final = {

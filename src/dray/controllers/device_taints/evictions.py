@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dray.allocation import taints
 from dray.allocation.devices import DeviceID
+from dray.api.objects import Object
 from dray.api.times import after
 from dray.client.clock import moment
 from dray.controllers.device_taints.rules import NO_EXECUTE
-
-Object = dict[str, Any]
 
 
 class Reason(NamedTuple):

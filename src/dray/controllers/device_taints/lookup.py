@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from dray.allocation.devices import DeviceID
 from dray.api.catalogue import KindVersion, find
+from dray.api.objects import Object
 from dray.client.cache import key_of
 from dray.client.informers import Informers
 from dray.controllers.claims.objects import claims_used
 from dray.controllers.device_taints import evictions, pods, rules
-
-Object = dict[str, Any]
 
 _BY_CLAIM: Final = "device-taints: claim"
 _BY_DEVICE: Final = "device-taints: device"

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dray.api.objects import Object
 from dray.client.cache import key_of
 from dray.controllers.claims.objects import GROUP, Consumer, claims_used, entries, group_name, made_for, uid_of, users
-
-Object = dict[str, Any]
 
 
 def index_by_claim(pod: Object) -> list[str]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from dray.api.objects import Object
 from dray.controllers.device_taints.rules import NO_EXECUTE, effect_of
-
-Object = dict[str, Any]
 
 TYPE: Final = "EvictionInProgress"
 NO_EFFECT: Final = "NoEffect"

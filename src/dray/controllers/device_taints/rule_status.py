@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
+from dray.api.objects import Object
 from dray.client.clock import moment, timestamp
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ApiError
@@ -18,8 +19,6 @@ from dray.controllers.device_taints.evictions import Eviction
 from dray.controllers.device_taints.rule_condition import Impact
 from dray.controllers.device_taints.rules import NO_EXECUTE, effect_of
 from dray.controllers.environment import Environment, Workers, named
-
-Object = dict[str, Any]
 
 PERIOD: Final = 10.0
 # The name under which Kubernetes' own controller writes, so that one can take over from the other.

@@ -5,15 +5,14 @@ For the scheduler such a rule means every device; here it must not, since what i
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from dray.allocation import taints
 from dray.allocation.devices import DeviceID
 from dray.api.catalogue import RESOURCE_GROUP
+from dray.api.objects import Object
 from dray.client.discovery import OptionalInformer
 from dray.controllers.environment import Environment
-
-Object = dict[str, Any]
 
 NO_EXECUTE: Final = "NoExecute"
 _CRITERIA: Final = frozenset({"driver", "pool", "device"})

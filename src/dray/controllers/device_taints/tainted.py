@@ -6,13 +6,12 @@ Only the newest generation of a pool counts. A slice without such a taint costs 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from dray.allocation.devices import DeviceID
 from dray.allocation.slices import PoolKey
+from dray.api.objects import Object
 from dray.controllers.device_taints.rules import NO_EXECUTE
 
-Object = dict[str, Any]
 Taints = tuple[tuple[int, Object], ...]
 """The NoExecute taints of a device, each with its place among all its taints."""
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from dray.api.shapes import int64
+from dray.api.objects import Object, int64
 from dray.api.times import after
 from dray.client.clock import moment, timestamp
-
-Object = dict[str, Any]
 
 DISRUPTION_ALLOWED: Final = "DisruptionAllowed"
 # How long an eviction that was granted may take to be seen; then the pod counts again.

@@ -6,12 +6,11 @@ from typing import Any, Final
 
 from dray.api.catalogue import KindVersion, find
 from dray.api.label_selectors import Matcher, from_object
+from dray.api.objects import Object
 from dray.client.cache import Change, Key
 from dray.controllers.disruption import budget as budgets
 from dray.controllers.disruption.scale import Scales, UnknownScale, controller_of
 from dray.controllers.environment import Environment, Workers, named
-
-Object = dict[str, Any]
 
 # Pods come and go in crowds: a budget waits for this long for more of them, then counts once.
 _GATHER: Final = 0.05

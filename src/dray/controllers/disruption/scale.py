@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from dray.api.catalogue import split_api_version
+from dray.api.objects import Object
 from dray.client.cache import Cache
 from dray.client.errors import ApiError
 from dray.client.interface import Client, GroupVersionResource
 from dray.controllers.served import discover
-
-Object = dict[str, Any]
 
 
 class UnknownScale(Exception):

@@ -10,9 +10,10 @@ import asyncio
 from collections import OrderedDict
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.cache import Change
 from dray.client.errors import ApiError
-from dray.client.interface import DeleteOptions, Object
+from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers
 from dray.controllers.garbage.graph import Graph, Item, Source
 from dray.controllers.garbage.monitors import Monitors

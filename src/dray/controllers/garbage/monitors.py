@@ -13,11 +13,12 @@ from contextlib import aclosing
 from typing import Final, cast
 
 from dray.api.catalogue import find_plural, split_api_version
+from dray.api.objects import Object
 from dray.client.backoff import Backoff
 from dray.client.cache import Change
 from dray.client.errors import ClientError
 from dray.client.informer import Informer
-from dray.client.interface import EVERYTHING, Client, Object, Resource, Selection, WatchEvent
+from dray.client.interface import EVERYTHING, Client, Resource, Selection, WatchEvent
 from dray.client.retries import Retries
 from dray.controllers.environment import Environment
 from dray.controllers.garbage.graph import Source

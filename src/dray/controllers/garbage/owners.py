@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from dray.client.interface import Object
+from dray.api.objects import Object
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"

@@ -12,15 +12,14 @@ finalizer and listed, 2; listed without finalizer, or gone, 3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from dray.api.objects import Object
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.indexes import Indexes
 from dray.controllers.jobs.verdict import Verdict
 from dray.controllers.jobs.view import JobView
-
-Object = dict[str, Any]
 
 MOST_UNCOUNTED: Final = 500
 

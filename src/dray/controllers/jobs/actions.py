@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from dray.api.catalogue import KindVersion, find
 from dray.api.job_defaults import UID_LABEL
+from dray.api.objects import Object
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, DeleteOptions, PatchType, Selection
@@ -17,8 +18,6 @@ from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import template
 from dray.controllers.jobs.own_writes import OwnWrites
 from dray.controllers.jobs.view import JobView
-
-Object = dict[str, Any]
 
 _AT_ONCE: Final = 32
 _NAMES: Final = 4

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
+from dray.api.objects import Object
 from dray.controllers.jobs import pods as pod_facts
-
-Object = dict[str, Any]
 
 _FIRST: Final = 10.0
 _LONGEST: Final = 600.0

@@ -10,8 +10,9 @@ Pods whose Job is gone or over are let go by a queue of their own.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
+from dray.api.objects import Object
 from dray.api.times import after
 from dray.client.cache import Change, Key
 from dray.client.clock import moment, timestamp
@@ -29,8 +30,6 @@ from dray.controllers.jobs.own_writes import OwnWrites, is_behind, version
 from dray.controllers.jobs.plan import Plan, plan
 from dray.controllers.jobs.spec import JobSpec, is_known_mode, is_managed_here
 from dray.controllers.jobs.view import JobView
-
-Object = dict[str, Any]
 
 # How often to look whether the informer has come to what was written here.
 _CATCH_UP: Final = 5.0

@@ -9,16 +9,15 @@ there should be now: otherwise the last pods of a Job would wait for others that
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final
+from typing import Final
 
 from dray.api.catalogue import KindVersion, find
+from dray.api.objects import Object
 from dray.client.errors import ApiError, ClientError
 from dray.controllers.environment import Environment
 from dray.controllers.jobs.plan import wanted
 from dray.controllers.jobs.template import reference
 from dray.controllers.jobs.view import JobView
-
-Object = dict[str, Any]
 
 _VERSION: Final = "scheduling.k8s.io/v1beta1"
 _TEMPLATE: Final = "pods"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
-from dray.api.shapes import int64
+from dray.api.objects import int64
 
 
 class Indexes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from dray.api.objects import Object
 from dray.client.clock import timestamp
 from dray.client.informer import Informer
 from dray.controllers.environment import Environment
@@ -16,8 +16,6 @@ from dray.controllers.jobs.own_writes import OwnWrites, version
 from dray.controllers.jobs.spec import JobSpec
 from dray.controllers.jobs.verdict import Verdict
 from dray.controllers.jobs.view import JobView
-
-Object = dict[str, Any]
 
 
 class Ledger:

@@ -6,9 +6,10 @@ somebody can keep a pod to look into it, while the Job makes another.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from dray.api.label_selectors import Matcher, from_object
+from dray.api.objects import Object
 from dray.client.cache import Key
 from dray.client.errors import ApiError
 from dray.client.informer import Informer
@@ -19,8 +20,6 @@ from dray.controllers.jobs.actions import JOBS, PODS
 from dray.controllers.jobs.own_writes import OwnWrites
 from dray.controllers.jobs.spec import is_managed_here
 from dray.controllers.jobs.template import reference
-
-Object = dict[str, Any]
 
 BY_JOB: Final = "job"
 """The index of pods by the uid of their Job; those that nobody controls are under their namespace."""

@@ -7,12 +7,9 @@ from a server whose versions are none, the cache alone counts.
 
 from __future__ import annotations
 
-from typing import Any
-
+from dray.api.objects import Object
 from dray.client.cache import key_of
 from dray.client.informer import Informer
-
-Object = dict[str, Any]
 
 
 def version(value: Object) -> int:

@@ -6,14 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
+from dray.api.objects import Object
 from dray.controllers.jobs import backoff
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.indexes import Indexes
 from dray.controllers.jobs.view import JobView
-
-Object = dict[str, Any]
 
 MOST_AT_ONCE: Final = 500
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from dray.api.shapes import int64
+from dray.api.objects import Object, int64
 from dray.api.times import after
 from dray.client.clock import moment
-
-Object = dict[str, Any]
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"

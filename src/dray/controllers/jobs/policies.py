@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
+from dray.api.objects import Object
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.indexes import Indexes
 from dray.controllers.jobs.spec import JobSpec
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

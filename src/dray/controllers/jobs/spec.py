@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from dray.api.job_defaults import BACKOFF_LIMIT
-
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 MANAGER: Final = "kubernetes.io/job-controller"
 _NO_LIMIT: Final = 2**31 - 1

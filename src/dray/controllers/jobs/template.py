@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import Any, Final
+from typing import Final
 
 from dray.api.job_defaults import NAME_LABELS, UID_LABELS
+from dray.api.objects import Object
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.view import JobView
-
-Object = dict[str, Any]
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX: Final = 5

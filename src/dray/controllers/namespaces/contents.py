@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client, DeleteOptions, Object
+from dray.client.interface import Client, DeleteOptions
 from dray.controllers.namespaces.report import Report
 from dray.controllers.served import ServedResource
 

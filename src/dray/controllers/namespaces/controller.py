@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.catalogue import find
+from dray.api.objects import Object
 from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ApiError
-from dray.client.interface import Object
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.namespaces.contents import empty
 from dray.controllers.namespaces.report import Report, updated

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dray.client.interface import Object
+from dray.api.objects import Object
 
 
 @dataclass(slots=True)

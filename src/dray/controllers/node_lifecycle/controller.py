@@ -6,10 +6,11 @@ import asyncio
 from typing import Final
 
 from dray.api.catalogue import KindVersion, find
+from dray.api.objects import Object
 from dray.client.cache import Change
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
-from dray.client.interface import Object, PatchType
+from dray.client.interface import PatchType
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.node_lifecycle import health
 from dray.controllers.node_lifecycle.evictions import Evictions

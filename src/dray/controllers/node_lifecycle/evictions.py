@@ -7,9 +7,9 @@ from typing import Final
 
 from prometheus_client import Counter, Histogram
 
+from dray.api.objects import Object
 from dray.client.cache import Change, Key, key_of
 from dray.client.clock import moment
-from dray.client.interface import Object
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.node_lifecycle.tolerations import Expulsion, deadline
 from dray.controllers.pod_ends import BY_NODE, disruption, end_pod, is_disrupted, node_of, pods

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.client.interface import Object
+from dray.api.objects import Object
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"

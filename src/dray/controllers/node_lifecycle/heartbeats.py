@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from dray.api.objects import Object
 from dray.client.cache import Cache, Change
 from dray.client.clock import TimeOfDay
-from dray.client.interface import Object
 
 LEASES: Final = "kube-node-lease"
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dray.api.objects import Object
 from dray.client.cache import key_of
 from dray.client.errors import ApiError
 from dray.client.events import EventRecorder
-from dray.client.interface import Client, Object, PatchType
+from dray.client.interface import Client, PatchType
 from dray.controllers.pod_ends import pods
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from dray.api.objects import Object
 from dray.api.times import after
 from dray.client.clock import moment
-from dray.client.interface import Object
 from dray.scheduling.tolerations import tolerates
 
 

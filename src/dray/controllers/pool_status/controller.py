@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import Counter, Histogram
 
@@ -16,6 +16,7 @@ from dray.allocation import taints
 from dray.allocation.slices import PoolKey, Slice
 from dray.allocation.usage import Usage, claim_key
 from dray.api.catalogue import RESOURCE_GROUP, KindVersion, find
+from dray.api.objects import Object
 from dray.client.backoff import Backoff
 from dray.client.cache import Change
 from dray.client.discovery import OptionalInformer
@@ -26,8 +27,6 @@ from dray.controllers.device_taints.rules import has_selector, taint_rules
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.pool_status import counting
 from dray.controllers.pool_status.expiry import is_expired
-
-Object = dict[str, Any]
 
 _BY_DRIVER: Final = "pool-status: driver"
 _RETRIES: Final = 5

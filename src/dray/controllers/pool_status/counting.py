@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from dray.allocation.slices import PoolKey, Slice
 from dray.allocation.usage import Usage
+from dray.api.objects import Object
 from dray.client.clock import timestamp
 from dray.controllers.pool_status import views
 from dray.controllers.pool_status.views import ViewError
-
-Object = dict[str, Any]
 
 INCOMPLETE: Final = "PoolIncomplete:"
 _LIMIT: Final = 100

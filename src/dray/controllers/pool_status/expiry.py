@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
+from dray.api.objects import Object
 from dray.client.clock import moment
-
-Object = dict[str, Any]
 
 _ANSWERED: Final = timedelta(hours=1)
 _PENDING: Final = timedelta(hours=24)

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from dray.allocation import counters
 from dray.allocation.counters import Ledger
 from dray.allocation.devices import Device
 from dray.allocation.slices import Slice
 from dray.allocation.usage import Usage
+from dray.api.objects import Object
 from dray.api.quantity import Quantity
-
-Object = dict[str, Any]
 
 _MOST: Final = 32
 _ZERO: Final = Quantity.of(0)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
+from dray.api.objects import Object
 from dray.server import status
 from dray.server.authorization import User
 from dray.server.context import Context
 from dray.server.resources import Resource
-
-Object = dict[str, Any]
 
 
 class Attributes(msgspec.Struct):

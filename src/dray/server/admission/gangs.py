@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dray.api.catalogue import SCHEDULING_GROUP
+from dray.api.objects import Object
 from dray.api.validation.workloads import every_template
 from dray.server import documents
 from dray.server.admission.attributes import Attributes
 from dray.server.resources import key_prefix
-
-Object = dict[str, Any]
 
 _GROUPS = key_prefix(SCHEDULING_GROUP, "podgroups")
 _SEPARATELY = (

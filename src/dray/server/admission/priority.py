@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dray.api.catalogue import SCHEDULING_GROUP
+from dray.api.objects import Object
 from dray.api.validation.priority_classes import SYSTEM_CLASSES
 from dray.server import documents
 from dray.server.admission.attributes import Attributes
 from dray.server.resources import key_prefix
-
-Object = dict[str, Any]
 
 _CLASSES = key_prefix(SCHEDULING_GROUP, "priorityclasses")
 _PREEMPT = "PreemptLowerPriority"

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from dray.api.objects import Object
 from dray.api.quantity import Quantity
 from dray.server import documents
 from dray.server.admission.attributes import Attributes
 from dray.server.quota import charges, constraints, names, scopes
 from dray.server.quota.usage import qualified
 from dray.server.resources import key_prefix
-
-Object = dict[str, Any]
 
 _QUOTAS = key_prefix("", "resourcequotas")
 _UNCOUNTED = frozenset({("", "Event"), ("events.k8s.io", "Event")})

@@ -6,16 +6,12 @@ may take over the fields that the annotation names and nobody changed since, and
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from dray.api.shapes import mapping, walk
+from dray.api.objects import Object, mapping, walk
 from dray.server.apply.field_set import FieldSet
 from dray.server.apply.field_types import FieldType
 from dray.server.apply.walks import compare, owned
-
-Object = dict[str, Any]
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"

@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
+from dray.api.objects import Object
 from dray.server.apply import field_set
 from dray.server.apply.field_set import FieldSet
-
-Object = dict[str, Any]
 
 APPLY, UPDATE = "Apply", "Update"
 MAX_UPDATERS = 10

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dray.api.shapes import mapping
+from dray.api.objects import Object, mapping
 from dray.server.apply import configurations, field_set, last_applied, managers, taken_fields
 from dray.server.apply.conflicts import ApplyConflict
 from dray.server.apply.field_set import FieldSet
@@ -20,8 +20,6 @@ from dray.server.apply.tracked import UNOWNED, TrackedKind
 from dray.server.apply.updater import Updater
 from dray.server.patches.errors import refuses_depth
 from dray.server.status import bad_request
-
-Object = dict[str, Any]
 
 _encode = msgspec.json.Encoder().encode
 _BEFORE_FIRST_APPLY = "before-first-apply"

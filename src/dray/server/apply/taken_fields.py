@@ -12,11 +12,11 @@ from typing import Any, Final
 import msgspec
 
 from dray.api.caches import Cache
+from dray.api.objects import Object
 from dray.server.apply import path_elements
 from dray.server.apply.field_set import FieldSet
 from dray.server.apply.field_types import ATOMIC, FieldType
 
-Object = dict[str, Any]
 NOTHING = FieldSet()
 _known: Final[Cache[tuple[FieldType, bytes, bytes], Object]] = Cache(512, 4 << 20)
 

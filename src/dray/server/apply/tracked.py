@@ -7,15 +7,14 @@ custom kinds see custom/tracking.py.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 from dray.api import conversion, schema
 from dray.api.catalogue import KindVersion, split_api_version
+from dray.api.objects import Object
 from dray.server.apply import field_set
 from dray.server.apply.field_set import FieldSet
 from dray.server.apply.field_types import FieldType, field_type
-
-Object = dict[str, Any]
 
 
 class TrackedKind(Protocol):

@@ -8,8 +8,8 @@ names no more are removed, unless another applied configuration names them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from dray.api.objects import Object
 from dray.server.apply.conflicts import ApplyConflict
 from dray.server.apply.field_set import FieldSet, union
 from dray.server.apply.field_types import FieldType
@@ -17,8 +17,6 @@ from dray.server.apply.managers import APPLY, Manager, Managers, Owned
 from dray.server.apply.merging import merged
 from dray.server.apply.tracked import TrackedKind
 from dray.server.apply.walks import Comparison, compare, named_fields, owned, removed
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from typing import Any
 
 from dray.api import errors, names
 from dray.api.errors import FieldError
-from dray.api.shapes import mapping, sequence, text
+from dray.api.objects import Object, mapping, sequence, text
 from dray.server.custom import json_path, rule_costs, schema_shape, structural
 
-Object = dict[str, Any]
 Errors = Iterator[FieldError]
 
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-Object = dict[str, Any]
+from dray.api.objects import Object
+
 Schema = dict[str, Any]
 
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 from copy import deepcopy
 from functools import lru_cache
 from itertools import chain, islice
-from typing import Any
 
 from dray.api import errors, schema
 from dray.api.errors import ErrorType, FieldError
 from dray.api.intake import Accepted, Place, Refusal, bad_request
+from dray.api.objects import Object
 from dray.api.validation import metadata as metadata_rules
 from dray.server.custom import defaults, pruning, rules, schema_check, uniqueness
 from dray.server.custom.definitions import CustomVersion
 from dray.server.custom.problems import NO_FIELD
 from dray.server.custom.schema_check import NEW
 from dray.server.patches.json_patch import equal
-
-Object = dict[str, Any]
 
 _META = "meta_v1.ObjectMeta"
 # So many are told of: a list of thousands may have the same error in each item.

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dray.api import errors
 from dray.api.errors import ErrorType, FieldError
+from dray.api.objects import Object
 from dray.cel import types as t
 from dray.cel.environment import DEVICE, Environment
 from dray.cel.errors import CelError, CompileError, CostLimitExceeded
@@ -20,8 +21,6 @@ from dray.cel.selector import compile_device_expression, compile_selector
 from dray.server.custom.definitions import Schema
 from dray.server.custom.problems import NO_FIELD
 from dray.server.custom.schema_check import NEW, item_key, join, previous_items
-
-Object = dict[str, Any]
 
 # What all rules of one object may cost together.
 BUDGET: Final = 10_000_000

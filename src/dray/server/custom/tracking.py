@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from dray.api.objects import Object
 from dray.server.apply import field_set
 from dray.server.apply.field_set import FieldSet
 from dray.server.apply.field_types import (
@@ -18,8 +18,6 @@ from dray.server.apply.field_types import (
 )
 from dray.server.apply.tracked import MANAGED_FIELDS, UNOWNED
 from dray.server.custom.definitions import CustomVersion, Schema
-
-Object = dict[str, Any]
 
 _BOOKKEEPING = field_set.of_paths(MANAGED_FIELDS)
 _STATUS = field_set.of_paths(MANAGED_FIELDS, "status")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 import msgspec
 
+from dray.api.objects import Object
 from dray.server import status
 from dray.server.openapi import operations, schemas
 from dray.server.resources import Resource
 from dray.server.served import Served
-
-Object = dict[str, Any]
 
 
 class OpenApi:

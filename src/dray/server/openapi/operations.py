@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dray.api.objects import Object
 from dray.server.openapi import schemas
 from dray.server.resources import Resource
 from dray.server.subresources import part_methods
-
-Object = dict[str, Any]
 
 _JSON = "application/json"
 _PATCHES = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"]

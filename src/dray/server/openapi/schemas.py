@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dray.api.objects import Object
 from dray.api.wire_types import TYPES
 from dray.server import list_types
 from dray.server.list_types import versionless
 from dray.server.openapi.descriptions import describe
 from dray.server.patches import merge_keys
-
-Object = dict[str, Any]
 
 _MODULES = {
     "meta": "io.k8s.apimachinery.pkg.apis.meta",

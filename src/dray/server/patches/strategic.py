@@ -15,12 +15,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from dray.api.objects import Object
 from dray.server.patches import element_order, merge_keys
 from dray.server.patches.element_order import identity
 from dray.server.patches.errors import does_not_apply, refuses_depth
 from dray.server.status import bad_request
-
-Object = dict[str, Any]
 
 _PATCH = "$patch"
 _RETAIN_KEYS = "$retainKeys"

@@ -14,11 +14,10 @@ from typing import Any
 
 import msgspec
 
+from dray.api.objects import Object
 from dray.server.protobuf import wire
 from dray.server.protobuf.messages import members
 from dray.server.protobuf.wire import WireError
-
-Object = dict[str, Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

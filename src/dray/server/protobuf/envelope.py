@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
+from dray.api.objects import Object
 from dray.server import status
 from dray.server.protobuf.decoder import decode_message
 from dray.server.protobuf.messages import message_of
 from dray.server.protobuf.wire import WireError
-
-Object = dict[str, Any]
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
+from dray.api.objects import Object
 from dray.api.quantity import Format, Quantity
 from dray.api.times import after
 from dray.scheduling.requests import requests
 
-Object = dict[str, Any]
 ExtendedName = Callable[[str], str | None]
 """The extended resource that a device class serves, if any."""
 

@@ -6,9 +6,9 @@ Kubernetes asks this of cpu and memory only, and not of a pod that states resour
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
-Object = dict[str, Any]
+from dray.api.objects import Object
 
 # The names of quotas that need a value in every container, with the member that holds it.
 _STATED: Final = {

@@ -11,13 +11,13 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from dray.api.objects import Object
 from dray.server.quota import charges, scopes
 from dray.server.quota.charges import ExtendedName
 from dray.server.quota.names import CLAIMS, PODS
 
-Object = dict[str, Any]
 Read = Callable[[str, str], Object | None]
 """The object of a resource by its name."""
 Entry = tuple[str, str]

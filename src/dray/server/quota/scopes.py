@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from dray.api.objects import Object
 from dray.api.pod_defaults import qos_class
-
-Object = dict[str, Any]
 
 
 class Scoped(NamedTuple):

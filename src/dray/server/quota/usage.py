@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import Any
 
 from dray.api.catalogue import RESOURCE_GROUP
+from dray.api.objects import Object
 from dray.server import documents
 from dray.server.quota import charges, names
 from dray.server.quota.ledger import Ledger
 from dray.server.resources import Resource, key_prefix
 from dray.store.interface import Store
-
-Object = dict[str, Any]
 
 _PREFIXES = {
     names.PODS: key_prefix("", "pods"),

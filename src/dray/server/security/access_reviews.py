@@ -12,6 +12,7 @@ from typing import Any
 
 from dray.api import errors
 from dray.api.errors import FieldError
+from dray.api.objects import Object
 from dray.server import status
 from dray.server.authorization import MASTERS, Access, Authorizer, Decision, User
 from dray.server.security.policy import Policy
@@ -20,8 +21,6 @@ from dray.server.security.users import node_of
 
 GROUP = "authorization.k8s.io"
 API_VERSION = f"{GROUP}/v1"
-
-Object = dict[str, Any]
 
 
 def review_self_access(authorizer: Authorizer, user: User, review: Object) -> Object:

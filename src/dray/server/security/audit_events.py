@@ -13,10 +13,9 @@ from enum import IntEnum
 from typing import Any
 from urllib.parse import quote, unquote_plus
 
+from dray.api.objects import Object
 from dray.server.security.guard import Caller
 from dray.server.security.users import user_info
-
-Object = dict[str, Any]
 
 MAX_AGENT = 256
 MAX_URI = 4096

@@ -11,13 +11,12 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from dray.api.objects import Object
 from dray.server.authorization import AUTHENTICATED, MASTERS
 from dray.server.security.builtin_roles import BOOTSTRAPPING, CONTROLLERS, cluster_roles
 from dray.server.security.policy import CLUSTER_ROLE_BINDING, GROUP
 from dray.server.security.rules import PolicyRule, uncovered
 from dray.server.security.users import SERVICE_ACCOUNTS, UNAUTHENTICATED
-
-Object = dict[str, Any]
 
 _AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _GROUPS = {

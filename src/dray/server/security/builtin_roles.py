@@ -7,11 +7,8 @@ its own kinds to them. A line of a role is `verbs | groups | resources [| names]
 
 from __future__ import annotations
 
-from typing import Any
-
+from dray.api.objects import Object
 from dray.server.security.policy import CLUSTER_ROLE, GROUP
-
-Object = dict[str, Any]
 
 BOOTSTRAPPING = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _AUTOUPDATE = {"rbac.authorization.kubernetes.io/autoupdate": "true"}

@@ -13,8 +13,8 @@ import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from dray.api.objects import Object
 from dray.server import documents, status
 from dray.server.authorization import ADMIN, Access, Authorizer, User
 from dray.server.resources import Resource, key_prefix
@@ -34,8 +34,6 @@ from dray.server.security.service_account_tokens import TokenIssuer
 from dray.server.security.stored_view import StoredView
 from dray.server.security.tls import server_context
 from dray.store.interface import Store
-
-Object = dict[str, Any]
 
 # Kinds whose objects are questions: a POST is answered and nothing is kept.
 REVIEWS = (

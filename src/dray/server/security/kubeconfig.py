@@ -10,16 +10,14 @@ from __future__ import annotations
 import base64
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import yaml
 
+from dray.api.objects import Object
 from dray.server.security.certificates import Credential
 from dray.server.security.loopback import is_loopback
 from dray.server.security.private_files import write_private
-
-Object = dict[str, Any]
 
 
 class KubeconfigError(ValueError):

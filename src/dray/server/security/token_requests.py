@@ -13,6 +13,7 @@ from typing import Any
 
 from dray.api import errors
 from dray.api.errors import FieldError
+from dray.api.objects import Object
 from dray.server import status
 from dray.server.authorization import User
 from dray.server.security import users
@@ -26,7 +27,6 @@ DEFAULT_SECONDS = 3600
 LEAST_SECONDS = 600
 MOST_SECONDS = 365 * 24 * 3600
 
-Object = dict[str, Any]
 
 _BOUND_KINDS = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 

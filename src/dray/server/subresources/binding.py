@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dray.api import names
-from dray.api.shapes import mapping, text
+from dray.api.objects import Object, mapping, text
 from dray.server import bodies, status, updates
 from dray.server.calls import Call
 from dray.server.options import write_options
 from dray.server.requests import Answer, document
-
-Object = dict[str, Any]
 
 
 async def create(call: Call) -> Answer:

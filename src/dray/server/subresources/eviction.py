@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dray.api import label_selectors
 from dray.api.intake import Place
-from dray.api.shapes import mapping, text
+from dray.api.objects import Object, mapping, text
 from dray.server import bodies, deletion, documents, status, updates
 from dray.server.calls import Call
 from dray.server.options import write_options
 from dray.server.requests import Answer, document
 from dray.server.resources import key_prefix
-
-Object = dict[str, Any]
 
 _BUDGETS = key_prefix("policy", "poddisruptionbudgets")
 _DONE = ("Succeeded", "Failed")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dray.api.shapes import mapping, sequence
+from dray.api.objects import Object, mapping, sequence
 from dray.server import answers, bodies, status, updates
 from dray.server.calls import Call
 from dray.server.options import write_options
 from dray.server.requests import Answer, Response
-
-Object = dict[str, Any]
 
 
 async def update(call: Call) -> Answer:

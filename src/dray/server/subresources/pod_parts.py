@@ -13,6 +13,7 @@ from typing import Any
 from dray.api import errors, intake, schema
 from dray.api.errors import FieldError
 from dray.api.intake import Refusal
+from dray.api.objects import Object
 from dray.api.pod_defaults import qos_class
 from dray.api.validation import pods
 from dray.server import bodies, patching, status, updates, verbs
@@ -22,7 +23,6 @@ from dray.server.options import WriteOptions, write_options
 from dray.server.requests import Answer, Response
 from dray.server.resources import BuiltIn
 
-Object = dict[str, Any]
 Take = Callable[[Object, Object], list[FieldError]]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dray.api.shapes import mapping
+from dray.api.objects import Object, mapping
 from dray.server import bodies, negotiation, status, updates
 from dray.server.calls import Call
 from dray.server.custom_resource import CustomResource
@@ -14,8 +14,6 @@ from dray.server.options import write_options
 from dray.server.patches.json_patch import json_patch
 from dray.server.patches.merge_patch import merge_patch
 from dray.server.requests import Answer, document
-
-Object = dict[str, Any]
 
 _API_VERSION = "autoscaling/v1"
 _PATCHES = {"application/json-patch+json": json_patch, "application/merge-patch+json": merge_patch}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.shapes import mapping
+from dray.api.objects import mapping
 from dray.server import bodies, status
 from dray.server.calls import Call
 from dray.server.requests import Answer, document

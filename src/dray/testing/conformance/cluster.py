@@ -18,12 +18,11 @@ from typing import Any, Final
 
 import msgspec
 
+from dray.api.objects import Object
 from dray.testing.conformance.api import first_difference
 from dray.testing.conformance.corpus import Case, Outcome
 from dray.testing.conformance.flows import filled, named
 from dray.testing.conformance.servers import Answer, OverHttp, Server, create, handled
-
-Object = dict[str, Any]
 
 _GENERATED = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 _MERGE: Final = "application/merge-patch+json"

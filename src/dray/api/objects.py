@@ -1,0 +1,127 @@
+"""API objects as plain documents: the one type for them, and readers for the members that every object has.
+
+Absent and null read the same. The readers that end in `_of` take an object that a schema has read; `mapping`,
+`sequence`, `mappings`, `strings`, `text` and `walk` take a value of any type and give an empty one where another
+type stands, so that rules about unchecked files need no ladder of type checks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+Object = dict[str, Any]
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+_INT64: Final = re.compile(r"([+-]?)0*(\d{1,19})", re.ASCII)
+
+
+def metadata_of(obj: Mapping[str, Any]) -> Object:
+    return obj.get("metadata") or {}
+
+
+def spec_of(obj: Mapping[str, Any]) -> Object:
+    return obj.get("spec") or {}
+
+
+def status_of(obj: Mapping[str, Any]) -> Object:
+    return obj.get("status") or {}
+
+
+def key_of(obj: Mapping[str, Any]) -> Key:
+    metadata = obj.get("metadata") or {}
+    return metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+def uid_of(obj: Mapping[str, Any]) -> str:
+    return str(metadata_of(obj).get("uid") or "")
+
+
+def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
+    return metadata_of(obj).get("labels") or {}
+
+
+def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
+    return metadata_of(obj).get("annotations") or {}
+
+
+def finalizers_of(obj: Mapping[str, Any]) -> list[str]:
+    return metadata_of(obj).get("finalizers") or []
+
+
+def owners_of(obj: Mapping[str, Any]) -> list[Object]:
+    """Its owner references."""
+    return metadata_of(obj).get("ownerReferences") or []
+
+
+def controller_of(obj: Mapping[str, Any]) -> Object | None:
+    """The owner reference of its controller."""
+    for reference in owners_of(obj):
+        if reference.get("controller"):
+            return reference
+    return None
+
+
+def is_deleting(obj: Mapping[str, Any]) -> bool:
+    return bool(metadata_of(obj).get("deletionTimestamp"))
+
+
+def conditions_of(obj: Mapping[str, Any]) -> list[Object]:
+    return status_of(obj).get("conditions") or []
+
+
+def condition_of(obj: Mapping[str, Any], type_: str) -> Object | None:
+    for condition in conditions_of(obj):
+        if condition.get("type") == type_:
+            return condition
+    return None
+
+
+def is_true(obj: Mapping[str, Any], type_: str) -> bool:
+    """Whether the object has the condition with status True."""
+    return any(each.get("type") == type_ and each.get("status") == "True" for each in conditions_of(obj))
+
+
+def mapping(value: Any) -> Object:
+    return value if isinstance(value, dict) else {}
+
+
+def sequence(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def mappings(value: Any) -> list[Object]:
+    """The members of a list that are mappings."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def strings(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def walk(value: Any, *names: str) -> Object:
+    """The mapping below `value` along the names."""
+    for name in names:
+        value = mapping(value).get(name)
+    return mapping(value)
+
+
+def int64(value: Any) -> int | None:
+    """The whole number that a text stands for, as Go's ParseInt reads it; None where it is none or beyond 64 bits."""
+    match = _INT64.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    number = int(match[1] + match[2])
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def bounded(value: Any, least: int, most: int, default: int = 0) -> int:
+    """A whole number within bounds, however large the one is that was written; the default where there is none."""
+    return max(least, min(most, value)) if isinstance(value, int) and not isinstance(value, bool) else default
