@@ -1,0 +1,85 @@
+"""Pods: readers for phase, node, group, containers and resource claims.
+
+PodGroups have the same `spec.resourceClaims` and `status.resourceClaimStatuses`; the readers of claims take both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from dray.api.objects import Object, is_deleting, spec_of, status_of
+
+TERMINAL_PHASES: Final = ("Succeeded", "Failed")
+
+_ENTRY: Final = ("name", "resourceClaimName", "resourceClaimTemplateName")
+
+
+def phase_of(pod: Mapping[str, Any]) -> str:
+    return str(status_of(pod).get("phase") or "")
+
+
+def is_terminal(pod: Mapping[str, Any]) -> bool:
+    """Its containers have ended and will not run again."""
+    return status_of(pod).get("phase") in TERMINAL_PHASES
+
+
+def is_done(pod: Mapping[str, Any]) -> bool:
+    """It will never use its claims again: it has ended, or is deleted and never went to a node."""
+    return is_terminal(pod) or (is_deleting(pod) and not node_of(pod))
+
+
+def node_of(pod: Mapping[str, Any]) -> str:
+    """The name of the node it is bound to."""
+    return str(spec_of(pod).get("nodeName") or "")
+
+
+def group_of(pod: Mapping[str, Any]) -> str:
+    """The name of the PodGroup it belongs to."""
+    return str((spec_of(pod).get("schedulingGroup") or {}).get("podGroupName") or "")
+
+
+def containers_of(spec: Mapping[str, Any]) -> Iterator[Object]:
+    """The init containers and the containers in the spec of a pod."""
+    yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()
+
+
+def claim_entries(owner: Mapping[str, Any]) -> list[Object]:
+    return spec_of(owner).get("resourceClaims") or []
+
+
+def claim_names(owner: Mapping[str, Any]) -> dict[str, str | None]:
+    """The claims that the status names, by entry; None where it says that none is needed."""
+    statuses = status_of(owner).get("resourceClaimStatuses") or ()
+    return {each["name"]: each.get("resourceClaimName") for each in statuses}
+
+
+def extended_claim(pod: Mapping[str, Any]) -> str:
+    """The name of the claim that was made for its extended resources."""
+    return str((status_of(pod).get("extendedResourceClaimStatus") or {}).get("resourceClaimName") or "")
+
+
+def claims_used(owner: Mapping[str, Any]) -> Iterator[tuple[Object, str]]:
+    """The entries whose claim is known, and its name."""
+    names = claim_names(owner)
+    for entry in claim_entries(owner):
+        name = entry.get("resourceClaimName") or names.get(entry["name"])
+        if name:
+            yield entry, name
+
+
+def entries_without_claim(owner: Mapping[str, Any]) -> Iterator[Object]:
+    """The entries with a template for which the status does not name a claim yet."""
+    entries = claim_entries(owner)
+    if entries:
+        names = claim_names(owner)
+        for entry in entries:
+            if entry.get("resourceClaimTemplateName") and entry["name"] not in names:
+                yield entry
+
+
+def has_entry(group: Mapping[str, Any], entry: Object) -> bool:
+    """Whether a PodGroup has the same entry as one of its pods: same name, same claim or template."""
+    wanted = [entry.get(member) or "" for member in _ENTRY]
+    return any([each.get(member) or "" for member in _ENTRY] == wanted for each in claim_entries(group))
