@@ -197,7 +197,7 @@ def test_an_end_that_was_interrupted_goes_on():
 def test_they_are_served_again_after_a_restart(custom):
     custom.create(WIDGETS, widget())
     again = ApiServer(Context(custom.context.store))
-    assert again.context.served.find("example.com", "v1", "widgets") is not None
+    assert again.context.registry.find("example.com", "v1", "widgets") is not None
 
 
 def test_while_their_namespace_ends_so_do_they():

@@ -259,5 +259,5 @@ class TestForms:
 def test_a_list_does_not_decode_what_it_shows(maps, monkeypatch):
     """Bytes go out as they are kept."""
     monkeypatch.setattr("dray.server.documents.decode", None)
-    monkeypatch.setattr("dray.server.reads.answers.documents.decode", None)
+    monkeypatch.setattr("dray.server.reads.representations.documents.decode", None)
     assert len(named(maps.get(MAPS))) == 5

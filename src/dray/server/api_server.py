@@ -14,9 +14,9 @@ from dray.server import parameters, paths, routing, status
 from dray.server.bootstrap import bootstrap
 from dray.server.context import Context
 from dray.server.custom_kinds import CustomKinds
-from dray.server.information import Information
 from dray.server.metrics import Metrics
 from dray.server.namespace_life import NamespaceLife
+from dray.server.nonresource_paths import NonresourcePaths
 from dray.server.requests import Answer, Request, Response
 from dray.server.role_aggregation import RoleAggregation
 from dray.store.interface import NotDurable
@@ -30,7 +30,7 @@ class ApiServer:
     def __init__(self, context: Context, *, retention: Retention | None = None) -> None:
         self.context = context
         self.metrics = Metrics(lambda: context.store.revision)
-        self._information = Information(context, self.metrics)
+        self._nonresource = NonresourcePaths(context, self.metrics)
         self.custom_kinds = CustomKinds(context)
         self.namespaces = NamespaceLife(context)
         self._roles = RoleAggregation(context)
@@ -82,7 +82,7 @@ class ApiServer:
         if "timeout=" in request.query:
             _check_timeout(request, path.subresource if path is not None else "")
         if path is None:
-            return self._information.answer(request)
+            return self._nonresource.answer(request)
         return await routing.answer(self.context, request)
 
 

@@ -35,7 +35,7 @@ async def bootstrap(context: Context) -> None:
 
 
 async def _create(context: Context, document: Object) -> None:
-    resource = context.served.of_kind(document["apiVersion"], document["kind"])
+    resource = context.registry.of_kind(document["apiVersion"], document["kind"])
     assert resource is not None
     metadata = document["metadata"]
     namespace = metadata.get("namespace", "")
@@ -44,7 +44,7 @@ async def _create(context: Context, document: Object) -> None:
 
 
 async def _put(context: Context, document: Object) -> None:
-    resource = context.served.of_kind(document["apiVersion"], document["kind"])
+    resource = context.registry.of_kind(document["apiVersion"], document["kind"])
     assert resource is not None
     try:
         await _create(context, document)

@@ -20,10 +20,10 @@ from dray.server.health import Health
 from dray.server.quota import usage as quota_usage
 from dray.server.quota.usage import QuotaUsage
 from dray.server.recent import Recent
+from dray.server.resource_registry import ResourceRegistry
 from dray.server.resources import Resource, key_prefix
 from dray.server.security.composition import OBSERVED, Security
 from dray.server.security.stored_view import StoredView
-from dray.server.served import Served
 from dray.server.worker import Worker
 from dray.store.interface import Record, Store
 
@@ -67,7 +67,7 @@ class Context:
     clock: Callable[[], datetime] = _utc_now
     new_uid: Callable[[], str] = _new_uid
     new_suffix: Callable[[], str] = _new_suffix
-    served: Served = field(init=False)
+    registry: ResourceRegistry = field(init=False)
     usage: QuotaUsage = field(init=False)
     recent: Recent = field(default_factory=Recent)
     worker: Worker = field(default_factory=Worker)
@@ -83,7 +83,7 @@ class Context:
     _rules: dict[bool, Rules] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.served = Served(self.gates)
+        self.registry = ResourceRegistry(self.gates)
         self.health.watch(lambda: {"store": self.store.trouble})
         if self.security is None:
             self.security = Security.ephemeral(StoredView(self.store), plain=True)

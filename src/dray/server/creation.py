@@ -7,9 +7,10 @@ from functools import partial
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
-from dray.server import admission, leniency, ownership, status
+from dray.server import admission, field_validation, status
 from dray.server.authorization import User
 from dray.server.context import Context
+from dray.server.fieldmanager import tracking
 from dray.server.options import WriteOptions
 from dray.server.resources import Resource
 from dray.store.interface import Exists, StoreError
@@ -36,16 +37,16 @@ async def create(
 
     def prepare() -> Accepted | Refusal:
         attempt = partial(_attempt, resource, place, rules, now)
-        verdict = leniency.admit(resource, document, options, warnings, attempt)
+        verdict = field_validation.admit(resource, document, options, warnings, attempt)
         if isinstance(verdict, Accepted) and not applied:
-            ownership.track_create(resource, verdict.object, verdict.sent or verdict.object, options, now)
+            tracking.track_create(resource, verdict.object, verdict.sent or verdict.object, options, now)
         return verdict
 
     verdict = await context.worker.run(size * resource.effort, prepare)
     # From here on nothing waits until the object is written: what is checked still holds then.
     if not (isinstance(verdict, Refusal) and verdict.code == 400):
-        admission.require_namespace(context, resource, place.namespace, leniency.name_of(document))
-    obj = leniency.accepted(verdict, resource, document).object
+        admission.require_namespace(context, resource, place.namespace, field_validation.name_of(document))
+    obj = field_validation.accepted(verdict, resource, document).object
     metadata: Object = obj["metadata"]
     if place.name and metadata.get("name") not in (None, "", place.name):
         raise status.bad_request(

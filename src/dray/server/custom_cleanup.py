@@ -81,7 +81,7 @@ class CustomCleanup:
             return error.code == 404
 
     async def _release(self, name: str) -> None:
-        resource = self._context.served.find(GROUP, "v1", PLURAL)
+        resource = self._context.registry.find(GROUP, "v1", PLURAL)
         assert resource is not None
         try:
             await updates.modify(self._context, resource, Place(name=name), _let_go)

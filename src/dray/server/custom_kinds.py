@@ -38,7 +38,7 @@ class CustomKinds:
             self.cleanup.note(obj)
             return
         plural, _, group = key.removeprefix(DEFINITIONS).partition(".")
-        self._context.served.replace_custom(group, plural, [])
+        self._context.registry.replace_custom(group, plural, [])
         self._purge(key_prefix(group, plural))
 
     def _serve(self, definition: Object) -> None:
@@ -48,7 +48,7 @@ class CustomKinds:
             CustomResource(version, versions, ending=ending) for version in versions if version.served
         ]
         spec = definition["spec"]
-        self._context.served.replace_custom(spec["group"], spec["names"]["plural"], resources)
+        self._context.registry.replace_custom(spec["group"], spec["names"]["plural"], resources)
 
     def _purge(self, prefix: str) -> None:
         """Deletes the objects of a kind that is no more; those of a kind that takes its name later are others."""

@@ -14,11 +14,11 @@ from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.tables.column import Column
 from dray.server import documents, field_selectors
-from dray.server.apply.tracked import TrackedKind
 from dray.server.custom import columns, json_path, objects, schema_check
 from dray.server.custom.definitions import CustomVersion
 from dray.server.custom.tracking import TrackedCustomKind
 from dray.server.field_selectors import Field
+from dray.server.fieldmanager.tracked_kinds import TrackedKind
 from dray.server.resources import key_prefix
 
 

@@ -8,10 +8,10 @@ import hashlib
 from dray.api.catalogue import split_api_version
 from dray.api.objects import Object
 from dray.server import status
+from dray.server.resource_registry import ResourceRegistry
 from dray.server.resources import Resource
-from dray.server.served import Served
+from dray.server.reviews import REVIEWS, Review
 from dray.server.subresources import part_verbs
-from dray.server.virtual import VIRTUAL, Virtual
 
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 # (kind, api version) that a client posts to a subresource, where it is not the kind itself.
@@ -39,37 +39,37 @@ def api_versions() -> Object:
     }
 
 
-def group_list(served: Served) -> Object:
-    groups = [_group(served, group) for group in group_names(served) if group]
+def group_list(registry: ResourceRegistry) -> Object:
+    groups = [_group(registry, group) for group in group_names(registry) if group]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
-def group_names(served: Served) -> list[str]:
-    return list(dict.fromkeys([*served.groups(), *(item.group for item in VIRTUAL)]))
+def group_names(registry: ResourceRegistry) -> list[str]:
+    return list(dict.fromkeys([*registry.groups(), *(item.group for item in REVIEWS)]))
 
 
-def versions(served: Served, group: str) -> list[str]:
-    found = served.versions(group)
-    return found or sorted({item.version for item in VIRTUAL if item.group == group})
+def versions(registry: ResourceRegistry, group: str) -> list[str]:
+    found = registry.versions(group)
+    return found or sorted({item.version for item in REVIEWS if item.group == group})
 
 
-def one_group(served: Served, group: str) -> Object:
-    if not group or not versions(served, group):
+def one_group(registry: ResourceRegistry, group: str) -> Object:
+    if not group or not versions(registry, group):
         raise status.no_such_path()
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(served, group)}
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, group)}
 
 
-def _group(served: Served, group: str) -> Object:
-    listed = [{"groupVersion": _group_version(group, v), "version": v} for v in versions(served, group)]
+def _group(registry: ResourceRegistry, group: str) -> Object:
+    listed = [{"groupVersion": _group_version(group, v), "version": v} for v in versions(registry, group)]
     return {"name": group, "versions": listed, "preferredVersion": listed[0]}
 
 
-def resource_list(served: Served, group: str, version: str) -> Object:
+def resource_list(registry: ResourceRegistry, group: str, version: str) -> Object:
     resources: list[Object] = []
-    for resource in served.resources(group, version):
+    for resource in registry.resources(group, version):
         resources.append(_resource(resource))
         resources += [_part(resource, part) for part in sorted(resource.subresources)]
-    resources += [_virtual(item) for item in VIRTUAL if (item.group, item.version) == (group, version)]
+    resources += [_review(item) for item in REVIEWS if (item.group, item.version) == (group, version)]
     if not resources:
         raise status.no_such_path()
     return {
@@ -111,7 +111,7 @@ def _part(resource: Resource, part: str) -> Object:
     }
 
 
-def _virtual(item: Virtual) -> Object:
+def _review(item: Review) -> Object:
     return {
         "name": item.plural,
         "singularName": item.kind.lower(),
@@ -121,9 +121,9 @@ def _virtual(item: Virtual) -> Object:
     }
 
 
-def aggregated(served: Served, *, core: bool, form: str) -> Object:
+def aggregated(registry: ResourceRegistry, *, core: bool, form: str) -> Object:
     """Every group with its versions and their resources; `core` for the group without a name, as asked at /api."""
-    groups = [""] if core else [group for group in group_names(served) if group]
+    groups = [""] if core else [group for group in group_names(registry) if group]
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{form}",
@@ -131,16 +131,16 @@ def aggregated(served: Served, *, core: bool, form: str) -> Object:
         "items": [
             {
                 "metadata": {**({"name": group} if group else {}), "creationTimestamp": None},
-                "versions": [_aggregated_version(served, group, version) for version in versions(served, group)],
+                "versions": [_aggregated_version(registry, group, version) for version in versions(registry, group)],
             }
             for group in groups
         ],
     }
 
 
-def _aggregated_version(served: Served, group: str, version: str) -> Object:
-    resources = [_aggregated_resource(resource) for resource in served.resources(group, version)]
-    resources += [_aggregated_virtual(item) for item in VIRTUAL if (item.group, item.version) == (group, version)]
+def _aggregated_version(registry: ResourceRegistry, group: str, version: str) -> Object:
+    resources = [_aggregated_resource(resource) for resource in registry.resources(group, version)]
+    resources += [_aggregated_review(item) for item in REVIEWS if (item.group, item.version) == (group, version)]
     return {"version": version, "resources": resources, "freshness": "Current"}
 
 
@@ -176,7 +176,7 @@ def _aggregated_resource(resource: Resource) -> Object:
     }
 
 
-def _aggregated_virtual(item: Virtual) -> Object:
+def _aggregated_review(item: Review) -> Object:
     return {
         "resource": item.plural,
         "responseKind": _kind(item.group, item.version, item.kind),

@@ -67,7 +67,7 @@ class NamespaceLife:
     async def _empty(self, name: str) -> bool:
         """Whether the namespace is gone."""
         left = 0
-        for resource in list(self._context.served.stored()):
+        for resource in list(self._context.registry.stored()):
             if not resource.namespaced:
                 continue
             for record in self._context.store.list(reads.list_prefix(resource, name)).records:
@@ -76,7 +76,7 @@ class NamespaceLife:
                 left += not await self._delete(resource, name, record.key.rpartition("/")[2])
         if left:
             return False
-        namespaces = self._context.served.find("", "v1", "namespaces")
+        namespaces = self._context.registry.find("", "v1", "namespaces")
         assert namespaces is not None
         await updates.modify(self._context, namespaces, Place(name=name), _release)
         return self._context.namespace(name) is None

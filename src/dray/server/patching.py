@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from dray.api.objects import Object
-from dray.server import applying, leniency, negotiation, status, updates
+from dray.server import field_validation, negotiation, server_side_apply, status, updates
 from dray.server.calls import Call
 from dray.server.options import write_options
 from dray.server.patches.errors import STRATEGIC_MERGE, does_not_apply, invalid_outcome
@@ -30,7 +30,7 @@ async def patch(call: Call) -> tuple[bytes, bool]:
     """The document as it is stored, and whether the patch created it."""
     media = negotiation.media_type(call.request.headers.get("content-type", ""))
     if media == APPLY_PATCH:
-        return await applying.apply(call)
+        return await server_side_apply.apply(call)
     change = change_of(call)
     options = write_options(call.request, call.query, "PatchOptions")
     if options.force is not None:
@@ -48,7 +48,7 @@ async def patch(call: Call) -> tuple[bytes, bool]:
             verb="patch",
             size=call.request.size,
         )
-    except leniency.Undecodable as error:
+    except field_validation.Undecodable as error:
         raise invalid_outcome(error.message) from None
     return value, False
 
@@ -65,7 +65,7 @@ def _change(resource: Resource, media: str, request: Request) -> Callable[[Objec
     if media not in supported:
         raise status.unsupported_media_type(supported)
     try:
-        given = request.said()
+        given = request.decoded_body()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise status.bad_request(f"error decoding patch: {error}") from error
     if media == JSON_PATCH:

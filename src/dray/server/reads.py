@@ -12,7 +12,7 @@ import msgspec
 from dray.api import errors
 from dray.api.intake import Place
 from dray.api.objects import Object
-from dray.server import answers, parameters, status
+from dray.server import parameters, representations, status
 from dray.server.context import Context
 from dray.server.negotiation import Form
 from dray.server.resources import Resource
@@ -60,7 +60,7 @@ async def list_objects(
         if remaining > 0:
             head["remainingItemCount"] = remaining
     values = (record.value for record in records)
-    return answers.several(resource, values, head, form, context.now(), query.get("includeObject", ""))
+    return representations.several(resource, values, head, form, context.now(), query.get("includeObject", ""))
 
 
 def list_prefix(resource: Resource, namespace: str) -> str:

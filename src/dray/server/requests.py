@@ -37,7 +37,7 @@ class Request(msgspec.Struct):
         """Of what it says, as JSON in bytes."""
         return len(self.body) if self.document is None else len(_encode(self.document))
 
-    def said(self) -> Any:
+    def decoded_body(self) -> Any:
         """The body, read as JSON; raises what msgspec raises."""
         return msgspec.json.decode(self.body) if self.document is None else self.document
 

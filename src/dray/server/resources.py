@@ -18,9 +18,9 @@ from dray.api.rules import Rules
 from dray.api.tables.column import Column
 from dray.api.twins import Twins
 from dray.server import documents, field_selectors
-from dray.server.apply import tracked
-from dray.server.apply.tracked import TrackedKind
 from dray.server.field_selectors import Field
+from dray.server.fieldmanager import tracked_kinds
+from dray.server.fieldmanager.tracked_kinds import TrackedKind
 
 
 class Resource(Protocol):
@@ -164,7 +164,7 @@ class BuiltIn:
         self._storage_api_version = f"{self.group}/{entry.storage}" if self.group else entry.storage
         self._stored_opening = documents.opening(self.kind, self._storage_api_version)
         self._opening = documents.opening(self.kind, self.api_version)
-        self._tracked = tracked.built_in(target)
+        self._tracked = tracked_kinds.built_in(target)
         self._twins = Twins.of(target)
         self._reshaped = self.group == RESOURCE_GROUP and self.version == "v1beta1" and self.kind in _OLD_SHAPES
 

@@ -52,7 +52,7 @@ class RoleAggregation:
 
     async def _settle(self) -> None:
         self._changed = False
-        resource = self._context.served.find(RBAC_GROUP, "v1", "clusterroles")
+        resource = self._context.registry.find(RBAC_GROUP, "v1", "clusterroles")
         assert resource is not None
         for record in self._context.store.list(_CLUSTER_ROLES).records:
             if b'"aggregationRule"' in record.value and self._is_stale(documents.decode(record.value)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from dray.server import parameters, paths, status, subresources, verbs, virtual
+from dray.server import parameters, paths, reviews, status, subresources, verbs
 from dray.server.authorization import Access
 from dray.server.calls import Call
 from dray.server.context import Context
@@ -35,9 +35,9 @@ async def answer(context: Context, request: Request) -> Answer:
     if path is None:
         raise status.no_such_path()
     query = parameters.parse(request.query)
-    resource = context.served.find(path.group, path.version, path.plural)
+    resource = context.registry.find(path.group, path.version, path.plural)
     if resource is None:
-        return await virtual.answer(context, request, path, query)
+        return await reviews.answer(context, request, path, query)
     if (path.namespace != "") != resource.namespaced and (path.namespace or path.name):
         raise status.no_such_path()
     call = Call(context, request, resource, path, query)

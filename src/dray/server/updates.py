@@ -9,9 +9,10 @@ from functools import partial
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
-from dray.server import admission, documents, leniency, ownership, status
+from dray.server import admission, documents, field_validation, status
 from dray.server.authorization import User
 from dray.server.context import Context
+from dray.server.fieldmanager import tracking
 from dray.server.options import WriteOptions
 from dray.server.resources import Resource
 from dray.store.interface import Conflict, Missing, Record, StoreError
@@ -51,11 +52,11 @@ async def update(
         document = make(old)
         _check_preconditions(resource, place, document, old)
         attempt = partial(_attempt, resource, old, place, rules, now, subresource)
-        verdict = leniency.admit(resource, document, options, warnings, attempt)
-        obj = leniency.accepted(verdict, resource, {"metadata": {"name": place.name}}).object
+        verdict = field_validation.admit(resource, document, options, warnings, attempt)
+        obj = field_validation.accepted(verdict, resource, {"metadata": {"name": place.name}}).object
         # What follows writes into its metadata, and they may still be those of the old one.
         obj["metadata"] = dict(obj["metadata"])
-        (track or ownership.Tracker(resource, options, now, subresource))(old, obj)
+        (track or tracking.Tracker(resource, options, now, subresource))(old, obj)
         return old, obj
 
     for _ in range(_TRIES):
@@ -67,7 +68,7 @@ async def update(
             admission.Attributes(context, resource, user, obj, old, subresource, verb, options.dry_run, warnings)
         )
         obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        obj = ownership.settle_times(old, obj)
+        obj = tracking.settle_times(old, obj)
         try:
             return await write(context, resource, record, old, obj, dry_run=options.dry_run)
         except Conflict:

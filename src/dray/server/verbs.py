@@ -6,7 +6,18 @@ import asyncio
 
 from dray.api.intake import Place
 from dray.api.objects import Object
-from dray.server import answers, bodies, creation, deletion, documents, patching, reads, status, updates, watches
+from dray.server import (
+    bodies,
+    creation,
+    deletion,
+    documents,
+    patching,
+    reads,
+    representations,
+    status,
+    updates,
+    watches,
+)
 from dray.server.calls import Call
 from dray.server.deletion import DeleteOptions
 from dray.server.negotiation import Form
@@ -23,7 +34,7 @@ async def shown(call: Call, value: bytes, form: Form) -> bytes:
     if form is Form.OBJECT:
         return await call.context.worker.run(len(value), call.resource.present, value)
     now, include = call.context.now(), call.include
-    return await call.context.worker.run(len(value), answers.one, call.resource, value, form, now, include)
+    return await call.context.worker.run(len(value), representations.one, call.resource, value, form, now, include)
 
 
 async def get(call: Call) -> Answer:
@@ -120,7 +131,7 @@ async def delete_collection(call: Call) -> Answer:
         else:
             deleted.append(value)
     head = {"resourceVersion": str(call.context.store.revision)}
-    return Response.of(answers.several(call.resource, deleted, head, form, call.context.now(), call.include))
+    return Response.of(representations.several(call.resource, deleted, head, form, call.context.now(), call.include))
 
 
 async def _delete_options(call: Call) -> DeleteOptions:

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from dray.api import errors
 from dray.api.objects import Object
-from dray.server import answers, documents, parameters, status
+from dray.server import documents, parameters, representations, status
 from dray.server.context import Context
 from dray.server.negotiation import Form
 from dray.server.reads import list_prefix, read_version, selected
@@ -202,7 +202,7 @@ def _renderer(context: Context, resource: Resource, form: Form, include: str) ->
             b"%b%b}\n"
             % (
                 _PREFIXES[kind],
-                answers.one(resource, record.value, form, "", include),
+                representations.one(resource, record.value, form, "", include),
             )
         )
     first = True
@@ -211,7 +211,7 @@ def _renderer(context: Context, resource: Resource, form: Form, include: str) ->
         nonlocal first
         obj = resource.read(record.value)
         head = {"resourceVersion": str(record.revision)}
-        document = answers.table(resource, [obj], head, context.now(), include, headless=not first)
+        document = representations.table(resource, [obj], head, context.now(), include, headless=not first)
         first = False
         return b"%b%b}\n" % (_PREFIXES[kind], documents.encode(document))
 

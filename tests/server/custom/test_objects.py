@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from dray.api.intake import Accepted, Place, Refusal
-from dray.server.apply import server_side
 from dray.server.custom import columns, objects
 from dray.server.custom.tracking import TrackedCustomKind
+from dray.server.fieldmanager import server_side
 from dray.server.status import ApiError
 
 from .widgets import SCHEMA, version, widget

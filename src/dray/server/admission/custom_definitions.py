@@ -19,7 +19,7 @@ def establish(attributes: Attributes) -> None:
     if problems:
         raise status.invalid("CustomResourceDefinition", GROUP, attributes.name, problems)
     spec = definition["spec"]
-    if attributes.context.served.is_built_in(spec["group"], spec["names"]["plural"]):
+    if attributes.context.registry.is_built_in(spec["group"], spec["names"]["plural"]):
         raise attributes.forbid(f"{spec['names']['plural']}.{spec['group']} is a kind of the server itself")
     definition["status"] = definitions.accepted_status(definition, attributes.context.now())
 

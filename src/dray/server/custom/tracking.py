@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dray.api.objects import Object
-from dray.server.apply import field_set
-from dray.server.apply.field_set import FieldSet
-from dray.server.apply.field_types import (
+from dray.server.custom.definitions import CustomVersion, Schema
+from dray.server.fieldmanager import field_set
+from dray.server.fieldmanager.field_set import FieldSet
+from dray.server.fieldmanager.field_types import (
     ATOMIC_LIST,
     ATOMIC_OBJECT,
     DEDUCED,
@@ -16,8 +17,7 @@ from dray.server.apply.field_types import (
     Form,
     field_type,
 )
-from dray.server.apply.tracked import MANAGED_FIELDS, UNOWNED
-from dray.server.custom.definitions import CustomVersion, Schema
+from dray.server.fieldmanager.tracked_kinds import MANAGED_FIELDS, UNOWNED
 
 _BOOKKEEPING = field_set.of_paths(MANAGED_FIELDS)
 _STATUS = field_set.of_paths(MANAGED_FIELDS, "status")

@@ -9,23 +9,23 @@ import msgspec
 from dray.api.objects import Object
 from dray.server import status
 from dray.server.openapi import operations, schemas
+from dray.server.resource_registry import ResourceRegistry
 from dray.server.resources import Resource
-from dray.server.served import Served
 
 
 class OpenApi:
     """Makes documents when they are asked for, and keeps them until what is served changes."""
 
-    def __init__(self, served: Served) -> None:
-        self._served = served
+    def __init__(self, registry: ResourceRegistry) -> None:
+        self._registry = registry
         self._made: dict[str, bytes] = {}
         self._changes = -1
 
     def index(self) -> Object:
         places = [
             f"apis/{group}/{version}" if group else f"api/{version}"
-            for group in self._served.groups()
-            for version in self._served.versions(group)
+            for group in self._registry.groups()
+            for version in self._registry.versions(group)
         ]
         return {"paths": {place: {"serverRelativeURL": self._url(place)} for place in places}}
 
@@ -33,13 +33,13 @@ class OpenApi:
         """The address carries a hash of what is served, so that clients may keep the document."""
         parts = place.split("/")
         group, version = (parts[1], parts[2]) if parts[0] == "apis" else ("", parts[1])
-        shown = [(r.plural, str(r.custom_schema)) for r in self._served.resources(group, version)]
+        shown = [(r.plural, str(r.custom_schema)) for r in self._registry.resources(group, version)]
         digest = hashlib.sha256(repr(("1", shown)).encode()).hexdigest()[:32].upper()
         return f"/openapi/v3/{place}?hash={digest}"
 
     def document(self, place: str) -> bytes:
-        if self._changes != self._served.changes:
-            self._changes = self._served.changes
+        if self._changes != self._registry.changes:
+            self._changes = self._registry.changes
             self._made.clear()
         if place not in self._made:
             parts = place.split("/")
@@ -49,7 +49,7 @@ class OpenApi:
                 group, version = parts[1], parts[2]
             else:
                 raise status.no_such_path()
-            resources = self._served.resources(group, version)
+            resources = self._registry.resources(group, version)
             if not resources:
                 raise status.no_such_path()
             self._made[place] = msgspec.json.encode(make(resources))

@@ -50,7 +50,7 @@ async def _use_budget(call: Call, pod: Object, *, dry_run: bool) -> None:
     (budget,) = budgets
     if not _is_ready(pod) and _spares_unhealthy(budget):
         return
-    resource = call.context.served.find("policy", "v1", "poddisruptionbudgets")
+    resource = call.context.registry.find("policy", "v1", "poddisruptionbudgets")
     assert resource is not None
     name = budget["metadata"]["name"]
     place = Place(call.path.namespace, name)

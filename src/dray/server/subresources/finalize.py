@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.objects import Object, mapping, sequence
-from dray.server import answers, bodies, status, updates
+from dray.server import bodies, representations, status, updates
 from dray.server.calls import Call
 from dray.server.options import write_options
 from dray.server.requests import Answer, Response
@@ -26,4 +26,4 @@ async def update(call: Call) -> Answer:
             namespace["spec"].pop("finalizers", None)
 
     value = await updates.modify(call.context, call.resource, call.place, change, dry_run=options.dry_run)
-    return Response(200, answers.one(call.resource, value, call.form, call.context.now(), call.include))
+    return Response(200, representations.one(call.resource, value, call.form, call.context.now(), call.include))

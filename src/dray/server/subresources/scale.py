@@ -36,7 +36,7 @@ async def patch(call: Call) -> Answer:
     if change is None:
         raise status.unsupported_media_type(_PATCHES)
     try:
-        given = call.request.said()
+        given = call.request.decoded_body()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise status.bad_request(f"error decoding patch: {error}") from error
     return await _write(call, lambda scale: change(scale, given), "patch")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from dray.server.apply import path_elements
+from dray.server.fieldmanager import path_elements
 
 # Nothing that is served is deeper; managed fields that clients send are cut off here.
 _MAX_DEPTH = 200

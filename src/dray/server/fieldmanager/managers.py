@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from dray.api.objects import Object
-from dray.server.apply import field_set
-from dray.server.apply.field_set import FieldSet
+from dray.server.fieldmanager import field_set
+from dray.server.fieldmanager.field_set import FieldSet
 
 APPLY, UPDATE = "Apply", "Update"
 MAX_UPDATERS = 10

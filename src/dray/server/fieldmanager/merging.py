@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.server.apply.field_types import ATOMIC, FieldType
-from dray.server.apply.walks import ABSENT, is_list, is_object
+from dray.server.fieldmanager.field_types import ATOMIC, FieldType
+from dray.server.fieldmanager.walks import ABSENT, is_list, is_object
 
 
 def merged(kind: FieldType, live: Any, applied: Any) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from dray.api import catalogue
-from dray.server.apply import server_side
-from dray.server.apply.tracked import built_in
+from dray.server.fieldmanager import server_side
+from dray.server.fieldmanager.tracked_kinds import built_in
 from dray.server.status import ApiError
 
 from .telling import NOW, Told

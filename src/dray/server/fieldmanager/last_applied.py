@@ -9,9 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from dray.api.objects import Object, mapping, walk
-from dray.server.apply.field_set import FieldSet
-from dray.server.apply.field_types import FieldType
-from dray.server.apply.walks import compare, owned
+from dray.server.fieldmanager.field_set import FieldSet
+from dray.server.fieldmanager.field_types import FieldType
+from dray.server.fieldmanager.walks import compare, owned
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"

@@ -1,4 +1,4 @@
-"""Resources of which nothing is stored: reviews, which are answered."""
+"""Reviews (SubjectAccessReview, TokenReview and others): resources that are answered and not stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dray.server.requests import Answer, Request, document
 
 
 @dataclass(frozen=True, slots=True)
-class Virtual:
+class Review:
     group: str
     plural: str
     kind: str
@@ -22,15 +22,15 @@ class Virtual:
     version: str = "v1"
 
 
-VIRTUAL = (
-    Virtual("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
-    Virtual("authentication.k8s.io", "tokenreviews", "TokenReview"),
-    Virtual("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview", namespaced=True),
-    Virtual("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
-    Virtual("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
-    Virtual("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
+REVIEWS = (
+    Review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
+    Review("authentication.k8s.io", "tokenreviews", "TokenReview"),
+    Review("authorization.k8s.io", "localsubjectaccessreviews", "LocalSubjectAccessReview", namespaced=True),
+    Review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+    Review("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+    Review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
 )
-_BY_PATH = {(item.group, item.version, item.plural): item for item in VIRTUAL}
+_BY_PATH = {(item.group, item.version, item.plural): item for item in REVIEWS}
 
 
 async def answer(context: Context, request: Request, path: ResourcePath, query: Mapping[str, str]) -> Answer:

@@ -13,9 +13,9 @@ import msgspec
 
 from dray.api.caches import Cache
 from dray.api.objects import Object
-from dray.server.apply import path_elements
-from dray.server.apply.field_set import FieldSet
-from dray.server.apply.field_types import ATOMIC, FieldType
+from dray.server.fieldmanager import path_elements
+from dray.server.fieldmanager.field_set import FieldSet
+from dray.server.fieldmanager.field_types import ATOMIC, FieldType
 
 NOTHING = FieldSet()
 _known: Final[Cache[tuple[FieldType, bytes, bytes], Object]] = Cache(512, 4 << 20)

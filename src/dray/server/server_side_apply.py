@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dray.api import errors
 from dray.api.objects import Object
-from dray.server import bodies, creation, leniency, ownership, status, updates
-from dray.server.apply import server_side
+from dray.server import bodies, creation, field_validation, status, updates
 from dray.server.calls import Call
+from dray.server.fieldmanager import server_side, tracking
 from dray.server.options import WriteOptions, write_options
 
 
@@ -24,7 +24,7 @@ async def apply(call: Call) -> tuple[bytes, bool]:
         if not exists:
             call.authorize_create()
         value = await (_update(call, applied, options) if exists else _create(call, applied, options))
-    except leniency.Undecodable as error:
+    except field_validation.Undecodable as error:
         raise status.bad_request(error.message) from None
     return value, not exists
 
@@ -59,7 +59,7 @@ async def _create(call: Call, applied: Object, options: WriteOptions) -> bytes:
 
 
 async def _update(call: Call, applied: Object, options: WriteOptions) -> bytes:
-    owners = ownership.Applied()
+    owners = tracking.Applied()
     return await updates.update(
         call.context,
         call.resource,

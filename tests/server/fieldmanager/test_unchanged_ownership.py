@@ -5,8 +5,7 @@ import random
 import pytest
 
 from dray.api.catalogue import find
-from dray.server import unchanged_ownership
-from dray.server.apply import server_side, tracked
+from dray.server.fieldmanager import server_side, tracked_kinds, unchanged_ownership
 
 KIND = find("v1", "ConfigMap")
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:00:05Z"
@@ -29,7 +28,7 @@ def content(obj):
 
 
 def track(old, new, manager, now):
-    return server_side.track_update(old, new, manager, kind=tracked.built_in(KIND), now=now)
+    return server_side.track_update(old, new, manager, kind=tracked_kinds.built_in(KIND), now=now)
 
 
 @pytest.mark.parametrize("seed", range(300))

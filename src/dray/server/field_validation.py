@@ -1,4 +1,4 @@
-"""Members a kind does not have: refused, dropped with a warning, or dropped in silence, as the client asked."""
+"""fieldValidation: unknown fields are refused, dropped with a warning, or dropped silently, as the client asked."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.server.apply import field_set
-from dray.server.apply.field_set import FieldSet
+from dray.server.fieldmanager import field_set
+from dray.server.fieldmanager.field_set import FieldSet
 from dray.server.status import ApiError
 
 from .telling import Told

@@ -1,4 +1,4 @@
-"""What server-side apply must know of a kind: its types in each version, and how to get from one to the other.
+"""What field management must know of a kind: its types in each version, and how to convert between them.
 
 `TrackedKind` is the kind in the version of the request. Built-in kinds come from the catalogue (`built_in`); for
 custom kinds see custom/tracking.py.
@@ -12,9 +12,9 @@ from typing import Protocol
 from dray.api import conversion, schema
 from dray.api.catalogue import KindVersion, split_api_version
 from dray.api.objects import Object
-from dray.server.apply import field_set
-from dray.server.apply.field_set import FieldSet
-from dray.server.apply.field_types import FieldType, field_type
+from dray.server.fieldmanager import field_set
+from dray.server.fieldmanager.field_set import FieldSet
+from dray.server.fieldmanager.field_types import FieldType, field_type
 
 
 class TrackedKind(Protocol):

@@ -1,4 +1,4 @@
-"""What is served right now: every resource by its path, with custom kinds coming and going."""
+"""Registry of resources: every served resource by its path; custom kinds come and go."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def version_order(version: str) -> tuple[int, int, int, int, str]:
     return (0, stage, -int(match[1]), -int(match[3] or 0), "")
 
 
-class Served:
+class ResourceRegistry:
     """`changes` counts how often it changed, for what is made from it and kept."""
 
     def __init__(self, gates: FeatureGates) -> None:

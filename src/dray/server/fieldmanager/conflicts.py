@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dray.server.apply import path_elements
-from dray.server.apply.field_set import FieldSet
-from dray.server.apply.managers import Manager
+from dray.server.fieldmanager import path_elements
+from dray.server.fieldmanager.field_set import FieldSet
+from dray.server.fieldmanager.managers import Manager
 from dray.server.status import ApiError
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dray.server.apply import path_elements
-from dray.server.apply.field_set import FieldSet
-from dray.server.apply.field_types import ATOMIC, FieldType, Form
+from dray.server.fieldmanager import path_elements
+from dray.server.fieldmanager.field_set import FieldSet
+from dray.server.fieldmanager.field_types import ATOMIC, FieldType, Form
 
 ABSENT: Final = object()
 NOTHING: Final = FieldSet()

@@ -1,4 +1,4 @@
-"""Paths that name no resource: discovery, OpenAPI, version, health, metrics."""
+"""Non-resource paths: discovery, OpenAPI, version, health, metrics."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dray.server.requests import JSON, Request, Response, document
 _PLACES = ("api", "apis", "healthz", "livez", "metrics", "openapi/v3", "readyz", "version")
 
 
-class Information:
+class NonresourcePaths:
     def __init__(self, context: Context, metrics: Metrics) -> None:
         self._context = context
         self._metrics = metrics
-        self._open_api = OpenApi(context.served)
+        self._open_api = OpenApi(context.registry)
 
     def answer(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
@@ -46,23 +46,23 @@ class Information:
         return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
 
     def _discovery(self, request: Request, root: str, rest: list[str]) -> Response:
-        served = self._context.served
+        registry = self._context.registry
         form = negotiation.wants_aggregated_discovery(request.headers.get("accept", ""))
         if not rest and form:
-            answer = document(discovery.aggregated(served, core=root == "api", form=form))
+            answer = document(discovery.aggregated(registry, core=root == "api", form=form))
             answer.content_type = f"{JSON};g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList"
             return answer
         match root, rest:
             case "api", []:
                 return document(discovery.api_versions())
             case "apis", []:
-                return document(discovery.group_list(served))
+                return document(discovery.group_list(registry))
             case "api", [name]:
-                return document(discovery.resource_list(served, "", name))
+                return document(discovery.resource_list(registry, "", name))
             case "apis", [group]:
-                return document(discovery.one_group(served, group))
+                return document(discovery.one_group(registry, group))
             case "apis", [group, name]:
-                return document(discovery.resource_list(served, group, name))
+                return document(discovery.resource_list(registry, group, name))
         raise status.no_such_path()
 
     def _health(self, request: Request, check: str) -> Response:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dray.api.wire_types import TYPES
 from dray.server import list_types
-from dray.server.apply import path_elements
+from dray.server.fieldmanager import path_elements
 from dray.server.list_types import versionless
 
 

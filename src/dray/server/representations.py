@@ -1,4 +1,4 @@
-"""Stored documents as answers: whole, as their metadata alone, or as rows of a table; one or a list of them."""
+"""Representations of stored objects in answers: whole, metadata alone, or rows of a table; one object or a list."""
 
 from __future__ import annotations
 

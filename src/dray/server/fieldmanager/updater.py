@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dray.api.objects import Object
-from dray.server.apply.conflicts import ApplyConflict
-from dray.server.apply.field_set import FieldSet, union
-from dray.server.apply.field_types import FieldType
-from dray.server.apply.managers import APPLY, Manager, Managers, Owned
-from dray.server.apply.merging import merged
-from dray.server.apply.tracked import TrackedKind
-from dray.server.apply.walks import Comparison, compare, named_fields, owned, removed
+from dray.server.fieldmanager.conflicts import ApplyConflict
+from dray.server.fieldmanager.field_set import FieldSet, union
+from dray.server.fieldmanager.field_types import FieldType
+from dray.server.fieldmanager.managers import APPLY, Manager, Managers, Owned
+from dray.server.fieldmanager.merging import merged
+from dray.server.fieldmanager.tracked_kinds import TrackedKind
+from dray.server.fieldmanager.walks import Comparison, compare, named_fields, owned, removed
 
 
 @dataclass(frozen=True, slots=True)

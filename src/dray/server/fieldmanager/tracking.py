@@ -1,4 +1,4 @@
-"""Who owns which field: what every write leaves in metadata.managedFields.
+"""Tracks the managers of fields: what every write leaves in metadata.managedFields.
 
 An owner is noted for what the client sent, defaulted, before admission adds to it.
 """
@@ -10,8 +10,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 from dray.api.objects import Object
-from dray.server import unchanged_ownership
-from dray.server.apply import server_side
+from dray.server.fieldmanager import server_side, unchanged_ownership
 from dray.server.options import WriteOptions
 from dray.server.resources import Resource
 

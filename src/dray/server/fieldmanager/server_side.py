@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from dray.api.objects import Object, mapping
-from dray.server.apply import configurations, field_set, last_applied, managers, taken_fields
-from dray.server.apply.conflicts import ApplyConflict
-from dray.server.apply.field_set import FieldSet
-from dray.server.apply.managers import APPLY, UPDATE, Managers, Owned
-from dray.server.apply.tracked import UNOWNED, TrackedKind
-from dray.server.apply.updater import Updater
+from dray.server.fieldmanager import configurations, field_set, last_applied, managers, taken_fields
+from dray.server.fieldmanager.conflicts import ApplyConflict
+from dray.server.fieldmanager.field_set import FieldSet
+from dray.server.fieldmanager.managers import APPLY, UPDATE, Managers, Owned
+from dray.server.fieldmanager.tracked_kinds import UNOWNED, TrackedKind
+from dray.server.fieldmanager.updater import Updater
 from dray.server.patches.errors import refuses_depth
 from dray.server.status import bad_request
 

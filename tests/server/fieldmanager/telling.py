@@ -4,8 +4,8 @@ from typing import Any
 
 from dray.api import catalogue, schema
 from dray.api.objects import Object
-from dray.server.apply import server_side
-from dray.server.apply.tracked import TrackedKind, built_in
+from dray.server.fieldmanager import server_side
+from dray.server.fieldmanager.tracked_kinds import TrackedKind, built_in
 
 NOW = "2026-01-01T00:00:00Z"
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from dray.api import catalogue, schema
 from dray.api.objects import Object
-from dray.server.apply import field_set, server_side, taken_fields
-from dray.server.apply.field_set import FieldSet
-from dray.server.apply.tracked import built_in
-from dray.server.apply.walks import compare
+from dray.server.fieldmanager import field_set, server_side, taken_fields
+from dray.server.fieldmanager.field_set import FieldSet
+from dray.server.fieldmanager.tracked_kinds import built_in
+from dray.server.fieldmanager.walks import compare
 
 NOW = "2026-01-01T00:00:00Z"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.server.apply import path_elements
-from dray.server.apply.field_types import FieldType, Form, Item
+from dray.server.fieldmanager import path_elements
+from dray.server.fieldmanager.field_types import FieldType, Form, Item
 from dray.server.status import ApiError, bad_request
 
 Path = tuple[str, ...]

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.server.apply import field_set, managers, server_side
+from dray.server.fieldmanager import field_set, managers, server_side
 from dray.server.patches.strategic import strategic_merge
 from dray.server.status import ApiError
 
