@@ -13,10 +13,10 @@ import pytest
 from click.testing import Result
 
 from dray.cli import guard
-from dray.client import rival
+from dray.client import component_lease
 from dray.client.clock import micro_timestamp
+from dray.client.component_lease import ComponentLease
 from dray.client.events import EventRecorder
-from dray.client.rival import Rival
 from dray.controllers.registry import CONTROLLERS
 from dray.testing.cluster import LocalCluster
 from tests.cli.running import running
@@ -113,7 +113,7 @@ def test_a_lease_that_is_renewed_tells(made: dict[str, Any] | None, renews: bool
                 await cluster.patch("Lease", "kube-scheduler", spec, namespace="kube-system")
 
             task = asyncio.create_task(renew()) if renews else None
-            assert await Rival(cluster.client, "kube-scheduler", moment=0.4).is_at_work() is found
+            assert await ComponentLease(cluster.client, "kube-scheduler", moment=0.4).is_at_work() is found
             if task is not None:
                 await task
 
@@ -121,7 +121,7 @@ def test_a_lease_that_is_renewed_tells(made: dict[str, Any] | None, renews: bool
 
 
 def test_one_that_starts_later_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(rival, "_MOMENT", 0.05)
+    monkeypatch.setattr(component_lease, "_MOMENT", 0.05)
 
     @in_loop
     async def test() -> None:

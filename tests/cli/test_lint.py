@@ -20,7 +20,7 @@ from dray.cli.convert import convert_manifest
 from dray.cli.findings import RULES
 from dray.cli.lint import examine
 from dray.cli.manifests import Manifest, read
-from dray.yaml.places import Place
+from dray.yaml.positions import Position
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SEED_001 = """\
@@ -217,7 +217,7 @@ def test_no_shape_of_a_document_breaks_it(data: st.DataObject) -> None:
                 parent[key] = copy.deepcopy(data.draw(st.sampled_from(JUNK)))
                 break
             parent = parent[key]
-    manifest = Manifest("m.yaml", document, Place(1, 1))
+    manifest = Manifest("m.yaml", document, Position(1, 1))
     for finding in examine([manifest]):
         assert (finding.line, finding.column) == (1, 1)
     for version in ("v1", "v1beta1"):

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
-from dray.cli.metrics import Place, Together, response, serving_metrics
+from dray.cli.metrics import MetricsAddress, Together, response, serving_metrics
 
 
 def registries() -> tuple[CollectorRegistry, CollectorRegistry]:
@@ -55,7 +55,7 @@ def test_what_is_answered(line: str, ready: bool, code: int, body: str) -> None:
 
 def test_it_listens_where_it_says() -> None:
     async def ask() -> bytes:
-        async with serving_metrics(Place("127.0.0.1", 0), registries, list) as url:
+        async with serving_metrics(MetricsAddress("127.0.0.1", 0), registries, list) as url:
             port = int(url.rpartition(":")[2].removesuffix("/metrics"))
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
@@ -68,7 +68,7 @@ def test_it_listens_where_it_says() -> None:
 
 def test_nothing_listens_unless_it_is_asked_for() -> None:
     async def ask() -> str:
-        async with serving_metrics(Place("127.0.0.1", None), (), list) as url:
+        async with serving_metrics(MetricsAddress("127.0.0.1", None), (), list) as url:
             return url
 
     assert asyncio.run(ask()) == ""

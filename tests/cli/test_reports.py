@@ -10,7 +10,7 @@ from click.testing import Result
 from dray.cli.findings import warning
 from dray.cli.manifests import Manifest
 from dray.cli.reports import Report, one_line, text
-from dray.yaml.places import Place
+from dray.yaml.positions import Position
 
 DUPLICATES = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {x: y}}\n"
 
@@ -56,7 +56,7 @@ def test_one_line_hides_nothing_and_ends_somewhere() -> None:
 
 
 def test_colours_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    manifest = Manifest("m.yaml", {"kind": "Pod"}, Place(1, 1))
+    manifest = Manifest("m.yaml", {"kind": "Pod"}, Position(1, 1))
     text(Report([warning("unused-claim", manifest, "spec", "[bold]not markup[/bold]")], objects=1, colour=True))
     assert capsys.readouterr().out == (
         "m.yaml:1:1: warning[unused-claim]: Pod: spec: [bold]not markup[/bold]\n1 warning in 1 object\n"

@@ -88,7 +88,7 @@ async def test_one_that_does_not_listen_is_killed(monkeypatch):
 async def test_one_that_computes_without_end_ends_itself_and_is_started_again(caplog):
     program = """
 import asyncio
-from dray.cli.plane_process import _end
+from dray.cli.control_plane_process import _end
 from dray.process.loop_watch import LoopWatch
 
 async def main():

@@ -17,7 +17,7 @@ from dray.api.objects import Object
 from dray.cli.cluster import Cluster, Where, ask, located
 from dray.cli.manifests import Manifest, Reading, read
 from dray.cli.reports import one_line
-from dray.cli.targets import DEFINITION, FOUNDATIONS, Misplaced, Target, complain_about, locate
+from dray.cli.rest_mapping import DEFINITION, FOUNDATIONS, Misplaced, Target, complain_about, locate
 from dray.client.interface import PatchType, WriteOptions
 
 FIELD_MANAGER: Final = "dray"

@@ -8,9 +8,9 @@ import click
 
 from dray.api.gates import FeatureGates
 from dray.cli.cluster import Where
+from dray.cli.components import choosing, identity, leading, reaching, run_against
 from dray.cli.guard import forcing, of_controllers
-from dray.cli.metrics import Place, metrics_options
-from dray.cli.planes import choosing, identity, leading, reaching, run_against
+from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.serving import client_gates_option
 
 
@@ -49,4 +49,4 @@ def controllers(
     options = PlaneOptions(None, controllers, lease, gates=gates)
     title = f"Running {', '.join(controllers)}"
     guard = of_controllers(controllers, f"{lease_namespace}/{lease_name}" if leader_elect else "", force=force)
-    run_against(Where(kubeconfig, context, ""), options, Place(metrics_bind, metrics_port), title, guard)
+    run_against(Where(kubeconfig, context, ""), options, MetricsAddress(metrics_bind, metrics_port), title, guard)

@@ -18,7 +18,7 @@ from dray.api.catalogue import RESOURCE_GROUP, find
 from dray.api.conversion import ConversionError, oddities, unreadable
 from dray.api.conversion import convert as convert_version
 from dray.api.errors import ErrorType
-from dray.cli.claimspecs import group_of, pod_spec
+from dray.cli.claim_specs import group_of, pod_spec
 from dray.cli.hints import hint_for
 from dray.cli.manifests import Manifest, read
 from dray.cli.reports import one_line

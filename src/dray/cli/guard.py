@@ -51,38 +51,38 @@ class Guard:
 
     async def check(self, client: Client) -> None:
         """Raises AtWork where it is at work."""
+        from dray.client.component_lease import ComponentLease
         from dray.client.errors import ApiError
-        from dray.client.rival import Rival
 
         if self._insists:
             return
-        rival = Rival(client, self._component)
+        component = ComponentLease(client, self._component)
         try:
-            found = await rival.is_at_work()
+            found = await component.is_at_work()
         except ApiError as error:
             _logger.warning("cannot tell whether %s is at work: %s", self._component, error)
             return
         if found:
-            raise AtWork(f"{rival.title}. {self._advice}, or insist with --force.")
+            raise AtWork(f"{component.title}. {self._advice}, or insist with --force.")
 
     async def watch(self, client: Client, events: EventRecorder) -> None:
         """Until it is cancelled: says so, by log and event, once it has come to be at work."""
+        from dray.client.component_lease import ComponentLease
         from dray.client.errors import ClientError
-        from dray.client.rival import Rival
 
         if self._insists:
             return
-        rival, told = Rival(client, self._component), False
+        component, told = ComponentLease(client, self._component), False
         while True:
             await asyncio.sleep(self._period)
             try:
-                found = await rival.is_at_work()
+                found = await component.is_at_work()
             except ClientError:
                 continue
             if found and not told:
-                message = f"{rival.title}. {self._advice}."
+                message = f"{component.title}. {self._advice}."
                 _logger.warning("%s", message)
-                about = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **rival.lease}
+                about = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", **component.lease}
                 events.warning(about, "AlsoAtWork", message)
             told = found
 

@@ -18,17 +18,17 @@ from dray.api.gates import DEFAULT_GATES, FeatureGates
 from dray.api.intake import check
 from dray.api.objects import mapping
 from dray.cel import Expressions
-from dray.cli import attempts, references, regrets, slices
-from dray.cli.claimspecs import pod_spec
+from dray.cli.claim_specs import pod_spec
 from dray.cli.findings import RULES, Finding, error
 from dray.cli.hints import hint_for
 from dray.cli.identity import identity, is_foreign
+from dray.cli.lint_rules import pools, references, selectors, single_objects
 from dray.cli.manifests import Manifest, read
 from dray.cli.namespaces import Namespaces
 from dray.cli.repairs import touches, without
 from dray.cli.reports import FORMATS, Report
 
-_TOGETHER: Final = (*references.RULES, *slices.RULES, *attempts.RULES)
+_TOGETHER: Final = (*references.RULES, *pools.RULES, *selectors.RULES)
 
 
 def _parse_gates(ctx: click.Context, param: click.Parameter, value: str | None) -> FeatureGates:
@@ -78,7 +78,7 @@ def examine(manifests: list[Manifest], *, gates: FeatureGates = DEFAULT_GATES) -
     findings = list(references.duplicate_objects(manifests))
     for manifest in manifests:
         rejected = [*identity(manifest), *_rejections(manifest, gates, namespaces)]
-        regretted = [finding for rule in regrets.RULES for finding in rule(manifest)]
+        regretted = [finding for rule in single_objects.RULES for finding in rule(manifest)]
         regretted += [finding for rule in _TOGETHER for finding in rule(manifest, given)]
         findings += [*rejected, *_without_twins(regretted, rejected)]
     order = {id(manifest): index for index, manifest in enumerate(manifests)}

@@ -17,8 +17,8 @@ from dray.allocation.policies import Policy
 from dray.allocation.text import Reasoning, Tree, concluding
 from dray.api.objects import Object
 from dray.cli.cluster import Cluster
+from dray.cli.explanation_trees import MOST_TREES, Verdicts, device, few, holding, preemption
 from dray.cli.explanations import Explanation, allocation_row, rejection_row
-from dray.cli.verdicts import MOST_TREES, Verdicts, device, few, holding, preemption
 from dray.scheduling import groups
 from dray.scheduling.inquiry import Inquiry
 from dray.scheduling.scheduler import Options, Scheduler

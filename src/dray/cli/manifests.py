@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
 from dray.yaml.documents import parse
-from dray.yaml.places import Place
+from dray.yaml.positions import Position
 from dray.yaml.text import ManifestError
 
 MAX_BYTES: Final = 16 * 1024 * 1024
@@ -29,7 +29,7 @@ class Manifest:
 
     source: str
     document: dict[str, Any]
-    place: Place
+    place: Position
 
     @property
     def api_version(self) -> str:
@@ -133,7 +133,7 @@ def _too_large() -> ManifestError:
     return ManifestError(message, line=1, column=1)
 
 
-def _objects(source: str, value: Any, place: Place) -> Iterator[Manifest]:
+def _objects(source: str, value: Any, place: Position) -> Iterator[Manifest]:
     """The object itself, or the objects of a list; the items of a typed list inherit its kind."""
     waiting = [(value, place)]
     while waiting:
@@ -155,7 +155,7 @@ def _objects(source: str, value: Any, place: Place) -> Iterator[Manifest]:
             waiting.append(({**inherited, **item} if isinstance(item, dict) else item, item_place))
 
 
-def _item_places(place: Place, count: int) -> list[Place]:
+def _item_places(place: Position, count: int) -> list[Position]:
     items = place.child("items")
     below = items.below if items is not None else None
     return below if isinstance(below, list) else [place] * count

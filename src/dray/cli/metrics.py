@@ -29,7 +29,7 @@ class MetricsError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MetricsAddress:
     """Where to listen; nowhere if `port` is None."""
 
     bind: str
@@ -48,7 +48,7 @@ def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @asynccontextmanager
 async def serving_metrics(
-    place: Place, registries: Callable[[], Iterable[CollectorRegistry]], obstacles: Callable[[], list[str]]
+    place: MetricsAddress, registries: Callable[[], Iterable[CollectorRegistry]], obstacles: Callable[[], list[str]]
 ) -> AsyncIterator[str]:
     """For as long as the block lasts; gives the URL, empty if nothing was asked for. `obstacles` to being ready are
     named by `/readyz`."""

@@ -9,9 +9,9 @@ import click
 
 from dray.api.gates import FeatureGates
 from dray.cli.cluster import Where
+from dray.cli.components import identity, leading, reaching, run_against, scheduler_options, scheduling
 from dray.cli.guard import forcing, of_scheduler
-from dray.cli.metrics import Place, metrics_options
-from dray.cli.planes import identity, leading, reaching, run_against, scheduler_options, scheduling
+from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.serving import client_gates_option
 
 
@@ -64,4 +64,4 @@ def scheduler(
     title = f"Scheduling the pods of {given['scheduler_name']}"
     lease = f"{lease_namespace}/{lease_name}" if leader_elect else ""
     guard = of_scheduler(given["scheduler_name"], lease, force=force)
-    run_against(Where(kubeconfig, context, ""), options, Place(metrics_bind, metrics_port), title, guard)
+    run_against(Where(kubeconfig, context, ""), options, MetricsAddress(metrics_bind, metrics_port), title, guard)

@@ -12,7 +12,7 @@ from dray.api.errors import FieldError
 from dray.api.gates import ALL_GATES
 from dray.api.objects import Object
 from dray.cel import Expressions
-from dray.cli.claimspecs import Spec, pod_spec
+from dray.cli.claim_specs import Spec, pod_spec
 from dray.cli.manifests import Manifest
 from dray.cli.namespaces import Namespaces
 from dray.cli.wanted import Workload, replicas

@@ -16,15 +16,15 @@ import click
 from dray.api.gates import FeatureGates
 from dray.cli.apply import FIELD_MANAGER, apply_manifests
 from dray.cli.cluster import Cluster
+from dray.cli.components import choosing, scheduling
 from dray.cli.manifests import Manifest, read
-from dray.cli.metrics import Place, metrics_options
-from dray.cli.planes import choosing, scheduling
+from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.reports import one_line
+from dray.cli.rest_mapping import Target
 from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options, serving, stopping
-from dray.cli.targets import Target
 
 if TYPE_CHECKING:
-    from dray.cli.plane_process import Orders
+    from dray.cli.control_plane_process import Orders
     from dray.client.inprocess import InProcessTransport
     from dray.control_plane.child import Child
     from dray.server.running import Options, RunningServer
@@ -65,7 +65,7 @@ def up(
 
     Exit status: 0 interrupted, 1 a manifest was refused, 2 a file cannot be read or the server cannot start.
     """
-    from dray.cli.plane_process import Orders
+    from dray.cli.control_plane_process import Orders
 
     log_to_stderr()
     reading = read(paths)
@@ -81,13 +81,13 @@ def up(
         "node_devices": node_devices,
         "device_preemption": device_preemption,
     }
-    orders = Orders(asked, controllers, gates, Place(metrics_bind, metrics_port))
+    orders = Orders(asked, controllers, gates, MetricsAddress(metrics_bind, metrics_port))
     with failing_plainly():
         sys.exit(run(_up(options, orders, reading.manifests)))
 
 
 async def _up(options: Options, orders: Orders, manifests: list[Manifest]) -> int:
-    from dray.cli.plane_process import child
+    from dray.cli.control_plane_process import child
     from dray.server.running import RunningServer
 
     stop = stopping()

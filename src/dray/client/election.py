@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from dray.api.objects import Object
 from dray.client.clock import SystemTime, TimeOfDay, micro_timestamp
-from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, GroupVersionResource
+from dray.client.log_throttling import ThrottledLog, cause_of
 
 _LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 # Of the waiting time, so that candidates do not come all at once.
@@ -62,7 +62,7 @@ class LeaderElection:
         self._lease: Object | None = None
         """As it was seen last, and when that was."""
         self._seen = 0.0
-        self._complaints = Complaints(_logger)
+        self._throttled = ThrottledLog(_logger)
         self._renewed = 0.0
         """When the last renewal that came through was sent."""
 
@@ -142,7 +142,7 @@ class LeaderElection:
                 self._complain("renew", error)
 
     def _complain(self, verb: str, error: ClientError) -> None:
-        self._complaints.warning(
+        self._throttled.warning(
             (verb, cause_of(error)), "cannot %s the lease %s/%s: %s", verb, self._namespace, self._name, error
         )
 

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from dray.client.errors import ConfigError, ConnectionFailed
-from dray.client.programs import Fetched, Program, fetch
+from dray.client.exec_credentials import ExecConfig, ExecCredential, fetch
 
 # Tokens in files are replaced while they are in use.
 _TOKEN_AGE: Final = 60.0
@@ -36,7 +36,7 @@ class Endpoint:
     password: str = field(default="", repr=False)
     impersonate: str = ""
     proxy: str = ""
-    program: Program | None = None
+    program: ExecConfig | None = None
     """What fetches a token or a client certificate, where none is given."""
 
     def __post_init__(self) -> None:
@@ -77,11 +77,11 @@ class Credentials:
         self._time_of_day = time_of_day
         self._read_at: float | None = None
         self._token = endpoint.token
-        self._fetched: Fetched | None = None
+        self._fetched: ExecCredential | None = None
         self._fetching = asyncio.Lock()
         self._worked = False
 
-    async def fetch(self) -> Fetched | None:
+    async def fetch(self) -> ExecCredential | None:
         """Has the program run, if there is one and what it gave is of use no more; gives what is new."""
         if self._endpoint.program is None or self._is_fresh():
             return None

@@ -17,9 +17,9 @@ from typing import Any, Final
 from dray.api.catalogue import KindVersion, find
 from dray.api.objects import Object
 from dray.client.clock import SystemTime, TimeOfDay, timestamp
-from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import SHARED, Client
+from dray.client.log_throttling import ThrottledLog, cause_of
 
 _QUEUE: Final = 10_000
 _KNOWN: Final = 4096
@@ -64,7 +64,7 @@ class EventRecorder:
         self._queue: asyncio.Queue[tuple[float, _Key, Object]] = asyncio.Queue(_QUEUE)
         self._last = 0
         self._hurried = False
-        self._complaints = Complaints(_logger)
+        self._throttled = ThrottledLog(_logger)
         self._known: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
         """The name of the Event that stands for the key, and how often it was seen."""
 
@@ -88,7 +88,7 @@ class EventRecorder:
             try:
                 await self._write(key, event)
             except ClientError as error:
-                self._complaints.warning(cause_of(error), "event %s about %s is lost: %s", key.reason, key, error)
+                self._throttled.warning(cause_of(error), "event %s about %s is lost: %s", key.reason, key, error)
             finally:
                 self._queue.task_done()
 
@@ -143,7 +143,7 @@ class EventRecorder:
         try:
             self._queue.put_nowait((monotonic(), key, event))
         except asyncio.QueueFull:
-            self._complaints.warning("full", "event %s about %s is dropped: %d are waiting", reason, key, _QUEUE)
+            self._throttled.warning("full", "event %s about %s is dropped: %d are waiting", reason, key, _QUEUE)
 
     async def _write(self, key: _Key, event: Object) -> None:
         namespace = event["metadata"]["namespace"]

@@ -19,10 +19,10 @@ import aiohttp
 from yarl import URL
 
 from dray.client import tls
-from dray.client.connections import Connections
-from dray.client.contact import Contact
+from dray.client.connection_pool import ConnectionPool
 from dray.client.endpoint import Credentials, Endpoint
 from dray.client.errors import ConfigError, ConnectionFailed
+from dray.client.server_health import ServerHealth
 from dray.client.transport import Answer, Known, Request, joined
 
 _CONNECT: Final = 10.0
@@ -43,19 +43,19 @@ class HttpTransport:
         timeout: float = _TOTAL,
         silence: float = _SILENCE,
         connections: int = 32,
-        contact: Contact | None = None,
+        health: ServerHealth | None = None,
     ) -> None:
         self._endpoint = endpoint
-        self.contact = contact
+        self.health = health
         self._credentials = Credentials(endpoint)
         self._ssl = tls.context(endpoint) if endpoint.server.startswith("https:") else None
         self.watch_seconds = silence
         # A list may be long in coming; what is written has a short answer.
         self._reading = _timeout(timeout, min(silence, timeout))
         self._writing = _timeout(min(timeout, 1.25 * silence), min(silence, timeout))
-        self._requests = Connections(self._new_session, limit=connections)
+        self._requests = ConnectionPool(self._new_session, limit=connections)
         # Streams have connections of their own, without limit: they must not keep requests from being sent.
-        self.streams = Connections(self._new_session)
+        self.streams = ConnectionPool(self._new_session)
 
     async def send(self, request: Request) -> Answer:
         if self._endpoint.program is not None:
@@ -107,15 +107,15 @@ class HttpTransport:
         )
         if response.status == 401:
             self._credentials.forget()
-        if self.contact is not None:
-            self.contact.heard(response.status)
+        if self.health is not None:
+            self.health.heard(response.status)
         return response
 
     async def _fetch(self) -> None:
         fetched = await self._credentials.fetch()
         if fetched is not None and fetched.certificate and self._ssl is not None:
             tls.show(self._ssl, self._endpoint, fetched.certificate, fetched.key)
-            # Connections show the certificate with which they were made.
+            # ConnectionPool show the certificate with which they were made.
             await self._requests.renew()
             await self.streams.renew()
 
@@ -126,8 +126,8 @@ class HttpTransport:
         if isinstance(error, TimeoutError) and not isinstance(error, _UNSENT):
             silence = timeout.sock_read or 0.0
             cause = f"no answer within {silence:g} s"
-        if self.contact is not None:
-            self.contact.failed(cause, silence)
+        if self.health is not None:
+            self.health.failed(cause, silence)
         text = f"{request.method} {request.path}: {cause}"
         if isinstance(error, _LASTING):
             return ConfigError(text)
@@ -164,11 +164,11 @@ class HttpStream:
         self.headers = joined(response.headers.items())
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        contact = self._transport.contact
+        health = self._transport.health
         try:
             async for chunk in self._response.content.iter_any():
-                if contact is not None:
-                    contact.heard()
+                if health is not None:
+                    health.heard()
                 yield chunk
         except _FAILURES as error:
             self._silent = isinstance(error, TimeoutError)

@@ -16,9 +16,9 @@ from typing import Final
 
 from dray.client.backoff import Backoff
 from dray.client.cache import Cache, Change, Index, key_of
-from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import EVERYTHING, Client, Resource, Selection, WatchEvent
+from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.retries import Retries
 
 Handler = Callable[[Change], None]
@@ -58,7 +58,7 @@ class Informer:
         self._doing = "list"
         self._trouble = ("", "")
         """What it could not do, and why."""
-        self._complaints = Complaints(_logger)
+        self._throttled = ThrottledLog(_logger)
 
     @property
     def has_synced(self) -> bool:
@@ -121,7 +121,7 @@ class Informer:
         self._trouble = verb, str(error)
         forbidden = isinstance(error, ApiError) and error.is_forbidden
         advice = f"; it waits for the right to {verb} {self._kind}" if forbidden else ""
-        self._complaints.warning(cause_of(error), "cannot %s %s: %s%s", verb, self._kind, error, advice)
+        self._throttled.warning(cause_of(error), "cannot %s %s: %s%s", verb, self._kind, error, advice)
 
     async def _list(self) -> None:
         self._doing = "list"

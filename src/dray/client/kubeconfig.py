@@ -19,7 +19,7 @@ import yaml
 from dray.api.objects import mappings
 from dray.client.endpoint import Endpoint
 from dray.client.errors import ConfigError
-from dray.client.programs import API_VERSIONS, Program
+from dray.client.exec_credentials import API_VERSIONS, ExecConfig
 
 _EXTENSION = "client.authentication.k8s.io/exec"
 _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
@@ -152,7 +152,7 @@ def _endpoint(context: Entry, cluster: Entry, user: Entry) -> Endpoint:
     )
 
 
-def _program(user: Entry, cluster: Entry) -> Program | None:
+def _program(user: Entry, cluster: Entry) -> ExecConfig | None:
     """The `exec` of a user."""
     values = user.values.get("exec")
     if not values:
@@ -170,7 +170,7 @@ def _program(user: Entry, cluster: Entry) -> Program | None:
     if not command or mode not in ("Never", "IfAvailable", "Always"):
         modes = "an interactiveMode: Never, IfAvailable or Always"
         raise ConfigError(f"exec of user {user.name!r} needs a command and {modes}")
-    return Program(
+    return ExecConfig(
         user.name,
         # A name is looked for in $PATH, a relative path starts from the file.
         str(user.folder / command) if os.sep in command else command,

@@ -14,7 +14,7 @@ from dray.api.objects import Object
 from dray.client.cache import Change, Key, key_of
 from dray.client.interface import Client, Resource, WriteOptions
 from dray.controllers.environment import Environment, Workers, named
-from dray.controllers.pod_ends import FINISHED, end_pod, pods
+from dray.controllers.pod_deletion import FINISHED, end_pod, pods
 
 CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 """Of a node whose manifest does not say."""

@@ -22,11 +22,11 @@ from prometheus_client import CollectorRegistry
 from dray.api.catalogue import KINDS
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.client.clock import SystemTime, TimeOfDay
-from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
 from dray.client.interface import Client
+from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.queue import Stopped, WorkQueue
 
 K = TypeVar("K", bound=Hashable)
@@ -91,7 +91,7 @@ class Workers(Generic[K]):
         self.name = name
         self._failed = failed
         self._called = called
-        self._complaints = Complaints(_logger)
+        self._throttled = ThrottledLog(_logger)
         self.queue: WorkQueue[K] = WorkQueue()
         self._reconcile = reconcile
         self._count = count
@@ -141,7 +141,7 @@ class Workers(Generic[K]):
             # Losing a race is ordinary: the other write comes by watch, or the next attempt reads it.
             ordinary = isinstance(error, ApiError) and (error.is_conflict or error.is_not_found)
             if not ordinary:
-                self._complaints.warning(cause_of(error), "%s: %s: %s", self.name, self._called(key), error)
+                self._throttled.warning(cause_of(error), "%s: %s: %s", self.name, self._called(key), error)
             self.queue.add_failed(key)
         except Exception as error:
             _logger.exception("%s: %s failed", self.name, self._called(key))

@@ -15,7 +15,7 @@ from dray.api.objects import Object
 from dray.client.cache import Change, Key
 from dray.client.errors import ApiError, ClientError
 from dray.controllers.environment import Environment, Workers
-from dray.controllers.pod_ends import BY_NODE, FINISHED, disruption, end_pod, node_of, pods
+from dray.controllers.pod_deletion import BY_NODE, FINISHED, disruption, end_pod, node_of, pods
 
 THRESHOLD: Final = 12_500
 QUARANTINE: Final = 40.0

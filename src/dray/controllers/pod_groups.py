@@ -14,7 +14,7 @@ from dray.client.cache import Change, Key, key_of
 from dray.client.discovery import OptionalInformer
 from dray.controllers.claims.objects import GROUPS, group_name, is_deleting
 from dray.controllers.environment import Environment, Workers, named
-from dray.controllers.pod_ends import FINISHED, pods
+from dray.controllers.pod_deletion import FINISHED, pods
 
 _BY_GROUP = "podgroup: group"
 

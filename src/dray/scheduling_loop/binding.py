@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dray.api.objects import Object
-from dray.client.complaints import Complaints, cause_of
-from dray.client.dropped import NotKept, dropped
+from dray.client.dropped_fields import NotKept, dropped
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
+from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.scheduling.actions import SCHEDULER_ERROR, Bind, ClaimWrite
 from dray.scheduling.model import Pod
 from dray.scheduling.readiness import Binding
@@ -78,7 +78,7 @@ class Binder:
         self._metrics = metrics
         self._now = now
         self._ledger = ledger
-        self._complaints = Complaints(_logger)
+        self._throttled = ThrottledLog(_logger)
 
     async def bind(self, action: Bind, stamp: Stamp | None) -> bool:
         """Whether the pod is on its node now; `stamp` is what the ledger gave when it was decided."""
@@ -119,7 +119,7 @@ class Binder:
 
     def _complain(self, pod: Pod, what: str, error: ClientError) -> None:
         if not is_ordinary(error):
-            self._complaints.warning(cause_of(error), "Pod %s/%s %s: %s", *pod.key, what, error)
+            self._throttled.warning(cause_of(error), "Pod %s/%s %s: %s", *pod.key, what, error)
 
     def _leave_out(self, error: ClientError) -> None:
         """What the server has no place for is not decided again."""

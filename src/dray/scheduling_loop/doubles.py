@@ -16,9 +16,9 @@ from dray.allocation.devices import DeviceID
 from dray.allocation.usage import device_of
 from dray.api.objects import Object
 from dray.client.cache import Change
-from dray.client.complaints import Complaints
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
+from dray.client.log_throttling import ThrottledLog
 from dray.scheduling.state import State
 from dray.scheduling_loop.metrics import Metrics
 
@@ -32,7 +32,7 @@ class Doubles:
         self._state = state
         self._claims = claims
         self._events = events
-        self._complaints = Complaints(_logger)
+        self._throttled = ThrottledLog(_logger)
         self._suspects: set[DeviceID] = set()
         self._reported: dict[DeviceID, frozenset[str]] = {}
         """By device the uids of the claims that hold it."""
@@ -75,7 +75,7 @@ class Doubles:
 
     def _report(self, device: DeviceID, claims: list[Object]) -> None:
         names = [_title(claim) for claim in claims]
-        self._complaints.warning(
+        self._throttled.warning(
             "twice", "device %s is held by ResourceClaims %s", "/".join(device), " and ".join(names)
         )
         for claim, name in zip(claims, names, strict=True):

@@ -15,12 +15,12 @@ from typing import Final, Protocol
 from prometheus_client import CollectorRegistry
 
 from dray.client.clock import SystemTime, TimeOfDay, seconds
-from dray.client.complaints import Complaints, cause_of
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
 from dray.client.interface import Client
+from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.retries import Retries
 from dray.process.loop_watch import WARN
 from dray.scheduling import groups
@@ -88,7 +88,7 @@ class SchedulerLoop:
         self._claims = ClaimWriter(client, self._time.now, retries)
         self._pods = PodWriter(client, name, self._time.now, retries)
         self.metrics.follow(self.scheduler.queue)
-        self._complaints = Complaints(_logger)
+        self._throttled = ThrottledLog(_logger)
         self._stirred = asyncio.Event()
         self._slots = asyncio.Semaphore(_MOST_WRITES)
         self._writing: set[asyncio.Task[None]] = set()
@@ -259,7 +259,7 @@ class SchedulerLoop:
                 await self._pods.explain(pod, action.reason, action.message, nominated)
         except ClientError as error:
             if not is_ordinary(error):
-                self._complaints.warning(cause_of(error), "Pod %s/%s: %s", *pod.key, error)
+                self._throttled.warning(cause_of(error), "Pod %s/%s: %s", *pod.key, error)
             self.scheduler.unsaid(action, self.now())
 
     async def _preempt(self, action: Refuse) -> None:

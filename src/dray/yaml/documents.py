@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import yaml
 
-from dray.yaml.places import Place
+from dray.yaml.positions import Position
 from dray.yaml.scalars import key_text, resolve
 from dray.yaml.text import ManifestError, decode
 
@@ -38,7 +38,7 @@ _RESOLVED_TAGS: Final = frozenset({"null", "bool", "int", "float", "timestamp"})
 @dataclass(frozen=True, slots=True)
 class Document:
     value: Any
-    place: Place
+    place: Position
 
 
 def parse(data: bytes) -> list[Document]:
@@ -87,24 +87,24 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> ManifestError:
 class _Sequence:
     """A list that is still open."""
 
-    place: Place
+    place: Position
     anchor: str | None
     charged_before: int
     height: int = 1
     value: list[Any] = field(default_factory=list)
-    below: list[Place] = field(default_factory=list)
+    below: list[Position] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class _Mapping:
     """A mapping that is still open. `key` is set between a key and its value; `merging` after `<<`."""
 
-    place: Place
+    place: Position
     anchor: str | None
     charged_before: int
     height: int = 1
     value: dict[str, Any] = field(default_factory=dict)
-    below: dict[str, Place] = field(default_factory=dict)
+    below: dict[str, Position] = field(default_factory=dict)
     key: str | None = None
     merging: bool = False
     # The keys that a merge brought and that are not written in the mapping itself.
@@ -118,7 +118,7 @@ class _Mapping:
 @dataclass(frozen=True, slots=True)
 class _Anchored:
     value: Any
-    place: Place
+    place: Position
     size: int
     height: int
 
@@ -153,7 +153,7 @@ class _Builder:
             loader.dispose()
 
     def _node(self, event: Any) -> None:
-        place = Place(event.start_mark.line + 1, event.start_mark.column + 1)
+        place = Position(event.start_mark.line + 1, event.start_mark.column + 1)
         if isinstance(event, yaml.AliasEvent):
             self._alias(str(event.anchor), place)
             return
@@ -163,7 +163,7 @@ class _Builder:
         else:
             self._open(event, place)
 
-    def _open(self, event: Any, place: Place) -> None:
+    def _open(self, event: Any, place: Position) -> None:
         self._check_depth(1, place)
         self._refuse_as_key(place)
         is_mapping = isinstance(event, yaml.MappingStartEvent)
@@ -182,7 +182,7 @@ class _Builder:
             self._anchors[frame.anchor] = _Anchored(frame.value, frame.place, size, frame.height)
         self._put(frame.value, frame.place, frame.height)
 
-    def _scalar(self, event: Any, place: Place) -> None:
+    def _scalar(self, event: Any, place: Position) -> None:
         parent = self._stack[-1] if self._stack else None
         if isinstance(parent, _Mapping) and parent.expects_key and event.value == "<<" and event.implicit[0]:
             if parent.merged is not None and self._duplicates is None:
@@ -195,7 +195,7 @@ class _Builder:
             self._anchors[event.anchor] = _Anchored(value, place, 1 + len(event.value) // _LETTERS_A_NODE, 0)
         self._put(value, place, 0)
 
-    def _alias(self, anchor: str, place: Place) -> None:
+    def _alias(self, anchor: str, place: Position) -> None:
         self._refuse_as_key(place)
         if anchor not in self._anchors:
             raise _error(f"the alias *{anchor} has no anchor &{anchor} before it in this document", place)
@@ -207,7 +207,7 @@ class _Builder:
         place.below = anchored.place.below
         self._put(anchored.value, place, anchored.height)
 
-    def _put(self, value: Any, place: Place, height: int) -> None:
+    def _put(self, value: Any, place: Position, height: int) -> None:
         """Hands a finished node to the collection around it."""
         if not self._stack:
             self._root = Document(value, place)
@@ -228,12 +228,12 @@ class _Builder:
             parent.below[parent.key].below = place.below
             parent.key = None
 
-    def _refuse_as_key(self, place: Place) -> None:
+    def _refuse_as_key(self, place: Position) -> None:
         parent = self._stack[-1] if self._stack else None
         if isinstance(parent, _Mapping) and parent.expects_key:
             raise _error("a key must be a plain string, not a list, a mapping or an alias", place)
 
-    def _new_key(self, parent: _Mapping, value: Any, place: Place) -> str:
+    def _new_key(self, parent: _Mapping, value: Any, place: Position) -> str:
         key = key_text(value)
         if key is None:
             raise _error(f"{value!r} cannot be a key: write a quoted string", place)
@@ -244,7 +244,7 @@ class _Builder:
             self._duplicate(key, place, f"duplicate key {_shortened(key)!r}, first on line {first}: remove one")
         return key
 
-    def _merge(self, parent: _Mapping, value: Any, place: Place) -> None:
+    def _merge(self, parent: _Mapping, value: Any, place: Position) -> None:
         """Takes over what `<<` names; of several mappings the first counts."""
         merged = parent.merged = parent.merged or set()
         for values, places in reversed(_merge_sources(value, place)):
@@ -257,13 +257,13 @@ class _Builder:
             parent.value.update(values)
             parent.below.update(places)
 
-    def _duplicate(self, key: str, place: Place, problem: str) -> None:
+    def _duplicate(self, key: str, place: Position, problem: str) -> None:
         if self._duplicates is None:
             raise _error(problem, place)
         if len(self._duplicates) < _MOST_DUPLICATES:
             self._duplicates.append(f'line {place.line}: key "{_shortened(key)}" already set in map')
 
-    def _charge(self, nodes: int, place: Place) -> None:
+    def _charge(self, nodes: int, place: Position) -> None:
         self._nodes += nodes
         if self._nodes > MAX_NODES:
             problem = f"more than {MAX_NODES:,} nodes, aliases counted in full"
@@ -273,12 +273,12 @@ class _Builder:
     def _charged(self) -> int:
         return self._nodes + self._letters // _LETTERS_A_NODE
 
-    def _check_depth(self, height: int, place: Place) -> None:
+    def _check_depth(self, height: int, place: Position) -> None:
         if len(self._stack) + height > MAX_DEPTH:
             raise _error(f"nested more than {MAX_DEPTH} levels deep; no Kubernetes object needs that", place)
 
 
-def _scalar_value(event: Any, place: Place) -> Any:
+def _scalar_value(event: Any, place: Position) -> Any:
     tag = event.tag
     if tag in ("!", _TAG_PREFIX + "str") or (tag is None and not event.implicit[0]):
         return event.value
@@ -294,7 +294,7 @@ def _shortened(key: str) -> str:
     return key if len(key) <= 80 else key[:77] + "..."
 
 
-def _merge_sources(value: Any, place: Place) -> list[tuple[dict[str, Any], dict[str, Place]]]:
+def _merge_sources(value: Any, place: Position) -> list[tuple[dict[str, Any], dict[str, Position]]]:
     sources = value if isinstance(value, list) else [value]
     places = place.below if isinstance(place.below, list) else [place]
     merged = []
@@ -305,9 +305,9 @@ def _merge_sources(value: Any, place: Place) -> list[tuple[dict[str, Any], dict[
     return merged
 
 
-def _unknown_tag(tag: str, place: Place) -> ManifestError:
+def _unknown_tag(tag: str, place: Position) -> ManifestError:
     return _error(f"the tag {tag} has no meaning in a manifest; remove it", place)
 
 
-def _error(message: str, place: Place) -> ManifestError:
+def _error(message: str, place: Position) -> ManifestError:
     return ManifestError(message, line=place.line, column=place.column)

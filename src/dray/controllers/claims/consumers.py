@@ -10,8 +10,8 @@ from dray.api.objects import Object
 from dray.client.cache import Cache
 from dray.client.errors import ApiError
 from dray.client.interface import Client
-from dray.controllers.claims.memory import Gone
 from dray.controllers.claims.objects import POD, Consumer, OwnerKind, group_name, is_done, lists, uid_of
+from dray.controllers.claims.own_writes import Gone
 
 
 class UnknownGroup(Exception):

@@ -14,7 +14,6 @@ from dray.client.cache import Change, Key, key_of
 from dray.client.discovery import serves, until_answered
 from dray.controllers.claims.consumers import Consumers
 from dray.controllers.claims.generation import BY_OWNER, Generation
-from dray.controllers.claims.memory import Written
 from dray.controllers.claims.metrics import Metrics
 from dray.controllers.claims.objects import (
     CLAIMS,
@@ -38,6 +37,7 @@ from dray.controllers.claims.objects import (
     uid_of,
     waiting_entries,
 )
+from dray.controllers.claims.own_writes import Written
 from dray.controllers.claims.release import Release
 from dray.controllers.claims.reservation import Reservation
 from dray.controllers.environment import Environment, Workers, named

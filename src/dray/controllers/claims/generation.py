@@ -15,10 +15,9 @@ from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
 from dray.client.interface import SHARED, Client
+from dray.controllers.claims.claim_statuses import ClaimStatuses
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
-from dray.controllers.claims.memory import CreatedClaims, Written
 from dray.controllers.claims.metrics import Metrics
-from dray.controllers.claims.notes import Notes
 from dray.controllers.claims.objects import (
     CLAIMS,
     ENTRY_ANNOTATION,
@@ -30,6 +29,7 @@ from dray.controllers.claims.objects import (
     recorded,
     uid_of,
 )
+from dray.controllers.claims.own_writes import CreatedClaims, Written
 
 BY_OWNER: Final = "resourceclaim: controller uid"
 """The index of claims by the uid of their controller."""
@@ -64,7 +64,7 @@ class Generation:
         self._consumers = consumers
         self._created = CreatedClaims(claims)
         self._written = written
-        self._notes = Notes(client, written)
+        self._statuses = ClaimStatuses(client, written)
         self._metrics = metrics
 
     def is_needed(self, owner: Object) -> bool:
@@ -107,7 +107,7 @@ class Generation:
             if found and len(found) % _IN_A_ROW == 0:
                 await asyncio.sleep(0)
         if found:
-            await self._notes.write(kind, owner, found, made)
+            await self._statuses.write(kind, owner, found, made)
         place = owner["metadata"]["namespace"]
         return None if all(self._claims.get(name, namespace=place) for name in found.values()) else _UNSEEN
 

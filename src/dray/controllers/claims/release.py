@@ -13,7 +13,6 @@ from dray.client.cache import Cache, Key
 from dray.client.errors import ApiError
 from dray.client.interface import Client, DeleteOptions
 from dray.controllers.claims.consumers import Consumers
-from dray.controllers.claims.memory import Written
 from dray.controllers.claims.objects import (
     CLAIMS,
     FINALIZER,
@@ -24,6 +23,7 @@ from dray.controllers.claims.objects import (
     reservations,
     users,
 )
+from dray.controllers.claims.own_writes import Written
 
 
 class Release:

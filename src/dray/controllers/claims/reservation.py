@@ -6,7 +6,6 @@ from dray.api.objects import Object
 from dray.client.cache import Cache
 from dray.client.interface import Client
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
-from dray.controllers.claims.memory import Written
 from dray.controllers.claims.objects import (
     CLAIMS,
     GROUP,
@@ -20,6 +19,7 @@ from dray.controllers.claims.objects import (
     reservation,
     reservations,
 )
+from dray.controllers.claims.own_writes import Written
 
 
 class Reservation:

@@ -18,7 +18,7 @@ from dray.api.objects import Object
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.indexes import Indexes
-from dray.controllers.jobs.verdict import Verdict
+from dray.controllers.jobs.outcome import Outcome
 from dray.controllers.jobs.view import JobView
 
 MOST_UNCOUNTED: Final = 500
@@ -36,7 +36,7 @@ class Entry:
     failed: int
 
 
-def enter(view: JobView, verdict: Verdict | None) -> Entry:
+def enter(view: JobView, outcome: Outcome | None) -> Entry:
     status = dict(view.status)
     succeeded, failed = list(view.uncounted_succeeded), list(view.uncounted_failed)
     listed = {"succeeded": set(succeeded), "failed": set(failed)}
@@ -44,7 +44,7 @@ def enter(view: JobView, verdict: Verdict | None) -> Entry:
     released: list[Object] = []
     new_failed, partial = 0, False
     for pod in view.tracked:
-        if not _may_go(view, verdict, pod):
+        if not _may_go(view, outcome, pod):
             continue
         if len(indexes) + len(succeeded) + len(failed) >= MOST_UNCOUNTED:
             partial = True
@@ -60,7 +60,7 @@ def enter(view: JobView, verdict: Verdict | None) -> Entry:
                 indexes.add(pod_facts.completion_index(pod) or 0)
             else:
                 succeeded.append(uid)
-        elif _counts_as_failed(view, verdict, pod):
+        elif _counts_as_failed(view, outcome, pod):
             failed.append(uid)
             new_failed += 1
     new_succeeded = len(succeeded) - len(view.uncounted_succeeded)
@@ -70,8 +70,8 @@ def enter(view: JobView, verdict: Verdict | None) -> Entry:
     return Entry(status, released, partial, new_succeeded, new_failed)
 
 
-def _may_go(view: JobView, verdict: Verdict | None, pod: Object) -> bool:
-    if view.is_leaving or verdict is not None or pod_facts.phase(pod) == "Succeeded":
+def _may_go(view: JobView, outcome: Outcome | None, pod: Object) -> bool:
+    if view.is_leaving or outcome is not None or pod_facts.phase(pod) == "Succeeded":
         return True
     if not view.has_failed(pod):
         return False
@@ -80,9 +80,9 @@ def _may_go(view: JobView, verdict: Verdict | None, pod: Object) -> bool:
     return retained is None or pod_facts.uid(retained) != pod_facts.uid(pod)
 
 
-def _counts_as_failed(view: JobView, verdict: Verdict | None, pod: Object) -> bool:
+def _counts_as_failed(view: JobView, outcome: Outcome | None, pod: Object) -> bool:
     # With the Job's failure everything fails that has not ended.
-    ended_by_job = verdict is not None and not verdict.succeeded
+    ended_by_job = outcome is not None and not outcome.succeeded
     return (view.has_failed(pod) or ended_by_job) and policies.counts(view.spec, pod)
 
 

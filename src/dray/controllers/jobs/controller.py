@@ -19,16 +19,16 @@ from dray.client.clock import moment, timestamp
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers, named
-from dray.controllers.jobs import accounting, conditions, verdict
+from dray.controllers.jobs import accounting, conditions, outcome
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.actions import JOBS, PODS, PodActions, release
 from dray.controllers.jobs.backoff import Record
 from dray.controllers.jobs.groups import JobGroups
-from dray.controllers.jobs.ledger import Ledger
 from dray.controllers.jobs.membership import BY_JOB, Membership, index_by_job
 from dray.controllers.jobs.own_writes import OwnWrites, is_behind, version
 from dray.controllers.jobs.plan import Plan, plan
 from dray.controllers.jobs.spec import JobSpec, is_known_mode, is_managed_here
+from dray.controllers.jobs.status_writer import StatusWriter
 from dray.controllers.jobs.view import JobView
 
 # How often to look whether the informer has come to what was written here.
@@ -52,7 +52,7 @@ class JobController:
         """How long a Job waits for more of its pods to change before it looks at all of them."""
         self._groups = JobGroups(environment)
         self._actions = PodActions(environment, self._written_pods)
-        self._ledger = Ledger(environment, self._jobs, self._membership.of, self._actions)
+        self._status = StatusWriter(environment, self._jobs, self._membership.of, self._actions)
         self._workers: Workers[Key] = environment.workers("job", self._reconcile, called=named("Job"))
         self._orphans: Workers[Key] = environment.workers(
             "pods of ended jobs", self._release_orphan, called=named("Pod"), count=4
@@ -73,7 +73,7 @@ class JobController:
             self._forget(uid)
             for pod in self._pods.cache.by(BY_JOB, uid):
                 self._orphans.queue.add((pod["metadata"]["namespace"], pod["metadata"]["name"]))
-        elif version(change.object) > self._ledger.version(uid):
+        elif version(change.object) > self._status.version(uid):
             # Not for what was written here.
             self._workers.queue.add(change.key)
 
@@ -115,7 +115,7 @@ class JobController:
         self._gather.pop(uid, None)
         self._actions.uncertain.discard(uid)
         self._groups.forget(uid)
-        self._ledger.forget(uid)
+        self._status.forget(uid)
 
     # Pods without a Job
 
@@ -152,7 +152,7 @@ class JobController:
         cached = self._jobs.cache.get(key[1], namespace=key[0])
         if cached is None or not is_managed_here(cached):
             return None
-        job = self._ledger.newest(cached)
+        job = self._status.newest(cached)
         end = conditions.end(job)
         if end is not None:
             return await self._after_end(job, end)
@@ -194,27 +194,27 @@ class JobController:
         uid, now = job["metadata"]["uid"], self._time.now()
         pods = await self._true_pods(job)
         news: list[tuple[str, str]] = []
-        if not (job["spec"].get("suspend") and verdict.has_enough(JobView.of(job, pods))):
+        if not (job["spec"].get("suspend") and outcome.has_enough(JobView.of(job, pods))):
             # Not for what is done: that is over, and not suspended.
             job, news = _started(job, timestamp(now))
         view = JobView.of(job, pods)
         record = self._record(view)
-        found, wait, failure = verdict.judge(view, now), None, None
+        found, wait, failure = outcome.judge(view, now), None, None
         if found is None and not view.is_leaving:
             next_ = plan(view, record, now)
             failure = await self._carry_out(view, next_)
             # Once it is over there is nothing to wait for but its pods, and they make themselves heard.
-            waits = (verdict.deadline(view, now), next_.wait)
+            waits = (outcome.deadline(view, now), next_.wait)
             wait = min((each for each in waits if each is not None), default=None)
             view = JobView.of(job, self._membership.of(job))
             record = self._record(view)
-        found = found or verdict.completed(view)
-        job, is_partial = await self._ledger.enter(view, found)
+        found = found or outcome.completed(view)
+        job, is_partial = await self._status.enter(view, found)
         self._records[uid] = record
         if is_partial:
             # What is left over is new again next time: then the failures are read off the pods.
             del self._records[uid]
-        job = await self._ledger.conclude(job, found if not is_partial else None)
+        job = await self._status.conclude(job, found if not is_partial else None)
         for reason, message in news:
             self._events.normal(job, reason, message)
         end = conditions.end(job)
@@ -254,7 +254,7 @@ class JobController:
         uid = job["metadata"]["uid"]
         await self._membership.settle(job)
         pods = self._membership.of(job)
-        by_others = version(job) != self._ledger.version(uid) and is_behind(self._pods, job)
+        by_others = version(job) != self._status.version(uid) and is_behind(self._pods, job)
         status = job.get("status") or {}
         ended = (pod_facts.is_tracked(pod) and not pod_facts.is_active(pod) for pod in pods)
         is_open = not accounting.is_settled(status) or any(ended)

@@ -16,7 +16,7 @@ from dray.controllers.node_lifecycle import health
 from dray.controllers.node_lifecycle.evictions import Evictions
 from dray.controllers.node_lifecycle.heartbeats import LEASES, Heartbeats, renewed
 from dray.controllers.node_lifecycle.readiness import mark_unready
-from dray.controllers.pod_ends import BY_NODE, node_of, pods
+from dray.controllers.pod_deletion import BY_NODE, node_of, pods
 
 GRACE: Final = 50.0
 STARTUP_GRACE: Final = 60.0

@@ -12,7 +12,7 @@ from dray.client.cache import Change, Key, key_of
 from dray.client.clock import moment
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.node_lifecycle.tolerations import Expulsion, deadline
-from dray.controllers.pod_ends import BY_NODE, disruption, end_pod, is_disrupted, node_of, pods
+from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, is_disrupted, node_of, pods
 
 _REASON: Final = "DeletionByTaintManager"
 _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)

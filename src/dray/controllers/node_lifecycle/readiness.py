@@ -9,7 +9,7 @@ from dray.client.cache import key_of
 from dray.client.errors import ApiError
 from dray.client.events import EventRecorder
 from dray.client.interface import Client, PatchType
-from dray.controllers.pod_ends import pods
+from dray.controllers.pod_deletion import pods
 
 
 async def mark_unready(client: Client, events: EventRecorder, found: Iterable[Object], now: str) -> None:

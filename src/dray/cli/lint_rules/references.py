@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import text
-from dray.cli.claimspecs import (
+from dray.cli.claim_specs import (
     PodClaim,
     Spec,
     claim_spec,

@@ -11,18 +11,18 @@ from contextlib import suppress
 from typing import Final
 
 from dray.api.objects import Object
-from dray.client.dropped import NotKept
+from dray.client.dropped_fields import NotKept
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, DeleteOptions, WriteOptions
-from dray.controllers.claims.memory import Written
 from dray.controllers.claims.objects import CLAIMS, OwnerKind, recorded, uid_of
+from dray.controllers.claims.own_writes import Written
 
 _NOTE: Final = WriteOptions(field_manager="ResourceClaimController", shared=True)
 # Others write to the status too, of other things: it may take more than one attempt.
 _ATTEMPTS: Final = 4
 
 
-class Notes:
+class ClaimStatuses:
     def __init__(self, client: Client, written: Written) -> None:
         self._client = client
         self._written = written

@@ -1,6 +1,6 @@
 """Where things stand in a file.
 
-A `Place` is the line and column of a mapping's key or a list's item, with the places below it: the shape of
+A `Position` is the line and column of a mapping's key or a list's item, with the places below it: the shape of
 the document, without its values. `find` follows a field path as an API server writes it
 (`spec.devices[0].capacity[memory]`) and stops at the closest thing that the file has, because many errors
 are about what is missing.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-Below = dict[str, "Place"] | list["Place"] | None
+Below = dict[str, "Position"] | list["Position"] | None
 
 _SEGMENT = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
@@ -21,7 +21,7 @@ _SEGMENT = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _OPTIONAL_LEVELS: Final = ("exactly", "basic", "spec")
 
 
-class Place:
+class Position:
     """A position (both counted from 1) and what is below it."""
 
     __slots__ = ("below", "column", "line")
@@ -32,9 +32,9 @@ class Place:
         self.below = below
 
     def __repr__(self) -> str:
-        return f"Place({self.line}, {self.column})"
+        return f"Position({self.line}, {self.column})"
 
-    def find(self, path: str) -> Place:
+    def find(self, path: str) -> Position:
         """The place of a field, or of its closest ancestor that exists."""
         here = self
         for segment in segments(path):
@@ -48,7 +48,7 @@ class Place:
             here = there
         return here
 
-    def child(self, segment: str) -> Place | None:
+    def child(self, segment: str) -> Position | None:
         if isinstance(self.below, dict):
             return self.below.get(segment)
         if isinstance(self.below, list) and segment.isdecimal() and len(segment) < 10:
@@ -56,7 +56,7 @@ class Place:
             return self.below[index] if index < len(self.below) else None
         return None
 
-    def _through_optional_level(self, segment: str) -> Place | None:
+    def _through_optional_level(self, segment: str) -> Position | None:
         for level in _OPTIONAL_LEVELS:
             wrapper = self.child(level)
             if wrapper is not None and (found := wrapper.child(segment)) is not None:

@@ -13,10 +13,10 @@ from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.errors import render
 from dray.api.objects import mapping, mappings, text, walk
 from dray.cel import CelError, CompileError, Device, EvaluationError, compile_selector
-from dray.cli.claimspecs import Spec, claim_spec, group_of, request_bodies
+from dray.cli.claim_specs import Spec, claim_spec, group_of, request_bodies
 from dray.cli.findings import Finding, warning
+from dray.cli.lint_rules.references import Given
 from dray.cli.manifests import Manifest
-from dray.cli.references import Given
 
 Published = tuple[str, Device]
 _HINT: Final = "read it as .?NAME.orValue(...), or guard it with has(...)"

@@ -1,6 +1,6 @@
 import pytest
 
-from dray.client.dropped import dropped
+from dray.client.dropped_fields import dropped
 
 
 @pytest.mark.parametrize(

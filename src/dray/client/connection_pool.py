@@ -1,6 +1,6 @@
 """The connections to a server: so many at a time, and given up together once one of them falls silent.
 
-Connections that are kept open between requests often break together, without a word: a balancer was replaced, a
+ConnectionPool that are kept open between requests often break together, without a word: a balancer was replaced, a
 firewall forgot them. One that fell silent therefore condemns the idle ones beside it. Whoever waits for its turn is not
 in a request yet, and the time a request may take does not count.
 """
@@ -14,7 +14,7 @@ from collections.abc import Callable
 import aiohttp
 
 
-class Connections:
+class ConnectionPool:
     def __init__(self, open_session: Callable[[], aiohttp.ClientSession], *, limit: int = 0) -> None:
         """The session opens with the first request, in the loop that makes it. No limit is 0."""
         self._open = open_session

@@ -1,4 +1,4 @@
-"""Whether a Job is over, and why. A verdict once written into the status stands."""
+"""Whether a Job is over, and why. An outcome once written into the status stands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dray.controllers.jobs.view import JobView
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Outcome:
     succeeded: bool
     reason: str
     message: str
@@ -28,28 +28,28 @@ class Verdict:
         return conditions.COMPLETE if self.succeeded else conditions.FAILED
 
 
-def judge(view: JobView, now: datetime) -> Verdict | None:
+def judge(view: JobView, now: datetime) -> Outcome | None:
     """What ends the Job while pods may still run; having reached its completions is judged by `completed`."""
     return _written(view) or _failed(view, now) or _failed_by_indexes(view) or _policy_met(view)
 
 
-def _written(view: JobView) -> Verdict | None:
+def _written(view: JobView) -> Outcome | None:
     for kind, succeeded in ((conditions.SUCCESS_CRITERIA_MET, True), (conditions.FAILURE_TARGET, False)):
         found = conditions.find(view.job, kind)
         if found is not None:
-            return Verdict(succeeded, found.get("reason") or "", found.get("message") or "")
+            return Outcome(succeeded, found.get("reason") or "", found.get("message") or "")
     return None
 
 
-def _failed(view: JobView, now: datetime) -> Verdict | None:
+def _failed(view: JobView, now: datetime) -> Outcome | None:
     message = policies.failure_of_job(view.spec, view.pods)
     if message:
-        return Verdict(False, "PodFailurePolicy", message)
+        return Outcome(False, "PodFailurePolicy", message)
     if view.failed > view.spec.backoff_limit or _restarted_too_often(view):
-        return Verdict(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
+        return Outcome(False, "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     left = deadline(view, now)
     if left is not None and left <= 0:
-        return Verdict(False, "DeadlineExceeded", "Job was active longer than specified deadline")
+        return Outcome(False, "DeadlineExceeded", "Job was active longer than specified deadline")
     return None
 
 
@@ -68,27 +68,27 @@ def deadline(view: JobView, now: datetime) -> float | None:
     return (after(moment(start), view.spec.active_deadline) - now).total_seconds()
 
 
-def _failed_by_indexes(view: JobView) -> Verdict | None:
+def _failed_by_indexes(view: JobView) -> Outcome | None:
     spec, failed = view.spec, view.failed_indexes.total
     if not failed:
         return None
     if spec.max_failed_indexes is not None and failed > spec.max_failed_indexes:
         message = "Job has exceeded the specified maximal number of failed indexes"
-        return Verdict(False, "MaxFailedIndexesExceeded", message)
+        return Outcome(False, "MaxFailedIndexesExceeded", message)
     if failed + view.succeeded >= (spec.completions or 0):
-        return Verdict(False, "FailedIndexes", "Job has failed indexes")
+        return Outcome(False, "FailedIndexes", "Job has failed indexes")
     return None
 
 
-def _policy_met(view: JobView) -> Verdict | None:
+def _policy_met(view: JobView) -> Outcome | None:
     message = policies.success(view.spec, view.succeeded_indexes) if view.spec.indexed else ""
-    return Verdict(True, "SuccessPolicy", message) if message else None
+    return Outcome(True, "SuccessPolicy", message) if message else None
 
 
-def completed(view: JobView) -> Verdict | None:
+def completed(view: JobView) -> Outcome | None:
     """Everything that was asked for has succeeded, and nothing runs any more."""
     if has_enough(view) and not view.active:
-        return Verdict(True, "CompletionsReached", "Reached expected number of succeeded pods")
+        return Outcome(True, "CompletionsReached", "Reached expected number of succeeded pods")
     return None
 
 

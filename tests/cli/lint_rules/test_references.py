@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dray.cli import references
+from dray.cli.lint_rules import references
 from dray.cli.manifests import read
 
 SET = """\

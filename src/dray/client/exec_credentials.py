@@ -25,7 +25,7 @@ _PATIENCE_WITH_PEOPLE: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ExecConfig:
     user: str
     """Whose credentials it fetches, for messages."""
     command: str
@@ -41,7 +41,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class ExecCredential:
     token: str = field(default="", repr=False)
     certificate: bytes = b""
     key: bytes = field(default=b"", repr=False)
@@ -49,7 +49,7 @@ class Fetched:
     """Seconds since 1970."""
 
 
-async def fetch(program: Program, *, patience: float | None = None) -> Fetched:
+async def fetch(program: ExecConfig, *, patience: float | None = None) -> ExecCredential:
     """Runs the program; raises ConfigError where it gives nothing that can be used."""
     interactive = program.interactive != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if program.interactive == "Always" and not interactive:
@@ -80,14 +80,14 @@ async def fetch(program: Program, *, patience: float | None = None) -> Fetched:
     return _read(program, output)
 
 
-def _info(program: Program, interactive: bool) -> str:
+def _info(program: ExecConfig, interactive: bool) -> str:
     spec: dict[str, Any] = {"interactive": interactive}
     if program.cluster is not None:
         spec["cluster"] = dict(program.cluster)
     return json.dumps({"apiVersion": program.api_version, "kind": _KIND, "spec": spec})
 
 
-def _read(program: Program, output: bytes) -> Fetched:
+def _read(program: ExecConfig, output: bytes) -> ExecCredential:
     try:
         document = json.loads(output)
     except ValueError:
@@ -103,10 +103,10 @@ def _read(program: Program, output: bytes) -> Fetched:
     token, certificate, key, expires = values
     if bool(certificate) != bool(key) or not (token or certificate):
         raise _failed(program, "prints neither a token nor a certificate with its key")
-    return Fetched(token, certificate.encode(), key.encode(), _moment(program, expires) if expires else None)
+    return ExecCredential(token, certificate.encode(), key.encode(), _moment(program, expires) if expires else None)
 
 
-def _moment(program: Program, text: str) -> float:
+def _moment(program: ExecConfig, text: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -114,5 +114,5 @@ def _moment(program: Program, text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _failed(program: Program, what: str) -> ConfigError:
+def _failed(program: ExecConfig, what: str) -> ConfigError:
     return ConfigError(f"user {program.user!r} gets its credentials from the program {program.command!r}, which {what}")

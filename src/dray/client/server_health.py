@@ -17,7 +17,7 @@ _GATEWAY: Final = {502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway
 _logger = logging.getLogger("dray.client")
 
 
-class Contact:
+class ServerHealth:
     """Shared by all transports of a process to one server."""
 
     def __init__(self, server: str, *, patience: float = _PATIENCE, clock: Callable[[], float] = monotonic) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from random import Random
 
-from dray.cli.planes import clients
+from dray.cli.components import clients
 from dray.client.api import ApiClient
 from dray.client.endpoint import Endpoint
 from dray.client.http import HttpTransport

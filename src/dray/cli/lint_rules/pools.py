@@ -7,10 +7,10 @@ from typing import Final
 
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object, mapping, mappings, text, walk
-from dray.cli.claimspecs import group_of
+from dray.cli.claim_specs import group_of
 from dray.cli.findings import Finding, warning
+from dray.cli.lint_rules.references import Given
 from dray.cli.manifests import Manifest
-from dray.cli.references import Given
 
 
 def incomplete_pool(manifest: Manifest, given: Given) -> Iterator[Finding]:

@@ -14,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from dray.api.catalogue import find
-from dray.cli.planes import chosen
+from dray.cli.components import chosen
 from dray.client.api import ApiClient
 from dray.client.http import HttpTransport
 from dray.client.kubeconfig import Kubeconfig

@@ -1,8 +1,8 @@
 import asyncio
 import logging
 
-from dray.client.complaints import Complaints, cause_of
 from dray.client.errors import ApiError, ConnectionFailed, Garbled
+from dray.client.log_throttling import ThrottledLog, cause_of
 from tests.store.loop import in_loop
 
 LOGGER = logging.getLogger("dray.test")
@@ -10,22 +10,22 @@ LOGGER = logging.getLogger("dray.test")
 
 @in_loop
 async def test_the_first_is_said_at_once_and_then_how_many_there_were(caplog):
-    complaints = Complaints(LOGGER, period=0.1)
+    throttled = ThrottledLog(LOGGER, period=0.1)
     for number in range(500):
-        complaints.warning("slow", "Pod default/p-%d: slow", number)
-    complaints.warning("refused", "Pod default/q: refused")
+        throttled.warning("slow", "Pod default/p-%d: slow", number)
+    throttled.warning("refused", "Pod default/q: refused")
     assert [record.getMessage() for record in caplog.records] == ["Pod default/p-0: slow", "Pod default/q: refused"]
     await asyncio.sleep(0.35)
     assert [record.getMessage() for record in caplog.records][2:] == ["Pod default/p-499: slow (499 times in 0.1 s)"]
-    complaints.warning("slow", "Pod default/r: slow")
+    throttled.warning("slow", "Pod default/r: slow")
     assert caplog.records[-1].getMessage() == "Pod default/r: slow"
 
 
 @in_loop
 async def test_causes_without_end_are_bounded(caplog):
-    complaints = Complaints(LOGGER)
+    throttled = ThrottledLog(LOGGER)
     for number in range(1000):
-        complaints.warning(number, "%d", number)
+        throttled.warning(number, "%d", number)
     assert len(caplog.records) < 150
 
 

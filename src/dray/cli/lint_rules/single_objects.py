@@ -13,7 +13,7 @@ from typing import Any, Final
 from dray.api.catalogue import RESOURCE_GROUP, find
 from dray.api.label_selectors import from_object
 from dray.api.objects import sequence, text, walk
-from dray.cli.claimspecs import (
+from dray.cli.claim_specs import (
     Spec,
     claim_spec,
     container_claims,
@@ -23,8 +23,8 @@ from dray.cli.claimspecs import (
     request_bodies,
     request_names,
 )
-from dray.cli.comparisons import string_comparisons
 from dray.cli.findings import Finding, error, warning
+from dray.cli.lint_rules.string_comparisons import string_comparisons
 from dray.cli.manifests import Manifest
 
 _LONGEST_EXPRESSION: Final = 10240

@@ -24,7 +24,7 @@ class _Repeated:
     last: str = ""
 
 
-class Complaints:
+class ThrottledLog:
     def __init__(self, logger: logging.Logger, *, period: float = _PERIOD) -> None:
         self._logger = logger
         self._period = period

@@ -12,13 +12,13 @@ from dray.controllers.jobs import accounting, conditions
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.actions import JOBS, PodActions
 from dray.controllers.jobs.metrics import JobMetrics
+from dray.controllers.jobs.outcome import Outcome
 from dray.controllers.jobs.own_writes import OwnWrites, version
 from dray.controllers.jobs.spec import JobSpec
-from dray.controllers.jobs.verdict import Verdict
 from dray.controllers.jobs.view import JobView
 
 
-class Ledger:
+class StatusWriter:
     """`pods_of` gives the pods of a Job."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Ledger:
         self._written.forget(uid)
         self._versions.pop(uid, None)
 
-    async def enter(self, view: JobView, found: Verdict | None) -> tuple[Object, bool]:
+    async def enter(self, view: JobView, found: Outcome | None) -> tuple[Object, bool]:
         """The Job with its ended pods entered and let go, and whether there were too many for one time."""
         uids = {pod_facts.uid(pod) for pod in view.tracked}
         settled = {**view.job, "status": accounting.settle(view.status, uids)}
@@ -68,7 +68,7 @@ class Ledger:
         await self._actions.release(job, entry.released)
         return job, entry.is_partial
 
-    async def conclude(self, job: Object, found: Verdict | None) -> Object:
+    async def conclude(self, job: Object, found: Outcome | None) -> Object:
         """The Job with everything counted that was let go, and ended if it is over and its pods are gone."""
         view = JobView.of(job, self._pods_of(job))
         status = accounting.settle(view.status, {pod_facts.uid(pod) for pod in view.tracked})
@@ -101,7 +101,7 @@ class Ledger:
         self._metrics.pods_finished.labels(mode, "succeeded").inc(entry.succeeded)
         self._metrics.pods_finished.labels(mode, "failed").inc(entry.failed)
 
-    def _tell_end(self, spec: JobSpec, job: Object, found: Verdict) -> None:
+    def _tell_end(self, spec: JobSpec, job: Object, found: Outcome) -> None:
         mode, result = "Indexed" if spec.indexed else "NonIndexed", "succeeded" if found.succeeded else "failed"
         self._metrics.finished.labels(mode, result, found.reason).inc()
         if found.succeeded:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dray.cli import regrets
 from dray.cli.findings import Finding
+from dray.cli.lint_rules import single_objects
 from dray.cli.manifests import Manifest, read
 
 Rule = Callable[[Manifest], Iterator[Finding]]
@@ -36,34 +36,34 @@ Found = Callable[[Rule, str], list[tuple[int, str]]]
 
 
 def test_old_version(found: Found) -> None:
-    [(line, message)] = found(regrets.old_version, CLAIM.replace("/v1", "/v1beta2"))
+    [(line, message)] = found(single_objects.old_version, CLAIM.replace("/v1", "/v1beta2"))
     assert line == 1
     assert "deprecated" in message
-    assert found(regrets.old_version, CLAIM) == []
+    assert found(single_objects.old_version, CLAIM) == []
 
 
 def test_string_comparison_looks_at_classes_requests_and_alternatives(found: Found) -> None:
     bad = """selectors: [{cel: {expression: 'device.attributes["d"].memory > "1Gi"'}}]"""
     device_class = f"apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nspec:\n  {bad}\n"
-    assert [line for line, _ in found(regrets.string_comparison, device_class)] == [4]
+    assert [line for line, _ in found(single_objects.string_comparison, device_class)] == [4]
     alternative = CLAIM.replace("{name: small, ", f"{{name: small, {bad}, ")
-    assert [line for line, _ in found(regrets.string_comparison, alternative)] == [8]
+    assert [line for line, _ in found(single_objects.string_comparison, alternative)] == [8]
     exact = CLAIM.replace("{deviceClassName: n}", f"{{deviceClassName: n, {bad}}}")
-    assert [line for line, _ in found(regrets.string_comparison, exact)] == [10]
+    assert [line for line, _ in found(single_objects.string_comparison, exact)] == [10]
 
 
 def test_ignored_constraint(found: Found) -> None:
     both = "    constraints:\n    - matchAttribute: d/a\n      distinctAttribute: d/b\n"
-    assert found(regrets.ignored_constraint, CLAIM + both) == [
+    assert found(single_objects.ignored_constraint, CLAIM + both) == [
         (13, "ignored, because matchAttribute stands in the same constraint")
     ]
-    assert found(regrets.ignored_constraint, CLAIM + "    constraints: [{matchAttribute: d/a}]\n") == []
+    assert found(single_objects.ignored_constraint, CLAIM + "    constraints: [{matchAttribute: d/a}]\n") == []
 
 
 @pytest.mark.parametrize("member", ["constraints", "config"])
 def test_unknown_request(found: Found, member: str) -> None:
     names = "[gpu, gpu/small, nic, nic/large, tpu]"
-    assert found(regrets.unknown_request, CLAIM + f"    {member}:\n    - requests: {names}\n") == [
+    assert found(single_objects.unknown_request, CLAIM + f"    {member}:\n    - requests: {names}\n") == [
         (12, "no request is named 'nic/large'"),
         (12, "no request is named 'tpu'"),
     ]
@@ -83,6 +83,6 @@ spec:
   containers:
   - resources: {claims: [{name: used, request: a}]}
 """
-    [(line, message)] = found(regrets.unused_claim, pod)
+    [(line, message)] = found(single_objects.unused_claim, pod)
     assert line == 7
     assert "'unused'" in message

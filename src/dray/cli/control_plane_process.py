@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from dray.cli.metrics import MetricsError, Place, serving_metrics
+from dray.cli.metrics import MetricsAddress, MetricsError, serving_metrics
 from dray.cli.serving import log_to_stderr, run, stopping
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ class Orders:
     """What `scheduler_options` takes."""
     controllers: tuple[str, ...]
     gates: FeatureGates
-    metrics: Place
+    metrics: MetricsAddress
 
     def options(self) -> PlaneOptions:
-        from dray.cli.planes import scheduler_options
+        from dray.cli.components import scheduler_options
         from dray.control_plane.control_plane import PlaneOptions
 
         return PlaneOptions(scheduler_options(**self.scheduler, gates=self.gates), self.controllers, gates=self.gates)

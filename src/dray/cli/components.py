@@ -15,14 +15,14 @@ import click
 
 from dray.cli.cluster import Where, complain, complain_unasked, endpoint_of
 from dray.cli.guard import AtWork, Guard
-from dray.cli.metrics import MetricsError, Place, serving_metrics
+from dray.cli.metrics import MetricsAddress, MetricsError, serving_metrics
 from dray.cli.serving import log_to_stderr, run, stopping
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
     from dray.client.api import ApiClient
-    from dray.client.contact import Contact
     from dray.client.endpoint import Endpoint
+    from dray.client.server_health import ServerHealth
     from dray.control_plane.control_plane import ControlPlane, PlaneOptions
     from dray.scheduling.scheduler import Options
 
@@ -148,7 +148,7 @@ def identity() -> str:
 
 
 def run_against(
-    where: Where, options: PlaneOptions, metrics: Place, title: str, guard: Guard | None = None
+    where: Where, options: PlaneOptions, metrics: MetricsAddress, title: str, guard: Guard | None = None
 ) -> NoReturn:
     """Until a signal comes; ends the process with a status."""
     from dray.client.errors import ApiError, ClientError
@@ -173,13 +173,15 @@ def run_against(
         sys.exit(2)
 
 
-async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title: str, guard: Guard | None) -> int:
-    from dray.client.contact import Contact
+async def _run(
+    endpoint: Endpoint, options: PlaneOptions, metrics: MetricsAddress, title: str, guard: Guard | None
+) -> int:
+    from dray.client.server_health import ServerHealth
     from dray.control_plane.control_plane import ControlPlane
 
     stop = stopping()
-    contact = Contact(endpoint.server)
-    async with clients(endpoint, contact) as (client, lease_client):
+    health = ServerHealth(endpoint.server)
+    async with clients(endpoint, health) as (client, lease_client):
         if not await _until(stop, client.request("GET", "/version")):
             return 0
         # Who may not read pods may not do anything else that is needed here either.
@@ -189,7 +191,7 @@ async def _run(endpoint: Endpoint, options: PlaneOptions, metrics: Place, title:
         plane = ControlPlane(client, options, lease_client=lease_client)
 
         def obstacles() -> list[str]:
-            return [*filter(None, [contact.trouble]), *plane.obstacles()]
+            return [*filter(None, [health.trouble]), *plane.obstacles()]
 
         async with serving_metrics(metrics, plane.metrics, obstacles) as url:
             click.echo(f"{title} at {endpoint.server}{f', metrics at {url}' if url else ''}")
@@ -207,13 +209,13 @@ async def _watch(guard: Guard | None, client: ApiClient, plane: ControlPlane) ->
 
 
 @asynccontextmanager
-async def clients(endpoint: Endpoint, contact: Contact | None = None) -> AsyncIterator[tuple[ApiClient, ApiClient]]:
+async def clients(endpoint: Endpoint, health: ServerHealth | None = None) -> AsyncIterator[tuple[ApiClient, ApiClient]]:
     """One for the work, and one for the lease, which is renewed however busy the other's connections are."""
     from dray.client.api import ApiClient
     from dray.client.http import HttpTransport
 
-    lease = HttpTransport(endpoint, timeout=_LEASE_SECONDS, connections=1, contact=contact)
-    async with ApiClient(HttpTransport(endpoint, contact=contact)) as client, ApiClient(lease) as lease_client:
+    lease = HttpTransport(endpoint, timeout=_LEASE_SECONDS, connections=1, health=health)
+    async with ApiClient(HttpTransport(endpoint, health=health)) as client, ApiClient(lease) as lease_client:
         yield client, lease_client
 
 

@@ -11,10 +11,10 @@ import pytest
 from dray.client.api import ApiClient
 from dray.client.endpoint import Credentials, Endpoint
 from dray.client.errors import ConfigError, ConnectionFailed
+from dray.client.exec_credentials import ExecConfig, fetch
 from dray.client.http import HttpTransport
 from dray.client.interface import GroupVersionResource
 from dray.client.kubeconfig import Kubeconfig
-from dray.client.programs import Program, fetch
 from tests.store.loop import in_loop
 
 from .certificates import Authority
@@ -32,7 +32,7 @@ def script(tmp_path):
         path = tmp_path / "program"
         path.write_text("\n".join(["#!/bin/sh", *commands, ""]))
         path.chmod(0o755)
-        return Program("me", str(path), **more)
+        return ExecConfig("me", str(path), **more)
 
     return make
 
@@ -97,7 +97,7 @@ def test_what_a_program_may_do_wrong(script, commands, more, message):
 @in_loop
 async def test_a_program_that_is_not_there_is_named_with_how_to_get_it():
     with pytest.raises(ConfigError, match=r"'no-such-program', which is not installed\. Get it at example\.com"):
-        await fetch(Program("me", "no-such-program", hint="Get it at example.com"))
+        await fetch(ExecConfig("me", "no-such-program", hint="Get it at example.com"))
 
 
 @in_loop
@@ -186,7 +186,7 @@ def test_the_kubeconfig_of_a_program(tmp_path):
     ca = base64.b64encode(b"authority").decode()
     cluster = {"certificate-authority-data": ca, "extensions": [extension]}
     program = config(tmp_path, execution, cluster).endpoint().program
-    assert program == Program(
+    assert program == ExecConfig(
         "me",
         str(tmp_path / "bin/login"),
         ("--region", "eu"),

@@ -21,7 +21,7 @@ _MOMENT: Final = 6.0
 _LEASE_SECONDS: Final = 15.0
 
 
-class Rival:
+class ComponentLease:
     """`name` is that of the component and of its lease in kube-system."""
 
     def __init__(self, client: Client, name: str, *, moment: float = _MOMENT, time: TimeOfDay | None = None) -> None:

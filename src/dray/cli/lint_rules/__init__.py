@@ -1,0 +1,1 @@
+"""Lint rules: mistakes in manifests that an API server accepts."""
