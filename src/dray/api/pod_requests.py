@@ -1,11 +1,25 @@
-"""What the containers of a pod come to: all that run at once, or what is needed before them if that is more."""
+"""Resource requests of pods, as they count on a node, by Kubernetes' rules.
+
+Regular containers run together with the sidecars (init containers that restart always); before that each init
+container runs beside the sidecars started so far. A pod takes the most of any phase, its overhead comes on top, and
+cpu, memory and huge pages that are stated for the pod as a whole replace what its containers come to.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self, TypeVar
 
-from dray.api.objects import Object, mappings
+from dray.api.caches import remember
+from dray.api.objects import Object, mapping, mappings
+from dray.api.quantity import INT64_MAX, Quantity, QuantityError
+
+Nanos = dict[str, int]
+
+_UNIT: Final = 10**9
+_MILLI: Final = 10**6
+_ASSUMED: Final[Mapping[str, int]] = {"cpu": 100 * _MILLI, "memory": 200 * 1024 * 1024 * _UNIT}
+"""What scoring assumes of a container that says nothing."""
 
 
 class Amount(Protocol):
@@ -53,3 +67,75 @@ def _raise(total: dict[str, A], amounts: Mapping[str, A]) -> None:
     for name, amount in amounts.items():
         if name not in total or total[name] < amount:
             total[name] = amount
+
+
+def requests(spec: Object) -> dict[str, int]:
+    """cpu in thousandths, everything else in whole units, rounded up; nothing that is zero."""
+    return whole(_total(spec, {}))
+
+
+def scoring(spec: Object) -> dict[str, int]:
+    """cpu and memory, with what is assumed of containers that ask for none."""
+    stated = _of_the_pod(spec)
+    plain = _total(spec, {}) if stated else {}
+    total = whole(_total(spec, {name: amount for name, amount in _ASSUMED.items() if name not in plain}))
+    return {name: total[name] for name in _ASSUMED if name in total}
+
+
+def stated(spec: Object) -> dict[str, int]:
+    """What is stated for the pod as a whole, in the units of `requests`."""
+    return whole(_of_the_pod(spec))
+
+
+def of_containers(spec: Object) -> dict[str, int]:
+    """What the containers come to, whatever is stated for the pod as a whole; in the units of `requests`."""
+    return whole(_of_all_containers(spec, {}))
+
+
+def whole(amounts: Mapping[str, int]) -> dict[str, int]:
+    """From nanos to the units that the scheduler counts in, without what is zero; as Kubernetes, up to 64 bits."""
+    return {
+        name: min(INT64_MAX, -(-nanos // (_MILLI if name == "cpu" else _UNIT)))
+        for name, nanos in amounts.items()
+        if nanos > 0
+    }
+
+
+def container_requests(container: Object) -> Object:
+    """As written."""
+    return mapping(mapping(container.get("resources")).get("requests"))
+
+
+def amounts(written: Any) -> dict[str, int]:
+    """A ResourceList in the units that the scheduler counts in."""
+    return whole(_nanos(mapping(written)))
+
+
+def _total(spec: Object, assumed: Mapping[str, int]) -> Nanos:
+    total = _of_all_containers(spec, assumed)
+    total.update(_of_the_pod(spec))
+    _add(total, _nanos(mapping(spec.get("overhead"))))
+    return total
+
+
+def _of_all_containers(spec: Object, assumed: Mapping[str, int]) -> Nanos:
+    return effective(spec, lambda container: {**assumed, **_nanos(container_requests(container))})
+
+
+def _of_the_pod(spec: Object) -> Nanos:
+    written = mapping(mapping(spec.get("resources")).get("requests"))
+    return _nanos(
+        {name: amount for name, amount in written.items() if name in _ASSUMED or name.startswith("hugepages-")}
+    )
+
+
+def _nanos(written: Object) -> Nanos:
+    return {name: _read(amount if isinstance(amount, str) else str(amount)) for name, amount in written.items()}
+
+
+@remember(16_384)
+def _read(text: str) -> int:
+    try:
+        return Quantity.parse(text).nanos
+    except QuantityError:
+        return 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from dray.api.objects import Object, is_deleting, spec_of, status_of
+from dray.api.objects import Object, is_deleting, mappings, spec_of, status_of
 
 TERMINAL_PHASES: Final = ("Succeeded", "Failed")
 
@@ -39,10 +39,9 @@ def group_of(pod: Mapping[str, Any]) -> str:
     return str((spec_of(pod).get("schedulingGroup") or {}).get("podGroupName") or "")
 
 
-def containers_of(spec: Mapping[str, Any]) -> Iterator[Object]:
-    """The init containers and the containers in the spec of a pod."""
-    yield from spec.get("initContainers") or ()
-    yield from spec.get("containers") or ()
+def containers_of(spec: Mapping[str, Any]) -> list[Object]:
+    """The init containers and then the containers in the spec of a pod, as Kubernetes numbers them."""
+    return [*mappings(spec.get("initContainers")), *mappings(spec.get("containers"))]
 
 
 def claim_entries(owner: Mapping[str, Any]) -> list[Object]:

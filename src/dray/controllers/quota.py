@@ -1,4 +1,4 @@
-"""Keeps the status of resource quotas current, by the rules of `dray.server.quota`, which admission follows too.
+"""Keeps the status of resource quotas current, by the rules of `dray.api.quota`, which admission follows too.
 
 Only kinds that some quota counts are watched; a kind is added when a quota names it. Objects come and go in crowds, so
 a quota waits a moment for more before it counts: the longer, the longer it last took to count.
@@ -15,13 +15,13 @@ from typing import Final
 from dray.api.catalogue import KindVersion, find
 from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
+from dray.api.quota import charges, names, scopes
 from dray.client.cache import Change, Key
 from dray.client.discovery import served_version
 from dray.client.informer import Informer
 from dray.client.interface import Resource
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.served import discover
-from dray.server.quota import charges, names, scopes
 
 _GATHER: Final = 0.05
 _LONGEST: Final = 5.0

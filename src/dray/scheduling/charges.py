@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from dray.allocation import Allocation, Inventory, NodeCharge, charge
 from dray.allocation.usage import claim_key
+from dray.api import pod_requests as requests
 from dray.api.objects import Object, mapping, mappings, sequence
 from dray.api.quantity import Quantity
-from dray.scheduling import requests
 from dray.scheduling.claim_book import ClaimBook
 from dray.scheduling.model import Amounts, Pod
 from dray.scheduling.wishes import Wishes

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from dray.api.objects import Object, mapping, mappings
-from dray.api.pod_requests import is_sidecar
+from dray.api.pod_requests import container_requests, is_sidecar
+from dray.api.pods import containers_of
 from dray.api.quantity import Quantity, QuantityError
 from dray.scheduling.model import Key
-from dray.scheduling.requests import all_containers, container_requests
 
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 _NONE: Final[frozenset[str]] = frozenset()
@@ -103,18 +103,18 @@ def requests_for(document: Object, served: Iterable[str], resources: ResourceMap
     """The requests of the claim for the names that devices must serve, by name, and the mappings of the pod's status:
     which container gets which resource from which request."""
     spec = mapping(document.get("spec"))
-    containers = list(all_containers(spec))
+    containers = list(containers_of(spec))
     short = [n for n, each in enumerate(mappings(spec.get("initContainers"))) if not is_sidecar(each)]
     requests: list[Object] = []
-    mappings: list[Object] = []
+    mapped: list[Object] = []
     for name in sorted(served):
         device_class = resources.class_of(name)
         if device_class is not None:
             ledger = _Ledger(name, device_class, containers)
             ledger.share(short)
             requests += ledger.requests
-            mappings += ledger.mappings
-    return sorted(requests, key=lambda request: str(request["name"])), mappings
+            mapped += ledger.mappings
+    return sorted(requests, key=lambda request: str(request["name"])), mapped
 
 
 def claim_for(key: Key, uid: str, requests: Sequence[Object]) -> Object:

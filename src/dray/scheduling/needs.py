@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
+from dray.api import pod_requests as requests
 from dray.api.caches import Cache
 from dray.api.objects import Object, bounded, mapping, mappings, strings, text
 from dray.api.pod_requests import is_sidecar
+from dray.api.pods import containers_of
 from dray.api.quantity import INT32_MAX
-from dray.scheduling import requests
 from dray.scheduling.model import Needs
 from dray.scheduling.node_terms import NodeTerms
 from dray.scheduling.ports import EVERYWHERE, HostPorts, Port
@@ -95,7 +96,7 @@ def compiled(document: Object) -> Needs:
         required=NodeTerms(mappings(required.get("nodeSelectorTerms"))) if isinstance(required, dict) else None,
         preferred=NodeTerms(mapping(each.get("preference")) for each in preferred),
         weights=tuple(bounded(each.get("weight"), 0, INT32_MAX) for each in preferred),
-        images=tuple(_with_tag(each["image"]) for each in requests.all_containers(spec) if each.get("image")),
+        images=tuple(_with_tag(each["image"]) for each in containers_of(spec) if each.get("image")),
         affinity=terms_near,
         anti_affinity=terms_apart,
         preferred_affinity=preferred_pods,

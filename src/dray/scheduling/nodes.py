@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dray.api.objects import Object, bounded, mapping, mappings, strings
+from dray.api.pod_requests import amounts
 from dray.api.quantity import INT64_MAX
 from dray.scheduling.model import Node
-from dray.scheduling.requests import amounts
 
 
 def read(node: Node, document: Object) -> None:

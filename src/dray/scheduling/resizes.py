@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dray.api.objects import Object, mapping, mappings
-from dray.api.pod_requests import is_sidecar
-from dray.scheduling.requests import amounts, container_requests
+from dray.api.pod_requests import amounts, container_requests, is_sidecar
 
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses")
 

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from dray.server.quota import charges
+from dray.api.quota import charges
+from dray.api.quota.names import CLAIMS, PODS
 from dray.server.quota.ledger import Ledger
-from dray.server.quota.names import CLAIMS, PODS
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUOTAS = [

@@ -7,9 +7,9 @@ from typing import Any
 
 from dray.api.objects import Object
 from dray.api.quantity import Quantity
+from dray.api.quota import charges, constraints, names, scopes
 from dray.server import documents
 from dray.server.admission.attributes import Attributes
-from dray.server.quota import charges, constraints, names, scopes
 from dray.server.quota.usage import qualified
 from dray.server.resources import key_prefix
 

@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from dray.api.objects import Object
-from dray.server.quota import charges, scopes
-from dray.server.quota.charges import ExtendedName
-from dray.server.quota.names import CLAIMS, PODS
+from dray.api.quota import charges, scopes
+from dray.api.quota.charges import ExtendedName
+from dray.api.quota.names import CLAIMS, PODS
 
 Read = Callable[[str, str], Object | None]
 """The object of a resource by its name."""

@@ -11,8 +11,8 @@ from datetime import datetime
 
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object
+from dray.api.quota import charges, names
 from dray.server import documents
-from dray.server.quota import charges, names
 from dray.server.quota.ledger import Ledger
 from dray.server.resources import Resource, key_prefix
 from dray.store.interface import Store

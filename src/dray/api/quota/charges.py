@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Final
 
 from dray.api.objects import Object
+from dray.api.pod_requests import requests
 from dray.api.quantity import Format, Quantity
 from dray.api.times import after
-from dray.scheduling.requests import requests
 
 ExtendedName = Callable[[str], str | None]
 """The extended resource that a device class serves, if any."""

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dray.server.quota import charges, constraints, names, scopes
+from dray.api.quota import charges, constraints, names, scopes
 
 
 def pod(requests=None, limits=None, **spec):

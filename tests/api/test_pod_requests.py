@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dray.scheduling import requests
+from dray.api import pod_requests as requests
 from tests.scheduling.world import container
 
 MI = 1024 * 1024
