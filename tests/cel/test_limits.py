@@ -8,8 +8,8 @@ import tracemalloc
 
 import pytest
 
-from dray.cel import CelError, compile_selector
-from dray.cel.selector import MAX_LENGTH, SHAPES
+from dray.cel import DEVICE, CelError
+from dray.cel.selector import MAX_LENGTH, compile_text
 
 from .fixtures import plain
 
@@ -111,9 +111,8 @@ def seconds_of(expression):
 
 def run(expression):
     """Compiles anew, estimates, runs; only the language's own errors may come out."""
-    SHAPES.clear()
     try:
-        program = compile_selector.__wrapped__(expression)
+        program = compile_text(expression, DEVICE)
         assert program.estimated_cost >= 0
         assert program.reads is not None
         program.matches(plain())

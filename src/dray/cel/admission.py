@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 from dray.api.gates import FeatureGates
 from dray.api.rules import ExpressionReport
@@ -17,26 +16,16 @@ class Expressions:
     """The expression checker that validation is handed; it compiles against the environment of the gates."""
 
     def selector(self, expression: str, gates: FeatureGates) -> ExpressionReport:
-        return _selector(expression, environment_of(gates))
+        return _report(lambda: compile_selector(expression, env=environment_of(gates)))
 
     def derived(self, expression: str, gates: FeatureGates) -> ExpressionReport:
-        return _derived(expression, environment_of(gates))
+        return _report(lambda: compile_derived(expression, env=environment_of(gates)))
 
 
 def environment_of(gates: FeatureGates) -> Environment:
     return device_environment(
         consumable_capacity=gates["DRAConsumableCapacity"], list_attributes=gates["DRAListTypeAttributes"]
     )
-
-
-@lru_cache(maxsize=512)
-def _selector(expression: str, environment: Environment) -> ExpressionReport:
-    return _report(lambda: compile_selector(expression, env=environment))
-
-
-@lru_cache(maxsize=512)
-def _derived(expression: str, environment: Environment) -> ExpressionReport:
-    return _report(lambda: compile_derived(expression, env=environment))
 
 
 def _report(compile_: Callable[[], Program]) -> ExpressionReport:

@@ -39,12 +39,10 @@ _LITERALS: dict[type, Type] = {
 }
 
 
-def check(root: Node, environment: Environment, text: str, wanted: Type | None = None) -> Node:
+def check(root: Node, environment: Environment, text: str) -> Node:
     """The tree with its types written in. The root may be replaced when it is a qualified name."""
     checker = Checker(environment, text)
     root = checker.check(root)
-    if wanted is not None:
-        checker.require(root, wanted)
     if checker.substitutions.used:
         resolve = checker.substitutions.resolve
         for node in walk(root):

@@ -58,18 +58,9 @@ _DEVICE: Final = Declared(
 _VARIABLES: Final[Mapping[str, Declared]] = MappingProxyType({"device": _DEVICE})
 
 
-def estimate_cost(
-    root: Node,
-    sizes: Mapping[Node, Size] = MappingProxyType({}),
-    *,
-    declared: Mapping[str, Declared] = _VARIABLES,
-    unknown: Size = UNKNOWN,
-) -> int:
-    """The cost of a tree; where `sizes` has a node, that is its size, whatever the tree says.
-
-    `declared` are the variables. `unknown` is taken for the size of what nothing is known of.
-    """
-    return _Estimator(sizes, declared, unknown).cost(root)
+def estimate_cost(root: Node, *, declared: Mapping[str, Declared] = _VARIABLES, unknown: Size = UNKNOWN) -> int:
+    """The cost of a tree over the declared variables; `unknown` is the size of what nothing is known of."""
+    return _Estimator(declared, unknown).cost(root)
 
 
 class Entry(NamedTuple):
@@ -87,11 +78,11 @@ class _Local(NamedTuple):
 
 
 class _Estimator:
-    def __init__(self, sizes: Mapping[Node, Size], declared: Mapping[str, Declared], unknown: Size) -> None:
+    def __init__(self, declared: Mapping[str, Declared], unknown: Size) -> None:
         self.declared = declared
         self.unknown = unknown
         self.paths: dict[Node, Path] = {}
-        self.sizes: dict[Node, Size] = dict(sizes)
+        self.sizes: dict[Node, Size] = {}
         self.entries: dict[Node, Entry] = {}
         self.locals: dict[str, list[_Local]] = {}
 

@@ -7,18 +7,17 @@ cost is within the limit, so that it needs no counting; and not every expression
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from dray.cel import attributes, emit, operators
 from dray.cel import types as t
-from dray.cel.blanks import Blank, Open
 from dray.cel.constants import Folder
 from dray.cel.device import Device
 from dray.cel.environment import Environment
 from dray.cel.errors import EvaluationError
 from dray.cel.runtime import build_map, iterate, iterate_pairs
-from dray.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select
+from dray.cel.syntax import Call, Comprehension, Ident, ListNode, MapNode, Node, Select
 from dray.cel.types import Type
 from dray.cel.values import Value
 
@@ -83,22 +82,6 @@ def compile_fast(root: Node, environment: Environment, folder: Folder) -> Callab
     return _Compiler(environment, folder).compile(root)
 
 
-def compile_open(
-    root: Node, environment: Environment, folder: Folder, blanks: Mapping[Node, int], *, operand: bool
-) -> Open:
-    """The same with some literals and selected names left open: the node of each, and the position of its value.
-
-    Raises Unsupported.
-
-    An `operand` of `&&` yields bool, or raises.
-    """
-    compiler = _Compiler(environment, folder)
-    compiler.blanks = blanks
-    run = compiler.compile(root, operand=operand)
-    computed = list(compiler.computed.values())
-    return Open(run.__code__, {**compiler.namespace, "__builtins__": {}}, sorted(blanks.values()), computed)
-
-
 class _Compiler:
     def __init__(self, environment: Environment, folder: Folder) -> None:
         self.environment = environment
@@ -107,15 +90,12 @@ class _Compiler:
         self.scope: dict[str, str] = {}
         self.counter = 0
         self.depth = 0
-        self.blanks: Mapping[Node, int] = {}
-        self.computed: dict[str, tuple[Callable[..., Value], list[Any]]] = {}
 
-    def compile(self, root: Node, *, operand: bool = False) -> Callable[..., Value]:
+    def compile(self, root: Node) -> Callable[..., Value]:
         for variable in self.environment.variables:
             self.scope[variable] = self._new("v")
-        self.depth = int(operand)
-        body = emit.return_(self._truth(root) if operand else self._value(root))
-        parameters = [*self.scope.values(), *[Blank(at).name for at in sorted(self.blanks.values())], *self.computed]
+        parameters = list(self.scope.values())
+        body = emit.return_(self._value(root))
         run: Callable[..., Value] = emit.load([emit.function("run", parameters, [body])], "run", self.namespace)
         return run
 
@@ -134,8 +114,6 @@ class _Compiler:
         return emit.name(self._global(value))
 
     def _value(self, node: Node) -> ast.expr:
-        if type(node) is Literal and node in self.blanks:
-            return emit.name(Blank(self.blanks[node]).name)
         folded = self.folder.fold(node)
         if folded is not None:
             return self._constant(folded.value)
@@ -172,7 +150,7 @@ class _Compiler:
 
     def _select(self, node: Select) -> ast.expr:
         operand = self._value(node.operand)
-        field = emit.name(Blank(self.blanks[node]).name) if node in self.blanks else emit.constant(node.field)
+        field = emit.constant(node.field)
         if node.test:
             if _inner_map(node.operand.type):
                 return emit.compare(field, ast.In(), operand)
@@ -206,15 +184,6 @@ class _Compiler:
         function = self.environment.function(node.function)
         if function is None or any(argument is None for argument in arguments):
             return None
-        if not self.blanks.keys().isdisjoint(node.args):
-            name = self._new("K")
-            values = [
-                Blank(self.blanks[argument]) if argument in self.blanks else constant.value
-                for argument, constant in zip(node.args, arguments, strict=True)
-                if constant is not None
-            ]
-            self.computed[name] = (function.implementation, values)
-            return emit.name(name)
         try:
             return self._constant(function.implementation(*[a.value for a in arguments if a is not None]))
         except EvaluationError:

@@ -38,7 +38,7 @@ def _has(offset: int, target: Node | None, args: list[Node]) -> Node | None:
     operand = args[0]
     if not isinstance(operand, Select) or operand.test:
         raise MacroError("invalid argument to has() macro", operand.offset)
-    return Select(offset, operand.operand, operand.field, operand.dot, test=True)
+    return Select(offset, operand.operand, operand.field, test=True)
 
 
 def _quantifier(macro: str, two: bool) -> Macro:

@@ -192,7 +192,7 @@ class _Parser:
             return self.call(field, node)
         if kind not in ("ident", "escaped"):
             raise self.error(f"Syntax error: mismatched input {field!r}", place)
-        return Select(offset, node, field, offset)
+        return Select(offset, node, field)
 
     def call(self, function: str, target: Node | None) -> Node:
         offset = self.offset

@@ -42,11 +42,6 @@ class Tree(NamedTuple):
     nodes: int
 
 
-def fast_enough(nodes: int, cost: int) -> bool:
-    """Whether so large an expression of so high a cost may run without counting."""
-    return nodes <= _FAST_NODES and cost <= COST_LIMIT
-
-
 class Program:
     """An expression ready to run. Immutable; may be shared between threads."""
 
@@ -54,22 +49,11 @@ class Program:
         self.expression = expression
         self.environment = environment
         self.result_type: Type = tree.root.type
-        self._known_tree: Tree | None = tree
-        self._run_fast: Callable[[Device], Value] | bool | None = False
-
-    @property
-    def tree(self) -> Tree:
-        assert self._known_tree is not None
-        return self._known_tree
-
-    @property
-    def root(self) -> Node:
-        return self.tree.root
-
-    @property
-    def nodes(self) -> int:
+        self.root = tree.root
+        self.nodes = tree.nodes
         """How large the checked tree is."""
-        return self.tree.nodes
+        self._folder = tree.folder
+        self._run_fast: Callable[[Device], Value] | bool | None = False
 
     @cached_property
     def estimated_cost(self) -> int:
@@ -80,11 +64,11 @@ class Program:
     @property
     def may_run_fast(self) -> bool:
         """Whether it surely stays within the cost limit, and is short enough to be one Python expression."""
-        return fast_enough(self.nodes, self.estimated_cost)
+        return self.nodes <= _FAST_NODES and self.estimated_cost <= COST_LIMIT
 
     @cached_property
     def reads(self) -> Reads:
-        return find_reads(self.root, self.tree.folder)
+        return find_reads(self.root, self._folder)
 
     def matches(self, device: Device) -> bool:
         """Whether the device is selected; raises EvaluationError."""
@@ -118,7 +102,7 @@ class Program:
         from dray.cel.exact import compile_exact
 
         with compiling():
-            run = compile_exact(self.root, self.environment, self.tree.folder, places=True)
+            run = compile_exact(self.root, self.environment, self._folder, places=True)
         ALLOWANCE.left = LIMIT
         try:
             value, _ = run(device)
@@ -153,7 +137,7 @@ class Program:
 
         try:
             with compiling():
-                return compile_exact(self.root, self.environment, self.tree.folder)
+                return compile_exact(self.root, self.environment, self._folder)
         except (RecursionError, SyntaxError, MemoryError):
             message = "expression is nested too deeply"
         raise CompileError(message, text=self.expression)
@@ -163,7 +147,7 @@ class Program:
             return None
         try:
             with compiling():
-                return compile_fast(self.root, self.environment, self.tree.folder)
+                return compile_fast(self.root, self.environment, self._folder)
         except (Unsupported, RecursionError, SyntaxError):
             return None
 

@@ -6,9 +6,7 @@ domain, and `everything` that no part can be left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Final
 
 from dray.cel.constants import Folder
@@ -28,26 +26,8 @@ class Reads:
 EVERYTHING: Final = Reads(everything=True, driver=True, allow_multiple_allocations=True)
 
 
-def merged(parts: Iterable[tuple[Reads, Mapping[str | None, str]]]) -> Reads:
-    """What an expression of several parts reads: for each part its reads, and other names for some of theirs."""
-    attributes: set[tuple[str, str | None]] = set()
-    capacities: set[tuple[str, str | None]] = set()
-    driver = multiple = False
-    for reads, names in parts:
-        if reads.everything:
-            return EVERYTHING
-        for domain, name in reads.attributes:
-            attributes.add((names.get(domain, domain), names.get(name, name)))
-        for domain, name in reads.capacities:
-            capacities.add((names.get(domain, domain), names.get(name, name)))
-        driver = driver or reads.driver
-        multiple = multiple or reads.allow_multiple_allocations
-    return Reads(frozenset(attributes), frozenset(capacities), driver, multiple)
-
-
-def find_reads(root: Node, folder: Folder, names: Mapping[Node, str] = MappingProxyType({})) -> Reads:
-    """What a tree reads; where `names` has a selection, that is what it selects, whatever the tree says."""
-    collector = _Collector(folder, names)
+def find_reads(root: Node, folder: Folder) -> Reads:
+    collector = _Collector(folder)
     if not collector.collect(root):
         return EVERYTHING
     return Reads(
@@ -59,9 +39,8 @@ def find_reads(root: Node, folder: Folder, names: Mapping[Node, str] = MappingPr
 
 
 class _Collector:
-    def __init__(self, folder: Folder, names: Mapping[Node, str]) -> None:
+    def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._names = names
         self.pairs: dict[str, set[tuple[str, str | None]]] = {"attributes": set(), "capacity": set()}
         self.fields: set[str] = set()
 
@@ -90,7 +69,7 @@ class _Collector:
         others: list[Node] = []
         while True:
             if isinstance(node, Select):
-                keys.append(self._names.get(node, node.field))
+                keys.append(node.field)
                 node = node.operand
             elif isinstance(node, Call) and node.function in ("_[_]", "_?._", "_[?_]"):
                 folded = self._folder.fold(node.args[1])

@@ -1,11 +1,14 @@
-"""From text to program: parse, check types, check literals, check what it yields."""
+"""Programs from text: parse, check types, check literals, check the type of the result.
+
+Programs do not change, so those of device expressions are kept and shared: one LRU for all of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Final
 
+from dray.api.caches import Cache
 from dray.cel import types as t
 from dray.cel.checker import check
 from dray.cel.constants import FOLDED, Folder
@@ -15,18 +18,18 @@ from dray.cel.names import resolve_names
 from dray.cel.parser import parse
 from dray.cel.program import Program, Tree
 from dray.cel.room import compiling
-from dray.cel.shapes import Shapes
 from dray.cel.syntax import Call, ListNode, MapNode, Node, walk
 from dray.cel.types import Type
 from dray.cel.validators import JUDGED, validate_literals
 
 MAX_LENGTH: Final = 10 * 1024
-# Programs do not change, so the same text is compiled once.
-_CACHED: Final = 64
+# Measured: a node with its share of compiled code takes up to one KiB, the text several times its length.
+_BYTES_PER_NODE: Final = 1024
+_BYTES_PER_CHARACTER: Final = 4
+PROGRAMS: Final[Cache[tuple[str, Environment], Program]] = Cache(4096, 16 * 2**20)
 _SCALARS: Final = (t.BOOL, t.INT, t.STRING, t.SEMVER, t.DYN, t.ANY)
 
 
-@lru_cache(maxsize=_CACHED)
 def compile_selector(expression: str, *, env: Environment = DEVICE) -> Program:
     """A program that yields bool, or a value that must turn out to be one; raises CompileError."""
     program = compile_device_expression(expression, env=env)
@@ -36,7 +39,6 @@ def compile_selector(expression: str, *, env: Environment = DEVICE) -> Program:
     return program
 
 
-@lru_cache(maxsize=_CACHED)
 def compile_derived(expression: str, *, env: Environment = DEVICE) -> Program:
     """A program for a derived attribute: yields a scalar or, where lists are attributes, a list of them."""
     program = compile_device_expression(expression, env=env)
@@ -52,25 +54,26 @@ def compile_derived(expression: str, *, env: Environment = DEVICE) -> Program:
 
 def compile_device_expression(expression: str, *, env: Environment = DEVICE) -> Program:
     """A program over `device` that may yield anything; raises CompileError."""
-    _limit(expression)
-    return SHAPES.program(expression, env)
+    program = PROGRAMS.get((expression, env))
+    if program is None:
+        if len(expression.encode("utf-8", "surrogatepass")) > MAX_LENGTH:
+            raise CompileError(f"too long: must have at most {MAX_LENGTH} bytes")
+        program = compile_text(expression, env)
+        size = program.nodes * _BYTES_PER_NODE + len(expression) * _BYTES_PER_CHARACTER
+        PROGRAMS.put((expression, env), program, size)
+    return program
 
 
 def compile_expression(expression: str, variables: Mapping[str, Type], *, checked: bool = True) -> Program:
     """A program of plain CEL over the given variables, of any type."""
-    return compile_anew(expression, plain(variables, checked=checked))
+    return compile_text(expression, plain(variables, checked=checked))
 
 
-def _limit(expression: str) -> None:
-    if len(expression.encode("utf-8", "surrogatepass")) > MAX_LENGTH:
-        raise CompileError(f"too long: must have at most {MAX_LENGTH} bytes")
-
-
-def compile_anew(expression: str, environment: Environment, *, wanted: Type | None = None) -> Program:
-    """A program made from nothing but the text; raises CompileError, also where it cannot yield what is wanted."""
+def compile_text(expression: str, environment: Environment) -> Program:
+    """A program of any length and type, compiled anew; raises CompileError."""
     try:
         with compiling():
-            root = _resolve(expression, environment, wanted)
+            root = _resolve(expression, environment)
             folder = Folder(environment, expression)
             nodes = walk(root)
             _judge_constants(nodes, folder, environment, expression)
@@ -91,11 +94,8 @@ def _judge_constants(nodes: list[Node], folder: Folder, environment: Environment
             folder.fold(node)
 
 
-def _resolve(expression: str, environment: Environment, wanted: Type | None) -> Node:
+def _resolve(expression: str, environment: Environment) -> Node:
     root = parse(expression)
     if environment.checked:
-        return check(root, environment, expression, wanted)
+        return check(root, environment, expression)
     return resolve_names(root, environment)
-
-
-SHAPES: Final = Shapes(compile_anew)

@@ -47,16 +47,15 @@ class Ident(Node):
 
 
 class Select(Node):
-    """`operand.field`, or with `test` the presence test `has(operand.field)`; `dot` is where the dot stands."""
+    """`operand.field`, or with `test` the presence test `has(operand.field)`."""
 
-    __slots__ = ("dot", "field", "operand", "test")
+    __slots__ = ("field", "operand", "test")
 
-    def __init__(self, offset: int, operand: Node, field: str, dot: int, *, test: bool = False) -> None:
+    def __init__(self, offset: int, operand: Node, field: str, *, test: bool = False) -> None:
         self.offset = offset
         self.type = DYN
         self.operand = operand
         self.field = field
-        self.dot = dot
         self.test = test
 
     def children(self) -> tuple[Node, ...]:
