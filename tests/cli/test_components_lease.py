@@ -13,7 +13,6 @@ from dray.control_plane.control_plane import ControlPlane, Lease, PlaneOptions
 from dray.scheduling.scheduler import Options
 from tests.scheduling_loop.rough import BadDay
 from tests.server.process import listening
-from tests.store.loop import in_loop
 
 LEASES = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 PODS = GroupVersionResource("", "v1", "pods")
@@ -84,11 +83,9 @@ async def burst(options):
                 await asyncio.wait([running])
 
 
-@in_loop
 async def test_controllers_renew_their_lease_while_all_connections_are_taken():
     await burst(PlaneOptions(None, ("resourceclaim",), Lease("kube-system", "l", "me")))
 
 
-@in_loop
 async def test_a_scheduler_renews_its_lease_while_all_connections_are_taken():
     await burst(PlaneOptions(Options("default-scheduler"), (), Lease("kube-system", "l", "me")))

@@ -21,7 +21,6 @@ from dray.controllers.registry import CONTROLLERS
 from dray.testing.cluster import LocalCluster
 from tests.cli.running import running
 from tests.server.process import listening
-from tests.store.loop import in_loop
 
 Dray = Callable[..., Result]
 LONG_AGO = "2020-01-01T00:00:00.000000Z"
@@ -100,50 +99,43 @@ def test_controllers_that_run_elsewhere_do_not_start(config: Path, apply: Callab
         ({**lease("kube-scheduler"), "spec": {"holderIdentity": ""}}, False, False),
     ],
 )
-def test_a_lease_that_is_renewed_tells(made: dict[str, Any] | None, renews: bool, found: bool) -> None:
-    @in_loop
-    async def test() -> None:
-        async with LocalCluster() as cluster:
-            if made is not None:
-                await cluster.create(made)
+async def test_a_lease_that_is_renewed_tells(made: dict[str, Any] | None, renews: bool, found: bool) -> None:
+    async with LocalCluster() as cluster:
+        if made is not None:
+            await cluster.create(made)
 
-            async def renew() -> None:
-                await asyncio.sleep(0.1)
-                spec = {"spec": {"renewTime": "2020-01-01T00:00:02.000000Z"}}
-                await cluster.patch("Lease", "kube-scheduler", spec, namespace="kube-system")
-
-            task = asyncio.create_task(renew()) if renews else None
-            assert await ComponentLease(cluster.client, "kube-scheduler", moment=0.4).is_at_work() is found
-            if task is not None:
-                await task
-
-    test()
-
-
-def test_one_that_starts_later_is_reported(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(component_lease, "_MOMENT", 0.05)
-
-    @in_loop
-    async def test() -> None:
-        async with LocalCluster() as cluster:
-            recorder = EventRecorder(cluster.client, "test")
-            writing = asyncio.create_task(recorder.run())
-            watching = guard.Guard("kube-scheduler", "Stop it", period=0.05)
-            task = asyncio.create_task(watching.watch(cluster.client, recorder))
+        async def renew() -> None:
             await asyncio.sleep(0.1)
-            assert not caplog.records
-            await cluster.create(lease("kube-scheduler"))
+            spec = {"spec": {"renewTime": "2020-01-01T00:00:02.000000Z"}}
+            await cluster.patch("Lease", "kube-scheduler", spec, namespace="kube-system")
 
-            async def told() -> Any:
-                return [each for each in await cluster.list("Event") if each["reason"] == "AlsoAtWork"]
+        task = asyncio.create_task(renew()) if renews else None
+        assert await ComponentLease(cluster.client, "kube-scheduler", moment=0.4).is_at_work() is found
+        if task is not None:
+            await task
 
-            (event,) = await cluster.eventually(told)
-            assert event["involvedObject"]["name"] == "kube-scheduler"
-            await asyncio.sleep(0.2)
-            assert len(await told()) == 1
-            for each in (task, writing):
-                each.cancel()
 
-    test()
+async def test_one_that_starts_later_is_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(component_lease, "_MOMENT", 0.05)
+    async with LocalCluster() as cluster:
+        recorder = EventRecorder(cluster.client, "test")
+        writing = asyncio.create_task(recorder.run())
+        watching = guard.Guard("kube-scheduler", "Stop it", period=0.05)
+        task = asyncio.create_task(watching.watch(cluster.client, recorder))
+        await asyncio.sleep(0.1)
+        assert not caplog.records
+        await cluster.create(lease("kube-scheduler"))
+
+        async def told() -> Any:
+            return [each for each in await cluster.list("Event") if each["reason"] == "AlsoAtWork"]
+
+        (event,) = await cluster.eventually(told)
+        assert event["involvedObject"]["name"] == "kube-scheduler"
+        await asyncio.sleep(0.2)
+        assert len(await told()) == 1
+        for each in (task, writing):
+            each.cancel()
     words = [each.getMessage() for each in caplog.records]
     assert words == ["kube-scheduler is at work: master-1 renews the lease kube-system/kube-scheduler. Stop it."]

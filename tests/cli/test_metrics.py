@@ -53,22 +53,16 @@ def test_what_is_answered(line: str, ready: bool, code: int, body: str) -> None:
     assert rest == body
 
 
-def test_it_listens_where_it_says() -> None:
-    async def ask() -> bytes:
-        async with serving_metrics(MetricsAddress("127.0.0.1", 0), registries, list) as url:
-            port = int(url.rpartition(":")[2].removesuffix("/metrics"))
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
-            answer = await reader.read()
-            writer.close()
-            return answer
-
-    assert b"pods_total 5.0" in asyncio.run(ask())
+async def test_it_listens_where_it_says() -> None:
+    async with serving_metrics(MetricsAddress("127.0.0.1", 0), registries, list) as url:
+        port = int(url.rpartition(":")[2].removesuffix("/metrics"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+    assert b"pods_total 5.0" in answer
 
 
-def test_nothing_listens_unless_it_is_asked_for() -> None:
-    async def ask() -> str:
-        async with serving_metrics(MetricsAddress("127.0.0.1", None), (), list) as url:
-            return url
-
-    assert asyncio.run(ask()) == ""
+async def test_nothing_listens_unless_it_is_asked_for() -> None:
+    async with serving_metrics(MetricsAddress("127.0.0.1", None), (), list) as url:
+        assert url == ""

@@ -16,7 +16,6 @@ from dray.client.interface import (
     Selection,
     WriteOptions,
 )
-from tests.store.loop import in_loop
 
 from .scripted import Drop, Say, Script, Stream, bookmark, claim, client_of, event, refusal
 
@@ -93,7 +92,6 @@ VERBS = [
 ]
 
 
-@in_loop
 async def test_verbs(way):
     script = Script(*(Say({"number": number}) for number in range(len(VERBS))))
     async with client_of(way, script) as client:
@@ -107,7 +105,6 @@ async def test_verbs(way):
 
 
 @pytest.mark.parametrize("patch_type", PatchType)
-@in_loop
 async def test_patches(way, patch_type):
     script = Script(Say({}))
     async with client_of(way, script) as client:
@@ -117,7 +114,6 @@ async def test_patches(way, patch_type):
     assert (heard.headers["content-type"], heard.document) == (patch_type.value, {"x": None})
 
 
-@in_loop
 async def test_apply(way):
     script = Script(Say({}))
     async with client_of(way, script) as client:
@@ -127,7 +123,6 @@ async def test_apply(way):
     assert heard.headers["content-type"] == "application/apply-patch+yaml"
 
 
-@in_loop
 async def test_refusals_are_typed(way):
     causes = [{"field": "spec", "reason": "FieldValueRequired", "message": "must be set"}]
     script = Script(
@@ -160,7 +155,6 @@ async def test_refusals_are_typed(way):
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a%2fb"])
-@in_loop
 async def test_names_that_lead_elsewhere_are_not_sent(name):
     script = Script()
     async with client_of("inprocess", script) as client:
@@ -171,7 +165,6 @@ async def test_names_that_lead_elsewhere_are_not_sent(name):
     assert script.heard == []
 
 
-@in_loop
 async def test_server_faults_are_retried_with_growing_pauses(way):
     script = Script(*dropped(way), Say({}, 500), Say({}, 503, {"Retry-After": "7"}), Say({}, 502), Say({"ok": True}))
     async with client_of(way, script) as client:
@@ -179,7 +172,6 @@ async def test_server_faults_are_retried_with_growing_pauses(way):
     assert script.slept == [0.1, 0.2, 7.0, 0.8]
 
 
-@in_loop
 async def test_what_is_not_idempotent_is_not_repeated(way):
     script = Script(
         Drop(), Say(raw=b"", status=500), Say({}, 429), Say({}, 429, {"retry-after": "1"}), Say({"ok": True})
@@ -198,7 +190,6 @@ async def test_what_is_not_idempotent_is_not_repeated(way):
     assert script.slept == [1.0]
 
 
-@in_loop
 async def test_patience_ends(way):
     script = Script(*[Say({}, 503)] * 20)
     async with client_of(way, script) as client:
@@ -208,7 +199,6 @@ async def test_patience_ends(way):
     assert (len(script.heard), script.slept) == (6, [0.1, 0.2, 0.4, 0.8, 1.6])
 
 
-@in_loop
 async def test_all_pages_make_one_list(way):
     pages = [
         Say(
@@ -228,7 +218,6 @@ async def test_all_pages_make_one_list(way):
     assert [heard.query.get("continue") for heard in script.heard] == [None, "x", "y"]
 
 
-@in_loop
 async def test_a_list_whose_pages_expired_is_taken_whole(way):
     script = Script(
         Say({"metadata": {"continue": "x"}, "items": [1]}),
@@ -249,7 +238,6 @@ async def collect(client, count, **options):
                 return seen
 
 
-@in_loop
 async def test_a_watch_goes_on_over_broken_connections(way):
     cut = event("MODIFIED", claim("a", 4))
     script = Script(
@@ -278,7 +266,6 @@ async def test_a_watch_goes_on_over_broken_connections(way):
 
 @pytest.mark.parametrize("where", ["answer", "event"])
 @pytest.mark.parametrize(("status", "reason"), [(410, "Expired"), (403, "Forbidden")])
-@in_loop
 async def test_a_watch_ends_where_it_cannot_go_on(way, where, status, reason):
     document = refusal(status, reason)
     script = Script(Say(document, status) if where == "answer" else Stream([event("ERROR", document)]))
@@ -289,7 +276,6 @@ async def test_a_watch_ends_where_it_cannot_go_on(way, where, status, reason):
     assert refused.value.is_gone == (status == 410)
 
 
-@in_loop
 async def test_lines_without_end_are_given_up(way, monkeypatch):
     monkeypatch.setattr("dray.client.watching.LONGEST_LINE", 1000)
     script = Script(Stream([b"x" * 400] * 10, "hang"), Stream([event("ADDED", claim("a", 1))]))
@@ -298,7 +284,6 @@ async def test_lines_without_end_are_given_up(way, monkeypatch):
     assert module.LONGEST_LINE > 2**20
 
 
-@in_loop
 async def test_leaving_a_watch_ends_it_at_the_server(way):
     script = Script(Stream([event("ADDED", claim("a", 1))], "hang"))
     async with client_of(way, script) as client:
@@ -311,7 +296,6 @@ async def test_leaving_a_watch_ends_it_at_the_server(way):
                 await asyncio.sleep(0.01)
 
 
-@in_loop
 async def test_logs_come_in_pieces(way):
     script = Script(Stream([b"one\n", b"two"]), Say(refusal(404, "NotFound"), 404), Stream([b"one"], "drop"))
     async with client_of(way, script) as client:

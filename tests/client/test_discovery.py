@@ -8,7 +8,6 @@ from dray.client.errors import ApiError, ConnectionFailed
 from dray.client.retries import Retries
 from dray.testing.cluster import LocalCluster
 from tests.controllers.device_objects import rule
-from tests.store.loop import in_loop
 
 GROUP = "resource.k8s.io"
 
@@ -41,13 +40,11 @@ class Server:
         ({}, None),
     ],
 )
-@in_loop
 async def test_the_newest_version_that_is_served(served, found):
     version = await served_version(Server(**served), GROUP, "devicetaintrules")
     assert (version and version.version) == found
 
 
-@in_loop
 async def test_the_versions_can_be_chosen():
     server = Server(v1=["devicetaintrules"], v1beta2=["devicetaintrules"])
     version = await served_version(server, GROUP, "devicetaintrules", ["v1beta2", "v1"])
@@ -55,14 +52,12 @@ async def test_the_versions_can_be_chosen():
     assert server.asked == ["/apis/resource.k8s.io/v1beta2"]
 
 
-@in_loop
 async def test_the_core_group():
     server = Server(v1=["pods"])
     assert await served_version(server, "", "pods") is find("v1", "Pod")
     assert server.asked == ["/api/v1"]
 
 
-@in_loop
 async def test_no_answer_is_not_no():
     server = Server()
     server.faults = [ConnectionFailed("refused", sent=False)]
@@ -73,7 +68,6 @@ async def test_no_answer_is_not_no():
         await served_version(server, GROUP, "devicetaintrules")
 
 
-@in_loop
 async def test_an_informer_of_what_is_served_later(caplog):
     server = Server()
     server.faults = [ConnectionFailed("refused", sent=False), ApiError(503, "ServiceUnavailable", "not yet")]

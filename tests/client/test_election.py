@@ -8,7 +8,6 @@ from dray.client.election import LeaderElection, LeadershipLost
 from dray.client.errors import ApiError, ConnectionFailed
 from dray.client.interface import GroupVersionResource
 from dray.testing.cluster import LocalCluster
-from tests.store.loop import in_loop
 
 LEASES = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 RETRY = 0.01
@@ -83,7 +82,6 @@ async def some_rounds():
     await asyncio.sleep(RETRY * 8)
 
 
-@in_loop
 async def test_one_leads_and_the_lease_says_who_and_since_when():
     clock, leaders = Clock(), []
     async with LocalCluster() as cluster:
@@ -104,7 +102,6 @@ async def test_one_leads_and_the_lease_says_who_and_since_when():
         await a.stop()
 
 
-@in_loop
 async def test_a_successor_takes_over_at_once_from_one_that_stops():
     clock, leaders = Clock(), []
     async with LocalCluster() as cluster:
@@ -123,7 +120,6 @@ async def test_a_successor_takes_over_at_once_from_one_that_stops():
         await b.stop()
 
 
-@in_loop
 async def test_a_successor_waits_for_the_lease_of_one_that_crashed():
     clock, leaders = Clock(), []
     async with LocalCluster() as cluster:
@@ -142,7 +138,6 @@ async def test_a_successor_waits_for_the_lease_of_one_that_crashed():
         await b.stop()
 
 
-@in_loop
 async def test_the_clock_of_the_holder_does_not_matter():
     ahead, leaders = Clock(), []
     ahead.seconds = 100_000
@@ -160,7 +155,6 @@ async def test_the_clock_of_the_holder_does_not_matter():
         await b.stop()
 
 
-@in_loop
 async def test_who_is_cut_off_stops_before_anybody_else_starts():
     clock, leaders = Clock(), []
     async with LocalCluster() as cluster:
@@ -183,7 +177,6 @@ async def test_who_is_cut_off_stops_before_anybody_else_starts():
         await b.stop()
 
 
-@in_loop
 async def test_a_short_interruption_is_survived():
     clock, leaders = Clock(), []
     async with LocalCluster() as cluster:
@@ -200,7 +193,6 @@ async def test_a_short_interruption_is_survived():
         await a.stop()
 
 
-@in_loop
 async def test_who_stood_still_past_the_deadline_tries_once_more_before_the_lease_ends():
     clock, leaders = Clock(), []
     async with LocalCluster() as cluster:
@@ -217,7 +209,6 @@ async def test_who_stood_still_past_the_deadline_tries_once_more_before_the_leas
         assert leaders == []
 
 
-@in_loop
 async def test_a_server_that_does_not_answer_is_as_good_as_none():
     clock, leaders = Clock(), []
     async with LocalCluster() as cluster:
@@ -233,7 +224,6 @@ async def test_a_server_that_does_not_answer_is_as_good_as_none():
         assert leaders == []
 
 
-@in_loop
 async def test_who_finds_somebody_else_in_the_lease_stops():
     clock, leaders = Clock(), []
     async with LocalCluster() as cluster:
@@ -247,7 +237,6 @@ async def test_who_finds_somebody_else_in_the_lease_stops():
         assert (await lease(cluster))["holderIdentity"] == "b"
 
 
-@in_loop
 async def test_others_may_write_to_the_lease_and_even_delete_it():
     clock, leaders = Clock(), []
     async with LocalCluster() as cluster:
@@ -263,7 +252,6 @@ async def test_others_may_write_to_the_lease_and_even_delete_it():
         await a.stop()
 
 
-@in_loop
 async def test_of_many_at_once_never_two_lead():
     clock, leaders, most = Clock(), [], []
 
@@ -286,7 +274,6 @@ async def test_of_many_at_once_never_two_lead():
         assert (await lease(cluster))["leaseTransitions"] == 4
 
 
-@in_loop
 async def test_the_end_of_the_work_is_the_end_and_gives_the_lease_back():
     async with LocalCluster() as cluster:
 
@@ -304,7 +291,6 @@ async def test_the_end_of_the_work_is_the_end_and_gives_the_lease_back():
         assert (await lease(cluster)).get("holderIdentity", "") == ""
 
 
-@in_loop
 async def test_the_lease_is_kept_while_the_work_comes_to_its_end():
     async with LocalCluster() as cluster:
         started, may_end = asyncio.Event(), asyncio.Event()
@@ -332,14 +318,12 @@ async def test_the_lease_is_kept_while_the_work_comes_to_its_end():
         assert (await lease(cluster)).get("holderIdentity", "") == ""
 
 
-@in_loop
 async def test_periods_that_cannot_be_kept_are_refused():
     async with LocalCluster() as cluster:
         with pytest.raises(ValueError):
             LeaderElection(cluster.client, "kube-system", "dray", "a", lease_seconds=10, renew_deadline=10)
 
 
-@in_loop
 async def test_a_candidate_waits_for_a_server_that_refuses():
     clock, leaders = Clock(), []
     async with LocalCluster() as cluster:

@@ -51,49 +51,35 @@ async def soon(condition, within=5.0):
             await asyncio.sleep(0.005)
 
 
-def test_a_few_are_written_at_once_however_busy_it_is(computing):
-    async def run():
-        async with recording() as (recorder, messages):
-            record(recorder, 5)
-            await asyncio.sleep(0.01)
-            assert len(messages) == 5
-
-    asyncio.run(run())
+async def test_a_few_are_written_at_once_however_busy_it_is(computing):
+    async with recording() as (recorder, messages):
+        record(recorder, 5)
+        await asyncio.sleep(0.01)
+        assert len(messages) == 5
 
 
-def test_many_wait_while_the_process_computes_but_not_forever(computing, monkeypatch):
+async def test_many_wait_while_the_process_computes_but_not_forever(computing, monkeypatch):
     monkeypatch.setattr(events, "_PATIENCE", 0.5)
-
-    async def run():
-        async with recording() as (recorder, messages):
-            record(recorder, 200)
-            await asyncio.sleep(0.2)
-            assert len(messages) < 100
-            await soon(lambda: len(messages) == 200)
-
-    asyncio.run(run())
+    async with recording() as (recorder, messages):
+        record(recorder, 200)
+        await asyncio.sleep(0.2)
+        assert len(messages) < 100
+        await soon(lambda: len(messages) == 200)
 
 
-def test_many_are_written_soon_if_there_is_nothing_else_to_do(monkeypatch):
+async def test_many_are_written_soon_if_there_is_nothing_else_to_do(monkeypatch):
     monkeypatch.setattr(events, "process_time", lambda: 0.0)
-
-    async def run():
-        async with recording() as (recorder, messages):
-            record(recorder, 200)
-            await soon(lambda: len(messages) == 200)
-            assert messages == [f"m {number}" for number in range(200)]
-
-    asyncio.run(run())
+    async with recording() as (recorder, messages):
+        record(recorder, 200)
+        await soon(lambda: len(messages) == 200)
+        assert messages == [f"m {number}" for number in range(200)]
 
 
-def test_at_the_end_nothing_waits(computing):
-    async def run():
-        async with recording() as (recorder, messages):
-            record(recorder, 300)
-            await asyncio.wait_for(recorder.written(), 2)
-            assert len(messages) == 300
-
-    asyncio.run(run())
+async def test_at_the_end_nothing_waits(computing):
+    async with recording() as (recorder, messages):
+        record(recorder, 300)
+        await asyncio.wait_for(recorder.written(), 2)
+        assert len(messages) == 300
 
 
 def refused(*causes):
@@ -108,30 +94,23 @@ def refused(*causes):
         (refused("NamespaceTerminating"), []),
     ],
 )
-def test_without_the_right_to_write_events_one_line_says_so(caplog, error, lines):
+async def test_without_the_right_to_write_events_one_line_says_so(caplog, error, lines):
     class Refusing(Written):
         async def create(self, kind, body, *, options):
             raise error
 
-    async def run():
-        recorder = EventRecorder(Refusing(), "test")
-        task = asyncio.create_task(recorder.run())
-        record(recorder, 20)
-        await recorder.written()
-        task.cancel()
-        await asyncio.wait([task])
-
-    asyncio.run(run())
+    recorder = EventRecorder(Refusing(), "test")
+    task = asyncio.create_task(recorder.run())
+    record(recorder, 20)
+    await recorder.written()
+    task.cancel()
+    await asyncio.wait([task])
     assert [each.getMessage() for each in caplog.records] == lines
 
 
-def test_too_many_events_are_one_line(caplog, monkeypatch):
+async def test_too_many_events_are_one_line(caplog, monkeypatch):
     monkeypatch.setattr(events, "_QUEUE", 10)
-
-    async def run():
-        record(EventRecorder(Written(), "test"), 500)
-
-    asyncio.run(run())
+    record(EventRecorder(Written(), "test"), 500)
     assert [each.getMessage() for each in caplog.records] == [
         "event Reason about Pod default/p is dropped: 10 are waiting"
     ]

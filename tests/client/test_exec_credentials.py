@@ -15,7 +15,6 @@ from dray.client.exec_credentials import ExecConfig, fetch
 from dray.client.http import HttpTransport
 from dray.client.interface import GroupVersionResource
 from dray.client.kubeconfig import Kubeconfig
-from tests.store.loop import in_loop
 
 from .certificates import Authority
 from .scripted import Say, Script, serving
@@ -46,7 +45,6 @@ def stamp(seconds):
     return datetime.fromtimestamp(time.time() + seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-@in_loop
 async def test_a_token_and_what_the_program_is_told(script, tmp_path):
     told = tmp_path / "told"
     program = script(
@@ -68,7 +66,6 @@ async def test_a_token_and_what_the_program_is_told(script, tmp_path):
     assert "secret" not in repr(fetched)
 
 
-@in_loop
 async def test_nothing_is_there_to_read_where_nobody_can_be_asked(script):
     program = script("read line && exit 7", printing(token="t"), interactive="Never")
     assert (await fetch(program)).token == "t"
@@ -88,19 +85,17 @@ async def test_nothing_is_there_to_read_where_nobody_can_be_asked(script):
         ([printing(token="t")], {"interactive": "Always"}, "needs a terminal"),
     ],
 )
-def test_what_a_program_may_do_wrong(script, commands, more, message):
+async def test_what_a_program_may_do_wrong(script, commands, more, message):
     with pytest.raises(ConfigError, match=message) as raised:
-        asyncio.run(fetch(script(*commands, **more)))
+        await fetch(script(*commands, **more))
     assert str(raised.value).startswith("user 'me' gets its credentials from the program")
 
 
-@in_loop
 async def test_a_program_that_is_not_there_is_named_with_how_to_get_it():
     with pytest.raises(ConfigError, match=r"'no-such-program', which is not installed\. Get it at example\.com"):
         await fetch(ExecConfig("me", "no-such-program", hint="Get it at example.com"))
 
 
-@in_loop
 async def test_a_program_has_its_time(script):
     started = time.monotonic()
     with pytest.raises(ConfigError, match=r"did not end within 0\.2 s"):
@@ -108,7 +103,6 @@ async def test_a_program_has_its_time(script):
     assert time.monotonic() - started < 10
 
 
-@in_loop
 async def test_it_runs_again_when_what_it_gave_expires_or_is_refused(script, tmp_path):
     runs = tmp_path / "runs"
     count = f"echo . >> {runs}"
@@ -130,7 +124,6 @@ async def test_it_runs_again_when_what_it_gave_expires_or_is_refused(script, tmp
         await credentials.fetch()
 
 
-@in_loop
 async def test_a_request_carries_the_token(script):
     answers = Script(Say({"ok": 1}), Say({"ok": 2}))
     async with serving(answers) as address:
@@ -141,7 +134,6 @@ async def test_a_request_carries_the_token(script):
     assert [each.headers["authorization"] for each in answers.heard] == ["Bearer secret"] * 2
 
 
-@in_loop
 async def test_a_connection_shows_the_certificate(script, tmp_path):
     import ssl
 

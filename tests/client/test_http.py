@@ -12,7 +12,6 @@ from dray.client.interface import GroupVersionResource
 from dray.client.transport import Request
 from tests.server.api import MAPS
 from tests.server.process import listening
-from tests.store.loop import in_loop
 
 from .certificates import Authority
 from .scripted import Say, Script, Stream, serving
@@ -41,7 +40,6 @@ async def ask(endpoint, script):
         return await client.get(NODES, "n")
 
 
-@in_loop
 async def test_an_authority_of_ones_own_is_trusted(authority, server_side):
     script = Script(Say({"ok": 1}))
     async with serving(script, ssl=server_side) as address:
@@ -49,7 +47,6 @@ async def test_an_authority_of_ones_own_is_trusted(authority, server_side):
     assert script.heard[0].headers["authorization"] == "Bearer secret"
 
 
-@in_loop
 async def test_strangers_are_not_trusted_and_not_asked_twice(server_side):
     script = Script(Say({"ok": 1}))
     async with serving(script, ssl=server_side) as address:
@@ -59,7 +56,6 @@ async def test_strangers_are_not_trusted_and_not_asked_twice(server_side):
         assert await ask(Endpoint(address, insecure=True), script) == {"ok": 1}
 
 
-@in_loop
 async def test_the_name_to_expect_can_be_told(authority, server_side):
     script = Script(Say({"ok": 1}))
     async with serving(script, ssl=server_side) as address:
@@ -70,7 +66,6 @@ async def test_the_name_to_expect_can_be_told(authority, server_side):
         assert await ask(named, script) == {"ok": 1}
 
 
-@in_loop
 async def test_client_certificates_are_shown(authority, server_side):
     server_side.verify_mode = ssl.CERT_REQUIRED
     certificate, key = authority.issue("somebody")
@@ -90,7 +85,6 @@ def test_unusable_certificates_are_named(authority, part):
         HttpTransport(Endpoint("https://127.0.0.1:1", **values))
 
 
-@in_loop
 async def test_a_server_that_is_not_there_may_be_asked_again():
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
@@ -102,7 +96,6 @@ async def test_a_server_that_is_not_there_may_be_asked_again():
     assert len(script.slept) == 5
 
 
-@in_loop
 async def test_a_server_that_does_not_answer_is_given_up():
     script = Script(Stream([], "hang"))
     async with serving(script) as address:
@@ -112,7 +105,6 @@ async def test_a_server_that_does_not_answer_is_given_up():
         await transport.close()
 
 
-@in_loop
 async def test_a_silent_stream_is_broken():
     script = Script(Stream([b"one\n"], "hang"))
     async with serving(script) as address:
@@ -126,7 +118,6 @@ async def test_a_silent_stream_is_broken():
         await transport.close()
 
 
-@in_loop
 async def test_streams_do_not_keep_requests_waiting():
     script = Script(*[Stream([b"x"], "hang")] * 5, Say({"ok": 1}))
     async with serving(script) as address:
@@ -139,7 +130,6 @@ async def test_streams_do_not_keep_requests_waiting():
         await transport.close()
 
 
-@in_loop
 async def test_redirects_do_not_carry_credentials_away():
     elsewhere = Script(Say({}))
     async with serving(elsewhere) as other:
@@ -151,7 +141,6 @@ async def test_redirects_do_not_carry_credentials_away():
     assert elsewhere.heard == []
 
 
-@in_loop
 async def test_a_server_below_a_path():
     script = Script(Say({}))
     async with serving(script) as address:
@@ -159,7 +148,6 @@ async def test_a_server_below_a_path():
     assert script.heard[0].path == "/k8s/clusters/c1/api/v1/nodes/n"
 
 
-@in_loop
 async def test_a_refused_token_is_read_again(tmp_path):
     (tmp_path / "token").write_text("old\n")
     script = Script(Say({}), Say({}, 401), Say({}))
@@ -174,7 +162,6 @@ async def test_a_refused_token_is_read_again(tmp_path):
     assert [heard.headers["authorization"] for heard in script.heard] == ["Bearer old", "Bearer old", "Bearer new"]
 
 
-@in_loop
 async def test_every_warning_is_kept():
     with listening() as server:
         transport = HttpTransport(Endpoint(server.url))

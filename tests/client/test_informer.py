@@ -6,7 +6,6 @@ import pytest
 from dray.client import informer as informer_module
 from dray.client.informer import Informer
 from dray.client.interface import GroupVersionResource, Selection
-from tests.store.loop import in_loop
 
 from .scripted import Drop, Say, Script, Stream, bookmark, claim, client_of, event, refusal
 
@@ -48,7 +47,6 @@ async def until(condition):
             await asyncio.sleep(0.005)
 
 
-@in_loop
 async def test_lists_then_watches(way):
     script = Script(listed(5, claim("a", 1), token="x"), listed(5, claim("b", 2)))
     script.watches.append(
@@ -75,7 +73,6 @@ async def test_lists_then_watches(way):
     assert watch.path == "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 
-@in_loop
 async def test_resumes_over_drops_garbage_and_bookmarks(way):
     script = Script(listed(5))
     script.watches.extend(
@@ -101,7 +98,6 @@ AHEAD = refusal(504, "Timeout", "Too large resource version", causes=[{"reason":
 
 
 @pytest.mark.parametrize(("gone", "expired"), [("answer", EXPIRED), ("event", EXPIRED), ("answer", AHEAD)])
-@in_loop
 async def test_lists_again_when_the_server_forgot(way, gone, expired):
     script = Script(
         listed(5, claim("kept", 1), claim("changed", 2), claim("lost", 3), claim("anew", 4, uid="one")),
@@ -127,7 +123,6 @@ async def test_lists_again_when_the_server_forgot(way, gone, expired):
     assert [heard.query["resourceVersion"] for heard in script.heard if "watch" in heard.query] == ["5", "50"]
 
 
-@in_loop
 async def test_a_server_that_forgets_at_once_is_not_hammered(way):
     expired = Say(refusal(410, "Expired"), 410)
     script = Script(*[listed(5)] * 6)
@@ -137,22 +132,16 @@ async def test_a_server_that_forgets_at_once_is_not_hammered(way):
     assert script.slept == [0.1, 0.2, 0.4, 0.8, 1.6]
 
 
-def test_a_server_that_forgets_after_long_is_asked_again_at_once(way, monkeypatch):
+async def test_a_server_that_forgets_after_long_is_asked_again_at_once(way, monkeypatch):
     """Of a kind where nothing happens, and that is watched for hours, no event tells that all is well."""
     monkeypatch.setattr(informer_module, "_LASTING", -1.0)
-
-    @in_loop
-    async def story():
-        script = Script(*[listed(5)] * 6)
-        script.watches.extend([Say(refusal(410, "Expired"), 410)] * 5 + [Stream([], "hang")])
-        async with informing(way, script):
-            await until(lambda: not script.watches)
-        assert script.slept == [0.1] * 5
-
-    story()
+    script = Script(*[listed(5)] * 6)
+    script.watches.extend([Say(refusal(410, "Expired"), 410)] * 5 + [Stream([], "hang")])
+    async with informing(way, script):
+        await until(lambda: not script.watches)
+    assert script.slept == [0.1] * 5
 
 
-@in_loop
 async def test_a_refused_list_is_tried_again(way, caplog):
     script = Script(Say(refusal(403, "Forbidden", "you may not"), 403), Say(raw=b"{"), listed(5, claim("a", 1)))
     script.watches.append(Stream([], "hang"))
@@ -163,7 +152,6 @@ async def test_a_refused_list_is_tried_again(way, caplog):
     assert script.slept == [0.1, 0.2]
 
 
-@in_loop
 async def test_a_failing_handler_harms_nobody(way, caplog):
     script = Script(listed(5, claim("a", 1)))
     script.watches.append(Stream([event("ADDED", claim("b", 6))], "hang"))
@@ -177,7 +165,6 @@ async def test_a_failing_handler_harms_nobody(way, caplog):
     assert caplog.text.count("ZeroDivisionError") == 2
 
 
-@in_loop
 async def test_indexes_follow(way):
     script = Script(listed(5, claim("a", 1, node="x"), claim("b", 2, node="y")))
     script.watches.append(Stream([event("MODIFIED", claim("b", 6, node="x"))], "hang"))

@@ -5,10 +5,8 @@ import pytest
 from dray.client.errors import ConnectionFailed
 from dray.client.inprocess import InProcessTransport
 from dray.client.transport import Request
-from tests.store.loop import in_loop
 
 
-@in_loop
 async def test_the_application_sees_a_request():
     scopes = []
 
@@ -31,7 +29,6 @@ async def test_the_application_sees_a_request():
     assert scope["extensions"] == {"dray.user": {"name": "me"}}
 
 
-@in_loop
 async def test_a_failing_application_is_a_server_error(caplog):
     async def application(scope, receive, send):
         raise ZeroDivisionError
@@ -43,7 +40,6 @@ async def test_a_failing_application_is_a_server_error(caplog):
     assert len([record for record in caplog.records if record.exc_info]) == 2
 
 
-@in_loop
 async def test_an_application_that_fails_midway_breaks_the_stream():
     async def application(scope, receive, send):
         await send({"type": "http.response.start", "status": 200})
@@ -55,7 +51,6 @@ async def test_an_application_that_fails_midway_breaks_the_stream():
         _ = [piece async for piece in stream]
 
 
-@in_loop
 async def test_a_slow_reader_holds_the_application_back():
     sent = 0
 
@@ -76,7 +71,6 @@ async def test_a_slow_reader_holds_the_application_back():
     await transport.close()
 
 
-@in_loop
 async def test_closing_tells_the_application_and_the_reader():
     told = []
 

@@ -12,7 +12,6 @@ from dray.client.errors import ApiError, ConnectionFailed
 from dray.client.link import LinkServer, LinkTransport
 from dray.client.transport import Request
 from dray.testing.cluster import LocalCluster, kind_of
-from tests.store.loop import in_loop
 
 CONFIG_MAPS = kind_of("ConfigMap")
 
@@ -37,7 +36,6 @@ async def linked():
             await asyncio.sleep(0)
 
 
-@in_loop
 async def test_requests_are_answered_as_by_the_server_itself():
     async with linked() as (client, _, _):
         made = await client.create(CONFIG_MAPS, config_map("one"))
@@ -51,7 +49,6 @@ async def test_requests_are_answered_as_by_the_server_itself():
         assert {each["metadata"]["name"] for each in listed["items"]} >= names
 
 
-@in_loop
 async def test_bodies_larger_than_the_socket_takes_at_once():
     async with linked() as (client, _, _):
         text = "x" * 900_000
@@ -59,7 +56,6 @@ async def test_bodies_larger_than_the_socket_takes_at_once():
         assert all(each["data"]["a"] == text for each in made)
 
 
-@in_loop
 async def test_a_watch_brings_events_until_it_is_left():
     async with linked() as (client, server, _):
         seen = []
@@ -79,7 +75,6 @@ async def test_a_watch_brings_events_until_it_is_left():
         assert not server._tasks
 
 
-@in_loop
 async def test_who_asks_is_told_when_the_server_goes():
     async with linked() as (_, server, transport):
         stream = await transport.stream(Request("GET", "/api/v1/configmaps", {"watch": "true"}))
@@ -94,7 +89,6 @@ async def test_who_asks_is_told_when_the_server_goes():
         assert not failure.value.sent
 
 
-@in_loop
 async def test_a_reader_that_lags_too_far_behind_loses_its_stream(monkeypatch):
     monkeypatch.setattr(link_module, "_UNREAD", 100_000)
     async with linked() as (client, _, transport):

@@ -3,12 +3,10 @@ import logging
 
 from dray.client.errors import ApiError, ConnectionFailed, Garbled
 from dray.client.log_throttling import ThrottledLog, cause_of
-from tests.store.loop import in_loop
 
 LOGGER = logging.getLogger("dray.test")
 
 
-@in_loop
 async def test_the_first_is_said_at_once_and_then_how_many_there_were(caplog):
     throttled = ThrottledLog(LOGGER, period=0.1)
     for number in range(500):
@@ -21,7 +19,6 @@ async def test_the_first_is_said_at_once_and_then_how_many_there_were(caplog):
     assert caplog.records[-1].getMessage() == "Pod default/r: slow"
 
 
-@in_loop
 async def test_causes_without_end_are_bounded(caplog):
     throttled = ThrottledLog(LOGGER)
     for number in range(1000):

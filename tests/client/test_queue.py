@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from dray.client.backoff import Backoff
 from dray.client.queue import Stopped, WorkQueue
-from tests.store.loop import in_loop
 
 
 class FakeClock:
@@ -54,7 +53,6 @@ def new(clock, **backoff):
     return WorkQueue(clock=clock, backoff=Backoff(**backoff), random=lambda: 0.0)
 
 
-@in_loop
 async def test_each_key_once_in_order(clock):
     queue = new(clock)
     for key in "abacab":
@@ -63,7 +61,6 @@ async def test_each_key_once_in_order(clock):
     assert [await queue.get() for _ in range(3)] == ["a", "b", "c"]
 
 
-@in_loop
 async def test_a_key_is_worked_on_by_one_at_a_time(clock):
     queue = new(clock)
     queue.add("a")
@@ -78,7 +75,6 @@ async def test_a_key_is_worked_on_by_one_at_a_time(clock):
     assert len(queue) == 0
 
 
-@in_loop
 async def test_a_waiting_worker_is_woken(clock):
     queue = new(clock)
     workers = [asyncio.ensure_future(queue.get()) for _ in range(3)]
@@ -88,7 +84,6 @@ async def test_a_waiting_worker_is_woken(clock):
     assert sorted(await asyncio.gather(*workers)) == ["a", "b", "c"]
 
 
-@in_loop
 async def test_a_cancelled_worker_passes_its_turn_on(clock):
     queue = new(clock)
     first, second = (asyncio.ensure_future(queue.get()) for _ in range(2))
@@ -98,7 +93,6 @@ async def test_a_cancelled_worker_passes_its_turn_on(clock):
     assert await asyncio.wait_for(second, 5) == "a"
 
 
-@in_loop
 async def test_delays(clock):
     queue = new(clock)
     queue.add_after("a", 10)
@@ -114,7 +108,6 @@ async def test_delays(clock):
     assert len(queue) == 0
 
 
-@in_loop
 async def test_failures_come_back_later_and_later(clock):
     queue = new(clock, first=1, longest=5)
     for wait in (1, 2, 4, 5, 5):
@@ -131,7 +124,6 @@ async def test_failures_come_back_later_and_later(clock):
     assert len(queue) == 2
 
 
-@in_loop
 async def test_a_stop_lets_work_finish(clock):
     queue = new(clock)
     for key in "ab":
@@ -158,7 +150,6 @@ async def test_a_stop_lets_work_finish(clock):
         await queue.get()
 
 
-@in_loop
 async def test_an_event_loop_is_a_clock():
     queue = WorkQueue()
     queue.add_after("a", 0.01)
@@ -166,7 +157,7 @@ async def test_an_event_loop_is_a_clock():
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=30), st.integers(1, 4), st.integers(0, 2**32))
-def test_every_addition_is_followed_by_work(keys, workers, seed):
+async def test_every_addition_is_followed_by_work(keys, workers, seed):
     """Whatever the timing: never two workers on a key, and the last addition of a key is seen by a later run."""
     # Hypothesis's own source of chance may end a task from within, and nobody would hear of it.
     rng = random.Random(seed)
@@ -184,17 +175,14 @@ def test_every_addition_is_followed_by_work(keys, workers, seed):
                 working.discard(key)
                 queue.done(key)
 
-    async def main():
-        queue = new(FakeClock())
-        tasks = [asyncio.ensure_future(work(queue)) for _ in range(workers)]
-        for number, key in enumerate(keys):
-            added[key] = number
-            queue.add(key)
-            if rng.random() < 0.5:
-                await asyncio.sleep(0)
-        await asyncio.wait_for(queue.drained(), 5)
-        queue.stop()
-        await asyncio.gather(*tasks)
-
-    asyncio.run(main())
+    queue = new(FakeClock())
+    tasks = [asyncio.ensure_future(work(queue)) for _ in range(workers)]
+    for number, key in enumerate(keys):
+        added[key] = number
+        queue.add(key)
+        if rng.random() < 0.5:
+            await asyncio.sleep(0)
+    await asyncio.wait_for(queue.drained(), 5)
+    queue.stop()
+    await asyncio.gather(*tasks)
     assert seen == added

@@ -10,7 +10,6 @@ from dray.client.http import HttpTransport
 from dray.client.interface import GroupVersionResource
 from dray.client.retries import Retries
 from dray.client.server_health import ServerHealth
-from tests.store.loop import in_loop
 
 from .scripted import Say, Script, Stream, serving
 
@@ -81,7 +80,6 @@ def test_a_gateway_is_not_the_server(health, clock, caplog, status):
     assert health.trouble == ""
 
 
-@in_loop
 async def test_the_transport_tells_what_it_hears(caplog):
     script = Script(Say({"items": []}), Stream([b"{}\n"], "hang"))
     no_retries = Retries(attempts=1)

@@ -13,7 +13,6 @@ from dray.client.interface import GroupVersionResource
 from dray.client.transport import Request
 from dray.client.watching import Watching
 from tests.server.process import listening
-from tests.store.loop import in_loop
 
 from .proxy import Proxy
 from .scripted import Say, Script, Stream, bookmark, serving
@@ -43,7 +42,6 @@ async def until(holds, seconds=10.0):
             await asyncio.sleep(0.01)
 
 
-@in_loop
 async def test_a_silent_watch_is_opened_again_from_where_it_was():
     async with behind_proxy(silence=1.0) as (proxy, client, straight):
         informer = Informer(client, MAPS, namespace="default")
@@ -60,7 +58,6 @@ async def test_a_silent_watch_is_opened_again_from_where_it_was():
         task.cancel()
 
 
-@in_loop
 async def test_requests_on_silent_connections_are_sent_again_on_new_ones():
     """All that were kept open are dead, not just the first that is tried."""
     async with behind_proxy(silence=1.0) as (proxy, client, _):
@@ -73,7 +70,6 @@ async def test_requests_on_silent_connections_are_sent_again_on_new_ones():
         assert 0.9 < time.monotonic() - began < 4
 
 
-@in_loop
 async def test_a_write_on_a_silent_connection_fails_in_time_and_the_next_one_works():
     async with behind_proxy(silence=1.0) as (proxy, client, _):
         await asyncio.gather(*(client.list(MAPS, namespace="default") for _ in range(8)))
@@ -85,7 +81,6 @@ async def test_a_write_on_a_silent_connection_fails_in_time_and_the_next_one_wor
         assert time.monotonic() - began < 4
 
 
-@in_loop
 async def test_a_lease_is_kept_over_a_silent_connection():
     async with behind_proxy(timeout=0.5, connections=1) as (proxy, client, straight):
         election = LeaderElection(client, "kube-system", "x", "me", lease_seconds=5, renew_deadline=4, retry_period=0.1)
@@ -111,7 +106,6 @@ async def test_a_lease_is_kept_over_a_silent_connection():
         await asyncio.wait([task])
 
 
-@in_loop
 async def test_silence_is_noticed_within_half_a_minute():
     async with contextlib.AsyncExitStack() as stack:
         script = Script(Stream([bookmark(7)], "hang"))
@@ -134,7 +128,6 @@ async def test_silence_is_noticed_within_half_a_minute():
         assert transport._reading.sock_read <= 28
 
 
-@in_loop
 async def test_a_watch_of_what_does_not_change_ends_and_begins_without_a_pause():
     """Servers that know no bookmarks end a watch without a word."""
     script = Script(*[Stream([], after=1.0)] * 2, Stream([bookmark(7)], "hang"))
@@ -147,7 +140,6 @@ async def test_a_watch_of_what_does_not_change_ends_and_begins_without_a_pause()
     assert script.slept == []
 
 
-@in_loop
 async def test_waiting_for_a_connection_is_not_silence():
     script = Script(*[Say({}, after=0.4)] * 5)
     async with serving(script) as address:

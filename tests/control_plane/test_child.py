@@ -10,7 +10,6 @@ from dray.client.backoff import Backoff
 from dray.control_plane import child as child_module
 from dray.control_plane.child import Child, Refused
 from dray.testing.cluster import LocalCluster
-from tests.store.loop import in_loop
 
 READY = "import sys, socket; end = socket.socket(fileno=int(sys.argv[1])); print('{\"ready\": true}', flush=True);"
 
@@ -28,7 +27,6 @@ async def until(question):
     raise AssertionError("it never came to that")
 
 
-@in_loop
 async def test_it_is_started_again_when_it_is_killed():
     async with LocalCluster() as cluster:
         child = Child(("-c", READY + "end.recv(1)"), b"")
@@ -44,7 +42,6 @@ async def test_it_is_started_again_when_it_is_killed():
         await running
 
 
-@in_loop
 async def test_it_knows_of_the_parts_of_the_child():
     async with LocalCluster() as cluster:
         said = 'print(\'{"parts": {"job": "ZeroDivisionError", "scheduler": ""}}\', flush=True);'
@@ -56,7 +53,6 @@ async def test_it_knows_of_the_parts_of_the_child():
         await running
 
 
-@in_loop
 async def test_what_it_cannot_do_is_not_tried_again():
     async with LocalCluster() as cluster:
         child = Child(("-c", 'print(\'{"refused": "no such port"}\')'), b"")
@@ -64,7 +60,6 @@ async def test_what_it_cannot_do_is_not_tried_again():
             await child.run(cluster.client._transport)
 
 
-@in_loop
 async def test_it_gets_its_orders():
     async with LocalCluster() as cluster:
         child = Child(("-c", 'import sys; print(\'{"refused": "%s"}\' % sys.stdin.read())'), b"orders")
@@ -72,7 +67,6 @@ async def test_it_gets_its_orders():
             await child.run(cluster.client._transport)
 
 
-@in_loop
 async def test_one_that_does_not_listen_is_killed(monkeypatch):
     monkeypatch.setattr(child_module, "_LAST_SECONDS", 0.2)
     async with LocalCluster() as cluster:
@@ -84,7 +78,6 @@ async def test_one_that_does_not_listen_is_killed(monkeypatch):
         await running
 
 
-@in_loop
 async def test_one_that_computes_without_end_ends_itself_and_is_started_again(caplog):
     program = """
 import asyncio

@@ -10,7 +10,6 @@ from dray.client.backoff import Backoff
 from dray.control_plane import parts as plane_parts
 from dray.controllers import registry
 from dray.testing.cluster import LocalCluster, kind_of
-from tests.store.loop import in_loop
 
 PODS = kind_of("Pod")
 
@@ -54,7 +53,6 @@ def up(plane):
     }
 
 
-@in_loop
 async def test_a_part_that_fails_is_started_again_by_itself(failing, caplog):
     with caplog.at_level(logging.ERROR):
         async with LocalCluster(controllers=["serviceaccount", "failing"]) as cluster:
@@ -73,7 +71,6 @@ async def test_a_part_that_fails_is_started_again_by_itself(failing, caplog):
     assert "ZeroDivisionError: of nobody" in lines[0]
 
 
-@in_loop
 async def test_only_the_part_at_work_is_told_of_changes(failing):
     async with LocalCluster(controllers=["failing"]) as cluster:
         firsts = []
@@ -93,7 +90,6 @@ async def test_only_the_part_at_work_is_told_of_changes(failing):
         assert not [each for each in firsts if each is not failing.last and each.seen]
 
 
-@in_loop
 async def test_while_it_does_not_work_its_problem_is_known(failing, monkeypatch):
     failing.failures = 1000
     monkeypatch.setattr(plane_parts, "_BACKOFF", Backoff(first=30, longest=30))

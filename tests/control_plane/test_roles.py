@@ -18,7 +18,6 @@ from dray.server.authorization import User
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.device_objects import rule
 from tests.scheduling_loop.objects import device_class, gpus_of, node, pod, priority_class, template
-from tests.store.loop import in_loop
 
 DEPLOY = Path(__file__).parents[2] / "examples" / "deploy"
 CONTROLLERS = ("resourceclaim", "device-taint-eviction", "resource-pool-status")
@@ -116,7 +115,6 @@ def bound(cluster, name):
     return ask
 
 
-@in_loop
 async def test_they_suffice_for_claims_extended_resources_preemption_and_taints():
     forbidden = []
     async with working(forbidden=forbidden) as (cluster, running):
@@ -168,27 +166,21 @@ async def test_they_suffice_for_claims_extended_resources_preemption_and_taints(
         (("resourceslices", "list"), "resourceslices.resource.k8s.io"),
     ],
 )
-def test_none_of_them_is_too_much(missing, word):
+async def test_none_of_them_is_too_much(missing, word):
     """Without it the pod waits, and the pod or /readyz says for what."""
+    async with working(missing) as (cluster, running):
+        await cluster.create(pod("p", templates=["t"]))
 
-    @in_loop
-    async def test():
-        async with working(missing) as (cluster, running):
-            await cluster.create(pod("p", templates=["t"]))
+        async def said():
+            found = await cluster.get("Pod", "p")
+            conditions = (found.get("status") or {}).get("conditions") or ()
+            texts = [each.get("message", "") for each in conditions]
+            return any(word in text for text in [*texts, *running[0].obstacles(), *running[1].obstacles()])
 
-            async def said():
-                found = await cluster.get("Pod", "p")
-                conditions = (found.get("status") or {}).get("conditions") or ()
-                texts = [each.get("message", "") for each in conditions]
-                return any(word in text for text in [*texts, *running[0].obstacles(), *running[1].obstacles()])
-
-            await cluster.eventually(said)
-            assert not await bound(cluster, "p")()
-
-    test()
+        await cluster.eventually(said)
+        assert not await bound(cluster, "p")()
 
 
-@in_loop
 async def test_a_kind_that_may_not_be_watched_is_said_and_listed_again_instead():
     async with working(("devicetaintrules", "watch")) as (cluster, running):
         scheduler, _ = running
@@ -203,7 +195,6 @@ async def test_a_kind_that_may_not_be_watched_is_said_and_listed_again_instead()
         assert await named()
 
 
-@in_loop
 async def test_a_kind_that_may_not_be_listed_keeps_it_from_leading_until_it_may():
     async with working(("podgroups", "list")) as (cluster, running):
         scheduler, _ = running

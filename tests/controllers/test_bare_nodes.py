@@ -5,7 +5,6 @@ from dray.controllers.bare_nodes import CAPACITY, is_bare, status, vouch
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.jobs import Clock, job, nudge, running
 from tests.controllers.jobs import status as job_status
-from tests.store.loop import in_loop
 
 OPTIONS = WriteOptions("test", force=True)
 
@@ -43,7 +42,6 @@ def test_what_a_manifest_says_stays_but_for_heartbeats():
     ]
 
 
-@in_loop
 async def test_pods_end_on_such_nodes_and_on_no_others():
     async with LocalCluster(controllers=["bare-node"]) as cluster:
         for name in ("a", "b"):
@@ -62,7 +60,6 @@ async def test_pods_end_on_such_nodes_and_on_no_others():
         assert (await cluster.get("Pod", "there"))["metadata"]["deletionTimestamp"]
 
 
-@in_loop
 async def test_one_that_was_to_end_before_the_start_ends_too():
     async with LocalCluster(objects=[node(), pod()]) as cluster:
         await cluster.delete("Pod", "p", grace=None)
@@ -74,7 +71,6 @@ async def test_one_that_was_to_end_before_the_start_ends_too():
             await later.eventually(gone)
 
 
-@in_loop
 async def test_a_job_that_waits_for_the_end_of_a_pod_learns_of_it():
     wished = job(podReplacementPolicy="Failed", backoffLimit=1)
     wished["spec"]["template"]["spec"]["nodeName"] = "a"

@@ -7,12 +7,10 @@ from dray.client.errors import ApiError, ConnectionFailed
 from dray.controllers.claims.objects import CLAIMS, PODS
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import claims, noted, pod, settled, start, template
-from tests.store.loop import in_loop
 
 ENTRY = "resource.kubernetes.io/pod-claim-name"
 
 
-@in_loop
 async def test_a_pod_gets_the_claim_of_its_template():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(template("t", labels={"made": "yes"}, annotations={"a": "b"}))
@@ -32,7 +30,6 @@ async def test_a_pod_gets_the_claim_of_its_template():
         assert claim["spec"] == (await cluster.get("ResourceClaimTemplate", "t"))["spec"]["spec"]
 
 
-@in_loop
 async def test_the_names_are_noted_by_the_controllers_field_manager():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.apply(template("t"), pod("p", b="t", a="t"))
@@ -44,7 +41,6 @@ async def test_the_names_are_noted_by_the_controllers_field_manager():
         assert set(entry["fieldsV1"]) == {"f:status"}
 
 
-@in_loop
 async def test_two_writes_for_a_pod_and_not_one_more():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(template("t"))
@@ -66,7 +62,6 @@ async def test_two_writes_for_a_pod_and_not_one_more():
         assert len(writes) == 80
 
 
-@in_loop
 async def test_pods_without_templates_are_left_alone():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         named = pod("named")
@@ -77,7 +72,6 @@ async def test_pods_without_templates_are_left_alone():
         assert not (await cluster.get("Pod", "named"))["status"].get("resourceClaimStatuses")
 
 
-@in_loop
 async def test_a_template_that_comes_later_wakes_the_pod():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(pod("p", gpu="t"))
@@ -97,7 +91,6 @@ async def test_a_template_that_comes_later_wakes_the_pod():
         assert [each["count"] for each in await told()] == [1]
 
 
-@in_loop
 async def test_a_refused_claim_is_told_and_tried_again():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(template("t"))
@@ -121,7 +114,6 @@ async def test_a_refused_claim_is_told_and_tried_again():
         assert cluster.sample(name, {**labels, "status": "success"}) == 1
 
 
-@in_loop
 async def test_a_lost_answer_makes_no_second_claim():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(template("t"))
@@ -142,7 +134,6 @@ async def test_a_lost_answer_makes_no_second_claim():
         assert len(await claims(cluster)) == 1
 
 
-@in_loop
 async def test_a_claim_that_was_not_noted_is_adopted():
     async with LocalCluster() as cluster:
         await cluster.apply(template("t"))
@@ -166,7 +157,6 @@ async def test_a_claim_that_was_not_noted_is_adopted():
         assert len(await claims(cluster)) == 2
 
 
-@in_loop
 async def test_a_claim_that_is_noted_but_gone_is_made_anew_under_another_name():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.apply(template("t"), pod("p", gpu="t", nic="t"))
@@ -182,7 +172,6 @@ async def test_a_claim_that_is_noted_but_gone_is_made_anew_under_another_name():
         assert {each["metadata"]["name"] for each in await claims(cluster)} == set(after.values())
 
 
-@in_loop
 async def test_a_noted_claim_of_somebody_else_is_not_used():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         foreign = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": {}, "metadata": {"name": "c"}}
@@ -200,7 +189,6 @@ async def test_a_noted_claim_of_somebody_else_is_not_used():
         await cluster.eventually(own)
 
 
-@in_loop
 async def test_an_entry_that_needs_no_claim_gets_none():
     async with LocalCluster() as cluster:
         await cluster.apply(template("t"), pod("p", gpu="t", nic="t"))
@@ -216,7 +204,6 @@ async def test_an_entry_that_needs_no_claim_gets_none():
         assert len(await claims(cluster)) == 1
 
 
-@in_loop
 async def test_a_pod_that_is_ending_gets_no_claim():
     async with LocalCluster() as cluster:
         await cluster.apply(template("t"), pod("done", gpu="t"), pod("deleted", gpu="t"))
@@ -228,7 +215,6 @@ async def test_a_pod_that_is_ending_gets_no_claim():
         assert await claims(cluster) == []
 
 
-@in_loop
 async def test_no_second_claim_while_the_informer_is_behind():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         cache = cluster.environment.informers.of(CLAIMS).cache
@@ -245,7 +231,6 @@ async def test_no_second_claim_while_the_informer_is_behind():
         cache.put = put
 
 
-@in_loop
 async def test_two_controllers_at_once_make_one_claim():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster, LocalCluster() as other:
         other.environment.client = cluster.client
@@ -259,7 +244,6 @@ async def test_two_controllers_at_once_make_one_claim():
         assert len(await claims(cluster)) == 20
 
 
-@in_loop
 async def test_claims_are_counted_by_what_they_are():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.apply(template("t"), pod("p", gpu="t"))
@@ -276,7 +260,6 @@ async def test_claims_are_counted_by_what_they_are():
         await cluster.eventually(counted)
 
 
-@in_loop
 async def test_a_pod_that_vanishes_while_its_claim_is_made_leaves_nothing_behind():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(template("t"))

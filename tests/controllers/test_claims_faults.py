@@ -8,7 +8,6 @@ from dray.client.errors import ApiError, ConnectionFailed
 from dray.controllers.claims.objects import CLAIMS
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import allocate, claim, claims, noted, pod, start, template
-from tests.store.loop import in_loop
 
 VERBS = ("create", "apply", "update", "update_status", "delete", "get")
 
@@ -45,43 +44,39 @@ class Unreliable:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_requests_that_fail_are_made_good(seed):
-    @in_loop
-    async def test():
-        chance = random.Random(seed)
-        async with LocalCluster() as cluster:
-            client = Unreliable(cluster.client, chance)
-            cluster.environment.client = client
-            await start(cluster)
-            await cluster.create(template("t"))
-            for number in range(20):
-                await cluster.create(pod(f"p{number}", gpu="t", nic="t"))
-            for number in range(20):
-                await cluster.eventually(lambda number=number: noted(cluster, f"p{number}"))
-            assert len(await claims(cluster)) == 40
-            for number in range(0, 20, 2):
-                user = await cluster.get("Pod", f"p{number}")
-                for name in (await noted(cluster, f"p{number}")).values():
-                    await allocate(cluster, name, user)
-            for number in range(10):
-                if number % 3:
-                    await cluster.delete("Pod", f"p{number}")
-                else:
-                    body = {"status": {"phase": "Failed"}}
-                    await cluster.patch("Pod", f"p{number}", body, subresource="status")
-            client.calm = True
-            expected = {name for number in range(10, 20) for name in (await noted(cluster, f"p{number}")).values()}
+async def test_requests_that_fail_are_made_good(seed):
+    chance = random.Random(seed)
+    async with LocalCluster() as cluster:
+        client = Unreliable(cluster.client, chance)
+        cluster.environment.client = client
+        await start(cluster)
+        await cluster.create(template("t"))
+        for number in range(20):
+            await cluster.create(pod(f"p{number}", gpu="t", nic="t"))
+        for number in range(20):
+            await cluster.eventually(lambda number=number: noted(cluster, f"p{number}"))
+        assert len(await claims(cluster)) == 40
+        for number in range(0, 20, 2):
+            user = await cluster.get("Pod", f"p{number}")
+            for name in (await noted(cluster, f"p{number}")).values():
+                await allocate(cluster, name, user)
+        for number in range(10):
+            if number % 3:
+                await cluster.delete("Pod", f"p{number}")
+            else:
+                body = {"status": {"phase": "Failed"}}
+                await cluster.patch("Pod", f"p{number}", body, subresource="status")
+        client.calm = True
+        expected = {name for number in range(10, 20) for name in (await noted(cluster, f"p{number}")).values()}
 
-            async def clean():
-                return {each["metadata"]["name"] for each in await claims(cluster)} == expected
+        async def clean():
+            return {each["metadata"]["name"] for each in await claims(cluster)} == expected
 
-            await cluster.eventually(clean)
-            assert len(expected) == 20
-            used = [each for each in await claims(cluster) if (each.get("status") or {}).get("allocation")]
-            assert len(used) == 10
-            assert cluster.environment.informers.of(CLAIMS).has_synced
-
-    test()
+        await cluster.eventually(clean)
+        assert len(expected) == 20
+        used = [each for each in await claims(cluster) if (each.get("status") or {}).get("allocation")]
+        assert len(used) == 10
+        assert cluster.environment.informers.of(CLAIMS).has_synced
 
 
 class Beside:
@@ -101,7 +96,6 @@ class Beside:
         return await self._client.patch(resource, name, body, **options)
 
 
-@in_loop
 async def test_the_claim_that_another_controller_noted_stays():
     async with LocalCluster() as cluster:
 
@@ -124,7 +118,6 @@ async def test_the_claim_that_another_controller_noted_stays():
         assert await noted(cluster, "p") == {"gpu": "theirs"}
 
 
-@in_loop
 async def test_what_else_is_written_to_the_status_meanwhile_is_no_obstacle():
     async with LocalCluster() as cluster:
 
@@ -141,7 +134,6 @@ async def test_what_else_is_written_to_the_status_meanwhile_is_no_obstacle():
         assert (await cluster.get("Pod", "p"))["status"]["conditions"]
 
 
-@in_loop
 async def test_a_server_that_does_not_keep_the_names_is_reported(caplog):
     class Dropping:
         def __init__(self, client):

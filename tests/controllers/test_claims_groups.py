@@ -4,7 +4,6 @@ from dray.api.gates import ALL_GATES
 from dray.client.errors import ApiError
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import allocate, claim, claims, noted, pod, settled, start, template
-from tests.store.loop import in_loop
 
 
 def group(name, **templates):
@@ -17,7 +16,6 @@ def group(name, **templates):
     }
 
 
-@in_loop
 async def test_a_group_gets_one_claim_and_its_pods_are_told():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.apply(template("t"), template("own"))
@@ -45,7 +43,6 @@ async def test_a_group_gets_one_claim_and_its_pods_are_told():
         assert len(await claims(cluster)) == 2
 
 
-@in_loop
 async def test_an_entry_that_differs_from_the_groups_is_the_pods_own():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.apply(template("t"), template("other"), group("g", gpu="t"), pod("p", group="g", gpu="other"))
@@ -53,7 +50,6 @@ async def test_an_entry_that_differs_from_the_groups_is_the_pods_own():
         assert names["gpu"].startswith("p-gpu-")
 
 
-@in_loop
 async def test_the_groups_claim_outlives_its_pods_and_goes_with_the_group():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(template("t"))
@@ -73,7 +69,6 @@ async def test_the_groups_claim_outlives_its_pods_and_goes_with_the_group():
         await cluster.eventually(gone)
 
 
-@in_loop
 async def test_a_claim_of_the_group_that_is_gone_is_made_anew_for_all():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.apply(template("t"), group("g", gpu="t"), pod("p", group="g", gpu="t"))
@@ -88,7 +83,6 @@ async def test_a_claim_of_the_group_that_is_gone_is_made_anew_for_all():
         assert len(await claims(cluster)) == 1
 
 
-@in_loop
 async def test_a_template_that_the_group_waits_for_wakes_it():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.apply(group("g", gpu="t"), pod("p", group="g", gpu="t"))
@@ -102,7 +96,6 @@ async def test_a_template_that_the_group_waits_for_wakes_it():
         await cluster.eventually(lambda: noted(cluster, "p"))
 
 
-@in_loop
 async def test_a_member_bound_without_the_scheduler_reserves_for_its_group():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(claim("c"))
@@ -119,7 +112,6 @@ async def test_a_member_bound_without_the_scheduler_reserves_for_its_group():
         assert await cluster.eventually(reserved) == [("podgroups", "g")]
 
 
-@in_loop
 async def test_with_group_claims_off_the_user_is_told_and_no_claim_is_made():
     async with LocalCluster() as cluster:
         # Made while it was on.
@@ -135,7 +127,6 @@ async def test_with_group_claims_off_the_user_is_told_and_no_claim_is_made():
         assert await claims(cluster) == []
 
 
-@in_loop
 async def test_servers_without_groups_are_not_asked_for_them():
     async with LocalCluster() as cluster:
         request, get = cluster.client.request, cluster.client.list_all
@@ -156,7 +147,6 @@ async def test_servers_without_groups_are_not_asked_for_them():
         assert names["gpu"].startswith("p-gpu-")
 
 
-@in_loop
 async def test_a_refusal_that_passes_does_not_switch_groups_off():
     async with LocalCluster() as cluster:
         request, refused = cluster.client.request, []

@@ -6,7 +6,6 @@ from dray.client.interface import DeleteOptions
 from dray.controllers.claims.objects import CLAIMS, FINALIZER, PODS
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import allocate, claim, claims, noted, pod, reservation, settled, start, template
-from tests.store.loop import in_loop
 
 
 def free(found):
@@ -30,7 +29,6 @@ async def ready(cluster, name):
     return names["gpu"]
 
 
-@in_loop
 async def test_the_claim_of_a_deleted_pod_goes_with_it():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(template("t"))
@@ -44,25 +42,20 @@ async def test_the_claim_of_a_deleted_pod_goes_with_it():
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_the_claim_of_a_pod_that_has_ended_is_deleted_and_not_made_again(phase):
-    @in_loop
-    async def test():
-        async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-            await cluster.create(template("t"))
-            await ready(cluster, "p")
-            await cluster.patch("Pod", "p", {"status": {"phase": phase}}, subresource="status")
+async def test_the_claim_of_a_pod_that_has_ended_is_deleted_and_not_made_again(phase):
+    async with LocalCluster(controllers=["resourceclaim"]) as cluster:
+        await cluster.create(template("t"))
+        await ready(cluster, "p")
+        await cluster.patch("Pod", "p", {"status": {"phase": phase}}, subresource="status")
 
-            async def gone():
-                return not await claims(cluster)
+        async def gone():
+            return not await claims(cluster)
 
-            await cluster.eventually(gone)
-            await settled(cluster)
-            assert await gone()
-
-    test()
+        await cluster.eventually(gone)
+        await settled(cluster)
+        assert await gone()
 
 
-@in_loop
 async def test_an_unallocated_claim_is_deleted_with_its_pod():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.apply(template("t"), pod("p", gpu="t"))
@@ -75,7 +68,6 @@ async def test_an_unallocated_claim_is_deleted_with_its_pod():
         await cluster.eventually(gone)
 
 
-@in_loop
 async def test_reservation_and_allocation_go_in_one_write_and_nothing_is_written_twice():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(template("t"))
@@ -100,7 +92,6 @@ async def test_reservation_and_allocation_go_in_one_write_and_nothing_is_written
         assert writes == {name: [("PUT", "status"), ("PUT", ""), ("DELETE", "")] for name in names}
 
 
-@in_loop
 async def test_a_claim_made_by_hand_is_freed_and_kept():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(claim("c"))
@@ -120,7 +111,6 @@ async def test_a_claim_made_by_hand_is_freed_and_kept():
         await cluster.eventually(lambda: is_free(cluster, "c"))
 
 
-@in_loop
 async def test_a_claim_that_its_pod_no_longer_names_is_freed_with_the_pod():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(template("t"))
@@ -136,7 +126,6 @@ async def test_a_claim_that_its_pod_no_longer_names_is_freed_with_the_pod():
         await cluster.eventually(lambda: is_free(cluster, name))
 
 
-@in_loop
 async def test_an_allocation_that_was_never_reserved_stays():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(claim("c"))
@@ -145,7 +134,6 @@ async def test_an_allocation_that_was_never_reserved_stays():
         assert (await cluster.get("ResourceClaim", "c"))["status"]["allocation"]
 
 
-@in_loop
 async def test_users_of_kinds_unknown_are_kept():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(claim("c"))
@@ -163,7 +151,6 @@ async def test_users_of_kinds_unknown_are_kept():
         assert (await cluster.get("ResourceClaim", "c"))["status"]["allocation"]
 
 
-@in_loop
 async def test_the_reservation_of_another_pod_of_the_same_name_is_dropped():
     async with LocalCluster() as cluster:
         await cluster.create(claim("c"))
@@ -175,7 +162,6 @@ async def test_the_reservation_of_another_pod_of_the_same_name_is_dropped():
         await cluster.eventually(lambda: is_free(cluster, "c"))
 
 
-@in_loop
 async def test_a_pod_the_cache_does_not_know_yet_is_asked_for():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         pods = cluster.environment.informers.of(PODS).cache
@@ -189,7 +175,6 @@ async def test_a_pod_the_cache_does_not_know_yet_is_asked_for():
         pods.put = put
 
 
-@in_loop
 async def test_a_claim_that_is_deleted_goes_when_it_is_unused():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.apply(claim("new", finalizers=[FINALIZER]), claim("unused"), claim("used"))
@@ -209,7 +194,6 @@ async def test_a_claim_that_is_deleted_goes_when_it_is_unused():
         await cluster.eventually(lambda: left())
 
 
-@in_loop
 async def test_a_foreign_finalizer_is_left_alone():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(claim("c", finalizers=[FINALIZER, "example.com/mine"]))
@@ -221,7 +205,6 @@ async def test_a_foreign_finalizer_is_left_alone():
         await cluster.eventually(unprotected)
 
 
-@in_loop
 async def test_what_happened_while_nobody_looked_is_made_good():
     async with LocalCluster() as cluster:
         await cluster.apply(claim("c"), claim("d"))
@@ -244,7 +227,6 @@ async def test_what_happened_while_nobody_looked_is_made_good():
         await cluster.eventually(deleted)
 
 
-@in_loop
 async def test_a_deleted_pod_on_a_node_uses_its_claim_until_it_has_ended():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(claim("c"))
@@ -259,7 +241,6 @@ async def test_a_deleted_pod_on_a_node_uses_its_claim_until_it_has_ended():
         await cluster.eventually(lambda: is_free(cluster, "c"))
 
 
-@in_loop
 async def test_a_deleted_pod_that_never_had_a_node_uses_nothing():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(claim("c"))
@@ -271,7 +252,6 @@ async def test_a_deleted_pod_that_never_had_a_node_uses_nothing():
         await cluster.eventually(lambda: is_free(cluster, "c"))
 
 
-@in_loop
 async def test_the_claim_of_an_extended_resource_goes_when_the_pod_is_done():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         for name in ("told", "untold"):
@@ -297,7 +277,6 @@ async def test_the_claim_of_an_extended_resource_goes_when_the_pod_is_done():
         await cluster.eventually(gone)
 
 
-@in_loop
 async def test_a_lost_race_is_run_again():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(claim("c"))
@@ -324,7 +303,6 @@ async def test_a_lost_race_is_run_again():
         assert raced
 
 
-@in_loop
 async def test_a_pod_bound_without_the_scheduler_gets_its_allocated_claim():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.apply(claim("c"), claim("d"))
@@ -340,7 +318,6 @@ async def test_a_pod_bound_without_the_scheduler_gets_its_allocated_claim():
         await cluster.eventually(lambda: reserved("d"))
 
 
-@in_loop
 async def test_a_pod_without_a_node_gets_no_reservation():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(claim("c"))

@@ -19,7 +19,6 @@ from tests.controllers.device_objects import (
     running,
     taint,
 )
-from tests.store.loop import in_loop
 
 EXISTS = {"operator": "Exists", "effect": "NoExecute"}
 MOMENT = 0.1
@@ -86,7 +85,6 @@ def broken(device="d0", **of_taint):
     return {"name": device, "taints": [taint(**of_taint)]}
 
 
-@in_loop
 async def test_a_taint_in_a_slice_ends_the_pod_and_says_why():
     async with evicting() as cluster:
         await running(cluster, "p", result("d0"))
@@ -103,7 +101,6 @@ async def test_a_taint_in_a_slice_ends_the_pod_and_says_why():
         assert cluster.sample("device_taint_eviction_controller_pod_deletion_duration_seconds_count") == 1
 
 
-@in_loop
 async def test_what_was_there_before_the_controller_is_seen():
     async with LocalCluster() as cluster:
         await running(cluster, "p", result("d0"))
@@ -113,7 +110,6 @@ async def test_what_was_there_before_the_controller_is_seen():
 
 
 @pytest.mark.parametrize("order", ["claim slice pod", "pod slice claim", "slice claim pod", "pod claim slice"])
-@in_loop
 async def test_the_order_of_things_does_not_matter(order):
     async with evicting() as cluster:
         made = {}
@@ -137,7 +133,6 @@ async def test_the_order_of_things_does_not_matter(order):
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "None"])
-@in_loop
 async def test_other_effects_do_not_evict(effect):
     async with evicting() as cluster:
         await running(cluster, "p", result("d0"))
@@ -160,7 +155,6 @@ async def test_other_effects_do_not_evict(effect):
         ([{**EXISTS, "tolerationSeconds": 0}, EXISTS], True),
     ],
 )
-@in_loop
 async def test_only_tolerations_of_the_effect_by_name_count(tolerations, tolerated):
     async with evicting() as cluster:
         await running(cluster, "p", result("d0", tolerations=tolerations))
@@ -168,7 +162,6 @@ async def test_only_tolerations_of_the_effect_by_name_count(tolerations, tolerat
         await (stays(cluster) if tolerated else evicted(cluster))
 
 
-@in_loop
 async def test_toleration_seconds_run_from_when_the_taint_was_added():
     clock = Shifted()
     async with evicting(time=clock) as cluster:
@@ -182,7 +175,6 @@ async def test_toleration_seconds_run_from_when_the_taint_was_added():
         await evicted(cluster)
 
 
-@in_loop
 async def test_the_timer_ends_the_pod_by_itself():
     clock = Shifted()
     async with evicting(time=clock) as cluster:
@@ -196,7 +188,6 @@ async def test_the_timer_ends_the_pod_by_itself():
         await evicted(cluster)
 
 
-@in_loop
 async def test_a_taint_that_goes_cancels_the_eviction():
     async with evicting() as cluster:
         await running(cluster, "p", result("d0", tolerations=[{**EXISTS, "tolerationSeconds": 3600}]))
@@ -211,7 +202,6 @@ async def test_a_taint_that_goes_cancels_the_eviction():
         await stays(cluster)
 
 
-@in_loop
 async def test_a_newer_generation_without_the_taint_cancels():
     async with evicting() as cluster:
         await running(cluster, "p", result("d0", tolerations=[{**EXISTS, "tolerationSeconds": 3600}]))
@@ -225,7 +215,6 @@ async def test_a_newer_generation_without_the_taint_cancels():
         await cluster.eventually(cancelled)
 
 
-@in_loop
 async def test_a_pod_without_node_or_reservation_stays():
     async with evicting() as cluster:
         await running(cluster, "unscheduled", result("d0"), node="")
@@ -237,7 +226,6 @@ async def test_a_pod_without_node_or_reservation_stays():
         await stays(cluster, guest["metadata"]["name"])
 
 
-@in_loop
 async def test_a_generated_claim_must_be_the_pods_own():
     async with evicting() as cluster:
         made = await cluster.create(
@@ -264,7 +252,6 @@ async def test_a_generated_claim_must_be_the_pods_own():
         await evicted(cluster)
 
 
-@in_loop
 async def test_a_rule_also_finds_devices_that_are_no_longer_published():
     async with evicting() as cluster:
         await running(cluster, "p", result("gone"))
@@ -275,7 +262,6 @@ async def test_a_rule_also_finds_devices_that_are_no_longer_published():
 
 
 @pytest.mark.parametrize("selector", [None, {"driver": "nic.example.com"}, {"pool": "x"}, {"device": "x"}])
-@in_loop
 async def test_a_rule_without_or_with_another_selector_evicts_nobody(selector):
     async with evicting() as cluster:
         await running(cluster, "p", result("d0"))
@@ -284,7 +270,6 @@ async def test_a_rule_without_or_with_another_selector_evicts_nobody(selector):
         await stays(cluster)
 
 
-@in_loop
 async def test_an_empty_selector_means_everything():
     async with evicting() as cluster:
         await running(cluster, "p", result("d0"))
@@ -292,7 +277,6 @@ async def test_an_empty_selector_means_everything():
         await evicted(cluster)
 
 
-@in_loop
 async def test_a_rule_tells_how_far_it_has_come():
     clock = Shifted()
     async with evicting(time=clock) as cluster:
@@ -319,7 +303,6 @@ async def test_a_rule_tells_how_far_it_has_come():
         await cluster.eventually(fewer)
 
 
-@in_loop
 async def test_a_rule_that_has_done_its_work_says_so():
     async with evicting() as cluster:
         await running(cluster, "p", result("d0"))
@@ -336,7 +319,6 @@ async def test_a_rule_that_has_done_its_work_says_so():
         assert done["observedGeneration"] == 2
 
 
-@in_loop
 async def test_effect_none_tells_once_what_would_happen():
     clock = Shifted()
     async with evicting(time=clock) as cluster:
@@ -362,7 +344,6 @@ async def test_effect_none_tells_once_what_would_happen():
         await stays(cluster, "q")
 
 
-@in_loop
 async def test_effect_no_schedule_is_none_of_its_business():
     async with evicting() as cluster:
         await running(cluster, "p", result("d0"))
@@ -391,7 +372,6 @@ class Stumbling:
         return stumble
 
 
-@in_loop
 async def test_writes_that_fail_are_tried_again():
     faults = {
         "get": [ConnectionFailed("no answer", sent=True)],
@@ -428,7 +408,6 @@ class Older:
         raise ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
-@in_loop
 async def test_the_rules_are_read_in_the_version_that_is_served():
     cluster = LocalCluster(controllers=["device-taint-eviction"])
     group = "/apis/resource.k8s.io"
@@ -440,7 +419,6 @@ async def test_the_rules_are_read_in_the_version_that_is_served():
         await evicted(cluster)
 
 
-@in_loop
 async def test_without_rules_slices_still_count_and_the_log_is_quiet(caplog):
     cluster = LocalCluster(controllers=["device-taint-eviction"])
     versions = [f"/apis/resource.k8s.io/{version}" for version in ("v1", "v1beta2", "v1alpha3")]
@@ -454,7 +432,6 @@ async def test_without_rules_slices_still_count_and_the_log_is_quiet(caplog):
     assert not caplog.records
 
 
-@in_loop
 async def test_a_pod_that_took_the_name_is_left_alone():
     """The informer still shows the old pod while the new one is there already."""
     async with evicting() as cluster:

@@ -9,7 +9,6 @@ from dray.client.clock import timestamp
 from dray.controllers.disruption.budget import desired, disrupted, scaled
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.jobs import Clock, job, place, reasons
-from tests.store.loop import in_loop
 
 
 def cluster(clock=None):
@@ -78,7 +77,6 @@ async def evict(local, name):
     await local.client.create(kind_of("Pod"), body, namespace="default", name=name, subresource="eviction")
 
 
-@in_loop
 async def test_bare_pods_are_counted_as_they_are():
     async with cluster() as local:
         await local.create(budget(minAvailable=2))
@@ -95,7 +93,6 @@ async def test_bare_pods_are_counted_as_they_are():
         await numbers(local, 1, 1, 2, 0)
 
 
-@in_loop
 async def test_a_job_says_how_many_pods_it_wants():
     async with cluster() as local:
         owner = await local.create(job(parallelism=4))
@@ -106,7 +103,6 @@ async def test_a_job_says_how_many_pods_it_wants():
         await numbers(local, 3, 3, 1, 2)
 
 
-@in_loop
 async def test_a_percentage_to_be_available_is_of_what_is_wanted():
     async with cluster() as local:
         owner = await local.create(job(parallelism=5))
@@ -115,7 +111,6 @@ async def test_a_percentage_to_be_available_is_of_what_is_wanted():
         await numbers(local, 5, 5, 3, 2)
 
 
-@in_loop
 async def test_pods_that_nobody_controls_do_not_count_towards_a_percentage():
     async with cluster() as local:
         await ready(local, pod("a"), pod("b"))
@@ -124,7 +119,6 @@ async def test_pods_that_nobody_controls_do_not_count_towards_a_percentage():
         assert "UnmanagedPods" in await reasons(local)
 
 
-@in_loop
 @pytest.mark.parametrize(
     "controller", [("batch/v1", "Job", "gone"), ("apps/v1", "%2e%2e", "gone"), ("v1", "ConfigMap", "%2e%2e")]
 )
@@ -137,7 +131,6 @@ async def test_nothing_may_go_where_a_controller_is_unknown(controller):
         assert condition(await numbers(local, 0, 0, 0, 0)) == ("False", "SyncFailed")
 
 
-@in_loop
 async def test_evictions_are_spent_and_come_back_when_the_pod_is_gone():
     async with cluster() as local:
         await ready(local, pod("a"), pod("b"), pod("c"))
@@ -155,7 +148,6 @@ async def test_evictions_are_spent_and_come_back_when_the_pod_is_gone():
         await numbers(local, 3, 3, 2, 1)
 
 
-@in_loop
 async def test_an_eviction_that_does_not_happen_counts_no_longer_after_two_minutes():
     clock = Clock()
     async with cluster(clock) as local:

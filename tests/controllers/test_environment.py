@@ -10,7 +10,6 @@ from dray.controllers import environment
 from dray.controllers.environment import Workers, named
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import pod, start, template
-from tests.store.loop import in_loop
 
 
 async def attempted(workers, keys):
@@ -24,7 +23,6 @@ async def attempted(workers, keys):
     await asyncio.wait([task])
 
 
-@in_loop
 async def test_one_line_for_what_fails_for_all(caplog):
     async def reconcile(key):
         _, name = key
@@ -41,7 +39,6 @@ async def test_one_line_for_what_fails_for_all(caplog):
     ]
 
 
-@in_loop
 async def test_who_fails_by_mistake_is_named(caplog):
     async def reconcile(name):
         raise KeyError(name)
@@ -50,7 +47,6 @@ async def test_who_fails_by_mistake_is_named(caplog):
     assert caplog.records[0].getMessage() == "things: Node n failed"
 
 
-@in_loop
 async def test_owners_of_claims_are_named(caplog):
     class Broken:
         def __init__(self, client):
@@ -89,7 +85,6 @@ class Running:
 
 
 @pytest.mark.parametrize("again", [0.0, -5.0, 1e-9], ids=["at once", "in the past", "nearly at once"])
-@in_loop
 async def test_a_reconciler_that_asks_to_come_again_at_once_waits_longer_each_time(again):
     looks = 0
 
@@ -104,7 +99,6 @@ async def test_a_reconciler_that_asks_to_come_again_at_once_waits_longer_each_ti
     assert 3 <= looks <= 12
 
 
-@in_loop
 async def test_a_reconciler_that_never_waits_leaves_others_their_turn():
     turns = 0
 
@@ -126,7 +120,6 @@ async def test_a_reconciler_that_never_waits_leaves_others_their_turn():
     assert turns > 50
 
 
-@in_loop
 async def test_a_key_that_changes_without_end_is_looked_at_less_often(caplog, monkeypatch):
     monkeypatch.setattr(environment, "_OFTEN", 20)
     monkeypatch.setattr(environment, "_MOMENT", 0.05)
@@ -150,7 +143,6 @@ async def test_a_key_that_changes_without_end_is_looked_at_less_often(caplog, mo
     ]
 
 
-@in_loop
 async def test_a_look_at_a_time_is_no_failure():
     looks = []
 
@@ -167,7 +159,6 @@ async def test_a_look_at_a_time_is_no_failure():
         assert workers.queue.failures("key") == 0
 
 
-@in_loop
 async def test_an_object_that_is_failed_on_for_good_is_told_of_where_users_look():
     async with LocalCluster() as cluster:
         cluster.start(cluster.environment.events.run())

@@ -12,7 +12,6 @@ from dray.controllers.garbage.graph import Graph, Source
 from dray.controllers.garbage.owners import blocks, policy, unblocked, without_owners
 from dray.controllers.served import ServedResource, discover
 from dray.testing.cluster import LocalCluster, kind_of
-from tests.store.loop import in_loop
 
 _number = itertools.count()
 
@@ -83,7 +82,6 @@ async def looked_at(cluster):
     await gone(cluster, "ConfigMap", marker["metadata"]["name"])
 
 
-@in_loop
 async def test_the_claim_of_a_deleted_pod_goes_at_once():
     async with collecting() as cluster:
         owner = await cluster.create(pod("p"))
@@ -97,7 +95,6 @@ async def test_the_claim_of_a_deleted_pod_goes_at_once():
         assert time.perf_counter() - began < 0.2
 
 
-@in_loop
 async def test_owners_that_exist_cost_no_request():
     async with collecting() as cluster:
         await settled(cluster)
@@ -117,7 +114,6 @@ async def test_owners_that_exist_cost_no_request():
         assert len(asked) == 20
 
 
-@in_loop
 async def test_what_belongs_to_nobody_stays():
     async with collecting() as cluster:
         await cluster.create(config_map("free"))
@@ -125,7 +121,6 @@ async def test_what_belongs_to_nobody_stays():
         assert await cluster.get("ConfigMap", "free") is not None
 
 
-@in_loop
 async def test_a_chain_goes_from_the_top():
     async with collecting() as cluster:
         top = await cluster.create(config_map("top"))
@@ -136,7 +131,6 @@ async def test_a_chain_goes_from_the_top():
         await gone(cluster, "ConfigMap", "bottom")
 
 
-@in_loop
 async def test_an_owner_of_the_same_name_is_another_one():
     async with collecting() as cluster:
         owner = await cluster.create(config_map("owner"))
@@ -146,7 +140,6 @@ async def test_an_owner_of_the_same_name_is_another_one():
         assert await cluster.get("ConfigMap", "mine") is not None
 
 
-@in_loop
 async def test_an_owner_in_another_namespace_is_absent_and_said_to_be():
     async with collecting() as cluster:
         owner = await cluster.create(config_map("owner", namespace="kube-system"))
@@ -157,7 +150,6 @@ async def test_an_owner_in_another_namespace_is_absent_and_said_to_be():
         assert event["involvedObject"]["name"] == "stray"
 
 
-@in_loop
 async def test_a_cluster_scoped_object_with_an_owner_in_a_namespace_stays():
     async with collecting() as cluster:
         owner = await cluster.create(config_map("owner"))
@@ -168,7 +160,6 @@ async def test_a_cluster_scoped_object_with_an_owner_in_a_namespace_stays():
         assert await cluster.get("DeviceClass", "gpu") is not None
 
 
-@in_loop
 async def test_a_cluster_scoped_owner_holds_and_takes_along():
     async with collecting() as cluster:
         owner = await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}})
@@ -179,7 +170,6 @@ async def test_a_cluster_scoped_owner_holds_and_takes_along():
         await gone(cluster, "ConfigMap", "of-node")
 
 
-@in_loop
 async def test_one_of_two_owners_is_enough_and_the_other_is_forgotten():
     async with collecting() as cluster:
         first, second = await cluster.create(config_map("first")), await cluster.create(config_map("second"))
@@ -195,7 +185,6 @@ async def test_one_of_two_owners_is_enough_and_the_other_is_forgotten():
         await gone(cluster, "ConfigMap", "shared")
 
 
-@in_loop
 async def test_orphans_stay_without_their_owner():
     async with collecting() as cluster:
         owner = await cluster.create(config_map("owner"))
@@ -213,7 +202,6 @@ async def test_orphans_stay_without_their_owner():
         assert not (await cluster.get("ResourceClaim", "claim"))["metadata"].get("ownerReferences")
 
 
-@in_loop
 async def test_in_the_foreground_an_owner_waits_for_those_that_block():
     async with collecting() as cluster:
         owner = await cluster.create(config_map("owner"))
@@ -234,7 +222,6 @@ async def test_in_the_foreground_an_owner_waits_for_those_that_block():
         assert await cluster.get("ConfigMap", "held") is None
 
 
-@in_loop
 async def test_in_the_foreground_a_dependent_that_no_longer_blocks_lets_go():
     async with collecting() as cluster:
         owner = await cluster.create(config_map("owner"))
@@ -248,7 +235,6 @@ async def test_in_the_foreground_a_dependent_that_no_longer_blocks_lets_go():
         await gone(cluster, "ConfigMap", "owner")
 
 
-@in_loop
 async def test_in_the_foreground_the_leaves_go_first():
     async with collecting() as cluster:
         top = await cluster.create(config_map("top"))
@@ -268,7 +254,6 @@ async def test_in_the_foreground_the_leaves_go_first():
         await gone(cluster, "ConfigMap", "top")
 
 
-@in_loop
 async def test_a_circle_of_blocking_owners_is_broken():
     async with collecting() as cluster:
         first = await cluster.create(config_map("first"))
@@ -281,7 +266,6 @@ async def test_a_circle_of_blocking_owners_is_broken():
         await gone(cluster, "ConfigMap", "second")
 
 
-@in_loop
 async def test_a_dependent_that_comes_while_its_owner_waits_goes_too():
     async with collecting() as cluster:
         owner = await cluster.create(config_map("owner"))
@@ -295,7 +279,6 @@ async def test_a_dependent_that_comes_while_its_owner_waits_goes_too():
         assert await cluster.get("ConfigMap", "owner") is not None
 
 
-@in_loop
 async def test_refused_and_lost_writes_are_tried_again():
     async with collecting() as cluster:
         await settled(cluster)
@@ -320,7 +303,6 @@ async def test_refused_and_lost_writes_are_tried_again():
         assert len(refused) >= 2
 
 
-@in_loop
 async def test_what_was_lost_before_it_started_is_found():
     async with LocalCluster() as cluster:
         owner = await cluster.create(config_map("owner"))
@@ -372,7 +354,6 @@ async def widget_is_gone(cluster, name):
     await cluster.eventually(is_gone)
 
 
-@in_loop
 async def test_custom_resources_own_and_are_owned():
     async with collecting() as cluster:
         await settled(cluster)
@@ -387,7 +368,6 @@ async def test_custom_resources_own_and_are_owned():
         await gone(cluster, "ConfigMap", "of-widget")
 
 
-@in_loop
 async def test_dependents_of_a_kind_that_is_no_more_go():
     async with collecting() as cluster:
         await cluster.create(definition("Widget", "widgets"))
@@ -403,7 +383,6 @@ async def test_dependents_of_a_kind_that_is_no_more_go():
         await gone(cluster, "ConfigMap", "of-widget")
 
 
-@in_loop
 async def test_an_owner_of_an_unknown_kind_is_nobodys_proof():
     async with collecting() as cluster:
         reference = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "unknown"}
@@ -415,7 +394,6 @@ async def test_an_owner_of_an_unknown_kind_is_nobodys_proof():
         await gone(cluster, "ConfigMap", "undecided")
 
 
-@in_loop
 async def test_discovery_finds_each_kind_once():
     async with LocalCluster() as cluster:
         found = await discover(cluster.client)
@@ -428,7 +406,6 @@ async def test_discovery_finds_each_kind_once():
     assert not any("/" in each.plural for each in found.resources)
 
 
-@in_loop
 async def test_a_group_that_does_not_answer_is_told():
     class Half:
         async def request(self, method, path, **rest):

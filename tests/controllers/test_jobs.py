@@ -20,7 +20,6 @@ from tests.controllers.jobs import (
     running,
     status,
 )
-from tests.store.loop import in_loop
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 
@@ -29,7 +28,6 @@ def quota(**hard):
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
 
 
-@in_loop
 async def test_a_job_makes_one_pod_and_is_complete_when_it_succeeds():
     async with cluster() as local:
         made = await local.create(job(labels={"app": "x"}))
@@ -66,7 +64,6 @@ async def test_a_job_makes_one_pod_and_is_complete_when_it_succeeds():
         assert {"SuccessfulCreate", "Completed"} <= set(await reasons(local))
 
 
-@in_loop
 async def test_no_more_pods_than_parallelism_and_as_many_successes_as_completions():
     async with cluster() as local:
         await local.create(job(parallelism=2, completions=5))
@@ -80,7 +77,6 @@ async def test_no_more_pods_than_parallelism_and_as_many_successes_as_completion
         assert len(await pods(local)) == 5
 
 
-@in_loop
 async def test_a_queue_of_work_is_done_when_one_succeeded_and_all_have_ended():
     async with cluster() as local:
         await local.create(job(parallelism=3))
@@ -94,7 +90,6 @@ async def test_a_queue_of_work_is_done_when_one_succeeded_and_all_have_ended():
         assert done["status"]["succeeded"] == 3
 
 
-@in_loop
 async def test_a_job_of_nothing_is_complete_at_once():
     async with cluster() as local:
         await local.create(job(completions=0))
@@ -103,7 +98,6 @@ async def test_a_job_of_nothing_is_complete_at_once():
         assert await pods(local) == []
 
 
-@in_loop
 async def test_failed_pods_are_replaced_after_a_time_that_doubles():
     clock = Clock()
     async with cluster(clock) as local:
@@ -127,7 +121,6 @@ async def test_failed_pods_are_replaced_after_a_time_that_doubles():
         assert "BackoffLimitExceeded" in await reasons(local)
 
 
-@in_loop
 async def test_a_failing_job_ends_its_other_pods_and_waits_for_them():
     async with cluster() as local:
         await local.create(job(parallelism=3, completions=3, backoffLimit=0))
@@ -146,7 +139,6 @@ async def test_a_failing_job_ends_its_other_pods_and_waits_for_them():
         assert done["status"]["failed"] == 3
 
 
-@in_loop
 async def test_restarts_in_place_count_towards_the_backoff_limit():
     async with cluster() as local:
         await local.create(job(backoffLimit=2, restart="OnFailure"))
@@ -158,7 +150,6 @@ async def test_restarts_in_place_count_towards_the_backoff_limit():
         assert condition(done, "Failed") == "BackoffLimitExceeded"
 
 
-@in_loop
 async def test_a_deleted_pod_counts_as_failed_and_is_replaced():
     clock = Clock()
     async with cluster(clock) as local:
@@ -172,7 +163,6 @@ async def test_a_deleted_pod_counts_as_failed_and_is_replaced():
         await running(local, 1)
 
 
-@in_loop
 async def test_pods_that_are_still_ending_are_replaced_only_when_failed_if_the_job_says_so():
     clock = Clock()
     async with cluster(clock) as local:
@@ -190,7 +180,6 @@ async def test_pods_that_are_still_ending_are_replaced_only_when_failed_if_the_j
         await running(local, 1)
 
 
-@in_loop
 async def test_suspending_takes_the_pods_away_uncounted_and_resuming_brings_them_back():
     clock = Clock()
     async with cluster(clock) as local:
@@ -212,7 +201,6 @@ async def test_suspending_takes_the_pods_away_uncounted_and_resuming_brings_them
         assert {"Suspended", "Resumed", "SuccessfulDelete"} <= set(await reasons(local))
 
 
-@in_loop
 async def test_a_job_made_suspended_does_not_start():
     async with cluster() as local:
         await local.create(job(suspend=True))
@@ -222,7 +210,6 @@ async def test_a_job_made_suspended_does_not_start():
         assert await pods(local) == []
 
 
-@in_loop
 async def test_a_job_that_is_done_is_not_suspended():
     async with cluster() as local:
         await local.create(job(completions=0, suspend=True))
@@ -231,7 +218,6 @@ async def test_a_job_that_is_done_is_not_suspended():
         assert done["status"]["startTime"]
 
 
-@in_loop
 async def test_fewer_pods_after_parallelism_is_lowered_least_valuable_first():
     async with cluster() as local:
         await local.create(job(parallelism=3, completions=9))
@@ -244,7 +230,6 @@ async def test_fewer_pods_after_parallelism_is_lowered_least_valuable_first():
         await status(local, active=1, failed=None, terminating=0)
 
 
-@in_loop
 async def test_a_job_that_is_active_too_long_fails():
     clock = Clock()
     async with cluster(clock) as local:
@@ -260,7 +245,6 @@ async def test_a_job_that_is_active_too_long_fails():
         await running(local, 0)
 
 
-@in_loop
 async def test_a_job_whose_time_is_up_waits_for_its_last_pod_without_looking_again_and_again(monkeypatch):
     clock, waits = Clock(), []
     reconcile = JobController._reconcile
@@ -288,7 +272,6 @@ async def test_a_job_whose_time_is_up_waits_for_its_last_pod_without_looking_aga
 
 
 @pytest.mark.parametrize("member", ["activeDeadlineSeconds", "ttlSecondsAfterFinished", "backoffLimit"])
-@in_loop
 async def test_numbers_of_a_job_may_be_as_large_as_their_type(member):
     largest = 2**63 - 1 if member == "activeDeadlineSeconds" else 2**31 - 1
     async with cluster() as local:
@@ -298,7 +281,6 @@ async def test_numbers_of_a_job_may_be_as_large_as_their_type(member):
         await finished(local, "Complete")
 
 
-@in_loop
 async def test_a_finished_job_goes_after_its_time_to_live():
     clock = Clock()
     async with cluster(clock) as local:
@@ -319,7 +301,6 @@ async def test_a_finished_job_goes_after_its_time_to_live():
         assert (await local.get("Job", "work"))["metadata"]["finalizers"] == ["foregroundDeletion"]
 
 
-@in_loop
 async def test_pods_of_a_job_that_is_gone_are_let_go():
     async with cluster() as local:
         await local.create(job())
@@ -333,7 +314,6 @@ async def test_pods_of_a_job_that_is_gone_are_let_go():
         await local.eventually(is_free)
 
 
-@in_loop
 async def test_jobs_that_somebody_else_manages_are_left_alone():
     async with cluster() as local:
         await local.create(job("theirs", managedBy="example.com/other"))
@@ -343,7 +323,6 @@ async def test_jobs_that_somebody_else_manages_are_left_alone():
         assert "startTime" not in ((await local.get("Job", "theirs")).get("status") or {})
 
 
-@in_loop
 async def test_refused_pods_are_told_and_tried_again():
     async with cluster() as local:
         await local.create(quota(pods="0"))
@@ -357,7 +336,6 @@ async def test_refused_pods_are_told_and_tried_again():
         await running(local, 1)
 
 
-@in_loop
 async def test_pods_count_while_others_are_refused():
     async with cluster() as local:
         await local.create(quota(**{"count/pods": "2"}))
@@ -369,7 +347,6 @@ async def test_pods_count_while_others_are_refused():
         assert (await local.get("Pod", first["metadata"]["name"]))["metadata"].get("finalizers") is None
 
 
-@in_loop
 async def test_the_time_of_a_job_runs_while_its_pods_are_refused():
     clock = Clock()
     async with cluster(clock) as local:
@@ -382,7 +359,6 @@ async def test_the_time_of_a_job_runs_while_its_pods_are_refused():
         assert condition(await finished(local, "Failed"), "Failed") == "DeadlineExceeded"
 
 
-@in_loop
 async def test_many_pods_at_once():
     async with cluster() as local:
         await local.create(job(parallelism=60, completions=60))

@@ -13,7 +13,6 @@ from dray.controllers.environment import Environment
 from dray.controllers.registry import make
 from dray.testing.cluster import LocalCluster
 from tests.controllers.jobs import Clock, end, job, nudge, pods, running
-from tests.store.loop import in_loop
 
 WRITES = ("create", "update_status", "patch", "delete")
 
@@ -87,7 +86,6 @@ async def until_death(local, mortal):
 @pytest.mark.parametrize("done", [False, True], ids=["before the write", "after the write"])
 @pytest.mark.parametrize("mode", ["NonIndexed", "Indexed"])
 @pytest.mark.parametrize("writes", range(1, 13))
-@in_loop
 async def test_each_pod_counts_once(mode, done, writes):
     clock = Clock()
     async with LocalCluster(time=clock) as local:
@@ -125,7 +123,6 @@ async def worked_off(local, ended=None):
     return await local.eventually(work)
 
 
-@in_loop
 async def test_two_controllers_at_once_count_no_pod_twice():
     async with LocalCluster(time=Clock()) as local, contextlib.AsyncExitStack() as stack:
         for _ in range(2):
@@ -136,7 +133,6 @@ async def test_two_controllers_at_once_count_no_pod_twice():
         assert state["uncountedTerminatedPods"] == {}
 
 
-@in_loop
 async def test_two_controllers_count_no_more_than_ended():
     async with LocalCluster(time=Clock()) as local, contextlib.AsyncExitStack() as stack:
         for _ in range(2):
@@ -166,7 +162,6 @@ class Forgetful:
         return made
 
 
-@in_loop
 async def test_pods_whose_creation_was_not_answered_are_not_made_twice():
     async with LocalCluster(time=Clock()) as local, Process(local, Forgetful(local.client, 2)):
         await local.create(job(parallelism=3, completions=3))

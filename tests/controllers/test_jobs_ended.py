@@ -4,10 +4,8 @@ import asyncio
 
 from dray.controllers.jobs.controller import JobController
 from dray.testing.cluster import LocalCluster
-from tests.store.loop import in_loop
 
 
-@in_loop
 async def test_an_end_without_a_time_is_no_error():
     async with LocalCluster() as cluster:
         controller = JobController(cluster.environment)

@@ -5,7 +5,6 @@ from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import claims, noted, template
 from tests.controllers.jobs import Clock, cluster, end, finished, job, pods, running, status
 from tests.controllers.test_jobs_crash import Process
-from tests.store.loop import in_loop
 
 GANG = {"schedulingPolicy": {"gang": {}}}
 
@@ -26,7 +25,6 @@ async def until_size(local, number):
     await local.eventually(is_so)
 
 
-@in_loop
 async def test_the_pods_of_a_job_share_a_claim():
     async with LocalCluster(controllers=["job", "resourceclaim"], time=Clock()) as local:
         await local.create(template("t"))
@@ -46,7 +44,6 @@ async def test_the_pods_of_a_job_share_a_claim():
         assert claim["metadata"]["ownerReferences"][0]["kind"] == "PodGroup"
 
 
-@in_loop
 async def test_what_the_job_says_stands_in_workload_and_group():
     async with cluster() as local:
         await local.create(
@@ -83,7 +80,6 @@ async def test_what_the_job_says_stands_in_workload_and_group():
         assert workload["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
 
 
-@in_loop
 async def test_the_gang_is_as_large_as_the_job_and_no_larger():
     async with cluster() as local:
         await local.create(job(parallelism=3, completions=5, scheduling=GANG))
@@ -106,7 +102,6 @@ async def test_the_gang_is_as_large_as_the_job_and_no_larger():
         await finished(local, "Complete")
 
 
-@in_loop
 async def test_whoever_comes_after_a_crash_goes_on_with_the_group():
     async with LocalCluster(time=Clock()) as local:
         async with Process(local, local.client):
@@ -120,7 +115,6 @@ async def test_whoever_comes_after_a_crash_goes_on_with_the_group():
         assert len(await local.list("Workload")) == 1
 
 
-@in_loop
 async def test_what_was_begun_without_a_group_goes_on_without():
     async with LocalCluster(time=Clock()) as local:
         await local.create(job(parallelism=2, completions=2, scheduling=GANG))
@@ -133,7 +127,6 @@ async def test_what_was_begun_without_a_group_goes_on_without():
         assert await group(local) is None
 
 
-@in_loop
 async def test_the_group_goes_with_the_job():
     controllers = ["job", "garbage-collector", "podgroup-protection"]
     async with LocalCluster(controllers=controllers, time=Clock()) as local:
@@ -148,7 +141,6 @@ async def test_the_group_goes_with_the_job():
         await local.eventually(is_gone)
 
 
-@in_loop
 async def test_jobs_that_say_nothing_and_pods_of_another_group_get_none():
     async with cluster() as local:
         await local.create(job("plain"))
@@ -161,7 +153,6 @@ async def test_jobs_that_say_nothing_and_pods_of_another_group_get_none():
         assert await group(local) is None
 
 
-@in_loop
 async def test_with_the_gate_off_there_are_no_groups():
     async with cluster(gates=ALL_GATES.switched(WorkloadWithJob=False)) as local:
         await local.create(job(scheduling=GANG))

@@ -3,7 +3,6 @@
 import re
 
 from tests.controllers.jobs import Clock, cluster, condition, end, finished, job, nudge, place, pods, running, status
-from tests.store.loop import in_loop
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 FAILURES = "batch.kubernetes.io/job-index-failure-count"
@@ -17,7 +16,6 @@ async def by_index(local, number):
     return {index(pod): pod for pod in await running(local, number)}
 
 
-@in_loop
 async def test_each_pod_knows_its_index():
     async with cluster() as local:
         await local.create(job(completionMode="Indexed", completions=3, parallelism=2))
@@ -41,7 +39,6 @@ async def test_each_pod_knows_its_index():
         assert done["status"]["succeeded"] == 3
 
 
-@in_loop
 async def test_a_failed_index_is_tried_again():
     clock = Clock()
     async with cluster(clock) as local:
@@ -58,7 +55,6 @@ async def test_a_failed_index_is_tried_again():
         assert (done["status"]["succeeded"], done["status"]["failed"]) == (2, 1)
 
 
-@in_loop
 async def test_an_indexed_job_can_grow_and_shrink():
     async with cluster() as local:
         await local.create(job(completionMode="Indexed", completions=3, parallelism=3))
@@ -75,7 +71,6 @@ async def test_an_indexed_job_can_grow_and_shrink():
         assert done["status"]["completedIndexes"] == "0,1"
 
 
-@in_loop
 async def test_an_index_that_failed_too_often_is_given_up_and_the_others_go_on():
     clock = Clock()
     async with cluster(clock) as local:
@@ -100,7 +95,6 @@ async def test_an_index_that_failed_too_often_is_given_up_and_the_others_go_on()
         assert done["status"]["succeeded"] == 1
 
 
-@in_loop
 async def test_too_many_failed_indexes_end_the_job():
     async with cluster() as local:
         limits = {"backoffLimitPerIndex": 0, "maxFailedIndexes": 1}
@@ -114,7 +108,6 @@ async def test_too_many_failed_indexes_end_the_job():
         assert done["status"]["failedIndexes"] == "1,3"
 
 
-@in_loop
 async def test_the_success_policy_ends_the_job_with_pods_still_running():
     async with cluster() as local:
         rules = [{"succeededIndexes": "0-1", "succeededCount": 1}]
@@ -138,7 +131,6 @@ def failure_policy(*rules, **spec):
     return job(podFailurePolicy={"rules": list(rules)}, **spec)
 
 
-@in_loop
 async def test_an_exit_code_can_end_the_whole_job():
     rule = {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [42]}}
     async with cluster() as local:
@@ -155,7 +147,6 @@ async def test_an_exit_code_can_end_the_whole_job():
         )
 
 
-@in_loop
 async def test_a_disruption_can_be_no_failure():
     clock = Clock()
     rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
@@ -172,7 +163,6 @@ async def test_a_disruption_can_be_no_failure():
         assert "failed" not in done["status"]
 
 
-@in_loop
 async def test_an_exit_code_can_give_up_an_index():
     rule = {"action": "FailIndex", "onExitCodes": {"operator": "NotIn", "values": [1]}}
     async with cluster() as local:

@@ -5,7 +5,6 @@ import asyncio
 from dray.client.interface import DeleteOptions
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.jobs import Clock, cluster, end, finished, job, running, status
-from tests.store.loop import in_loop
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 SELECTOR = {"manualSelector": True, "selector": {"matchLabels": {"app": "x"}}, "labels": {"app": "x"}}
@@ -29,7 +28,6 @@ async def names(local):
     return {each["metadata"]["name"] for each in await local.list("Pod")}
 
 
-@in_loop
 async def test_a_pod_without_the_labels_is_let_go_and_another_made():
     async with cluster() as local:
         await local.create(job())
@@ -49,7 +47,6 @@ async def test_a_pod_without_the_labels_is_let_go_and_another_made():
         assert (await local.get("Pod", name))["status"]["phase"] == "Pending"
 
 
-@in_loop
 async def test_pods_that_nobody_controls_are_taken_in_and_counted():
     async with cluster() as local:
         await local.create(pod("running"))
@@ -72,7 +69,6 @@ async def test_pods_that_nobody_controls_are_taken_in_and_counted():
         assert (await finished(local, "Complete"))["status"]["succeeded"] == 3
 
 
-@in_loop
 async def test_a_reference_that_somebody_takes_off_comes_back():
     async with cluster() as local:
         await local.create(job())
@@ -86,7 +82,6 @@ async def test_a_reference_that_somebody_takes_off_comes_back():
         assert len(await names(local)) == 1
 
 
-@in_loop
 async def test_what_belongs_to_somebody_else_or_is_leaving_stays_as_it_is():
     async with cluster() as local:
         other = {"apiVersion": "example.com/v1", "kind": "Set", "name": "other", "uid": "u", "controller": True}
@@ -102,7 +97,6 @@ async def test_what_belongs_to_somebody_else_or_is_leaving_stays_as_it_is():
         assert await owner(local, "unlike") == ([], [])
 
 
-@in_loop
 async def test_a_pod_that_was_taken_away_altogether_is_let_go():
     async with cluster() as local:
         await local.create(job())
@@ -118,7 +112,6 @@ async def test_a_pod_that_was_taken_away_altogether_is_let_go():
         assert len(await names(local)) == 2
 
 
-@in_loop
 async def test_a_job_takes_over_from_one_that_left_its_pods():
     async with LocalCluster(controllers=["job", "garbage-collector"], time=Clock()) as local:
         await local.create(job("old", **SELECTOR))
@@ -136,7 +129,6 @@ async def test_a_job_takes_over_from_one_that_left_its_pods():
         assert len(await names(local)) == 1
 
 
-@in_loop
 async def test_of_two_jobs_that_want_a_pod_one_has_it():
     async with cluster() as local:
         for name in ("one", "two"):

@@ -10,7 +10,6 @@ from dray.controllers.namespaces.contents import empty
 from dray.controllers.namespaces.report import Report, updated
 from dray.controllers.served import ServedResource
 from dray.testing.cluster import LocalCluster
-from tests.store.loop import in_loop
 
 
 def namespace(name):
@@ -47,7 +46,6 @@ async def conditions(cluster) -> Mapping[str, Mapping[str, str]]:
     return {each["type"]: each for each in status.get("conditions") or ()}
 
 
-@in_loop
 async def test_a_namespace_ends_with_what_is_in_it():
     async with Bare() as cluster:
         await cluster.apply(namespace("team"), namespace("other"), config_map("a"), config_map("b"), pod("p"))
@@ -60,7 +58,6 @@ async def test_a_namespace_ends_with_what_is_in_it():
         assert (await cluster.get("Namespace", "other"))["status"]["phase"] == "Active"
 
 
-@in_loop
 async def test_what_holds_it_up_is_said():
     async with Bare() as cluster:
         await cluster.apply(namespace("team"), config_map("held", finalizers=["example.com/hold"]))
@@ -86,7 +83,6 @@ async def test_what_holds_it_up_is_said():
         await gone(cluster)
 
 
-@in_loop
 async def test_pods_end_before_what_they_use():
     async with Bare() as cluster:
         await cluster.apply(namespace("team"), config_map("settings"), pod("p", node="a"))
@@ -102,7 +98,6 @@ async def test_pods_end_before_what_they_use():
         await gone(cluster)
 
 
-@in_loop
 async def test_a_namespace_that_was_ending_before_it_started_ends():
     async with LocalCluster() as cluster:
         cluster.server.namespaces._start = lambda name: None
@@ -112,7 +107,6 @@ async def test_a_namespace_that_was_ending_before_it_started_ends():
         await gone(cluster)
 
 
-@in_loop
 async def test_it_may_work_beside_a_server_that_does_the_same():
     async with LocalCluster(controllers=["namespace", "serviceaccount", "garbage-collector"]) as cluster:
         cluster.server.namespaces._pause = 0.01
@@ -127,7 +121,6 @@ async def test_it_may_work_beside_a_server_that_does_the_same():
         assert (await cluster.get("Namespace", "team0"))["status"]["phase"] == "Active"
 
 
-@in_loop
 async def test_a_group_that_does_not_answer_holds_it_up():
     async with Bare() as cluster:
         real = ApiClient.request
@@ -156,7 +149,6 @@ async def test_a_group_that_does_not_answer_holds_it_up():
         await gone(cluster)
 
 
-@in_loop
 async def test_without_deletecollection_it_goes_one_by_one():
     async with LocalCluster() as cluster:
         await cluster.apply(namespace("team"), config_map("a"), config_map("b", finalizers=["example.com/hold"]))

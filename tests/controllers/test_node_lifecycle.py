@@ -9,7 +9,6 @@ from dray.controllers.node_lifecycle import NodeLifecycle
 from dray.controllers.node_lifecycle.health import silenced, taints
 from dray.controllers.node_lifecycle.tolerations import Expulsion, deadline
 from dray.testing.cluster import LocalCluster, kind_of
-from tests.store.loop import in_loop
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -106,7 +105,6 @@ async def told(cluster):
     return [(each["type"], each["reason"], each["message"], each["involvedObject"]["name"]) for each in found]
 
 
-@in_loop
 async def test_a_ready_node_loses_the_taint_it_was_made_with():
     async with Cluster() as cluster:
         await cluster.create(node("a", condition("Ready", "True")))
@@ -114,7 +112,6 @@ async def test_a_ready_node_loses_the_taint_it_was_made_with():
         assert await cluster.taints("a") == set()
 
 
-@in_loop
 async def test_a_node_of_which_nobody_says_anything_is_left_alone():
     async with Cluster() as cluster:
         await cluster.create(node("a"))
@@ -127,7 +124,6 @@ async def test_a_node_of_which_nobody_says_anything_is_left_alone():
         assert (await cluster.conditions("b"))["Ready"]["status"] == "True"
 
 
-@in_loop
 async def test_a_silent_node_is_unknown_and_unreachable():
     async with Cluster() as cluster:
         await cluster.apply(node("a", condition("Ready", "True", START), condition("DiskPressure", "False", START)))
@@ -148,7 +144,6 @@ async def test_a_silent_node_is_unknown_and_unreachable():
         assert "NodeNotReady" in {each["reason"] for each in await cluster.list("Event")}
 
 
-@in_loop
 async def test_a_node_that_speaks_again_is_well_again():
     async with Cluster() as cluster:
         await cluster.apply(node("a", condition("Ready", "True", START)), lease("a"))
@@ -164,7 +159,6 @@ async def test_a_node_that_speaks_again_is_well_again():
         assert (await cluster.conditions("a"))["Ready"]["status"] == "Unknown"
 
 
-@in_loop
 async def test_either_heartbeat_keeps_a_node_alive():
     async with Cluster() as cluster:
         await cluster.apply(node("leased", condition("Ready", "True", START)), lease("leased"))
@@ -182,7 +176,6 @@ async def test_either_heartbeat_keeps_a_node_alive():
             assert await cluster.taints(name) == set()
 
 
-@in_loop
 async def test_a_lease_that_only_this_process_missed_counts():
     async with Cluster() as cluster:
         await cluster.apply(node("a", condition("Ready", "True", START)), lease("a"))
@@ -193,7 +186,6 @@ async def test_a_lease_that_only_this_process_missed_counts():
         assert (await cluster.conditions("a"))["Ready"]["status"] == "True"
 
 
-@in_loop
 async def test_a_node_that_has_a_lease_and_never_said_more_gets_time_to_start():
     async with Cluster() as cluster:
         await cluster.apply(node("a"), lease("a"))
@@ -206,7 +198,6 @@ async def test_a_node_that_has_a_lease_and_never_said_more_gets_time_to_start():
         assert (NOT_READY, "NoSchedule") not in await cluster.taints("a")
 
 
-@in_loop
 async def test_silence_is_noticed_by_itself():
     async with LocalCluster() as cluster:
         await cluster.apply(node("a", condition("Ready", "True", START)), lease("a"))
@@ -220,7 +211,6 @@ async def test_silence_is_noticed_by_itself():
         await cluster.eventually(unknown)
 
 
-@in_loop
 async def test_taints_follow_conditions_and_leave_others_alone():
     async with Cluster() as cluster:
         own = {"key": "example.com/mine", "value": "x", "effect": "NoSchedule"}
@@ -245,7 +235,6 @@ async def test_taints_follow_conditions_and_leave_others_alone():
         assert (await cluster.get("Node", "a"))["spec"]["taints"] == [own]
 
 
-@in_loop
 async def test_pods_leave_a_node_that_stays_silent_after_five_minutes():
     async with Cluster() as cluster:
         await cluster.apply(node("a", condition("Ready", "True", START)), lease("a"), pod("p", "a"))
@@ -264,7 +253,6 @@ async def test_pods_leave_a_node_that_stays_silent_after_five_minutes():
         assert counted == 1
 
 
-@in_loop
 async def test_pods_of_a_silent_node_are_not_ready():
     async with Cluster() as cluster:
         await cluster.apply(node("a", condition("Ready", "True", START)), lease("a"), pod("p", "a"), pod("q", "b"))
@@ -282,7 +270,6 @@ async def test_pods_of_a_silent_node_are_not_ready():
         assert ("Warning", "NodeNotReady", "Node is not ready", "p") in await told(cluster)
 
 
-@in_loop
 async def test_pods_stay_if_the_node_is_back_in_time():
     async with Cluster() as cluster:
         await cluster.apply(node("a", condition("Ready", "False")), pod("p", "a"))
@@ -293,7 +280,6 @@ async def test_pods_stay_if_the_node_is_back_in_time():
         assert await told(cluster) == [("Normal", "TaintManagerEviction", "Cancelling deletion of Pod default/p", "p")]
 
 
-@in_loop
 async def test_a_pod_that_goes_by_itself_needs_no_eviction():
     async with Cluster() as cluster:
         await cluster.apply(node("a", condition("Ready", "False")), pod("p", "a"))
@@ -304,7 +290,6 @@ async def test_a_pod_that_goes_by_itself_needs_no_eviction():
         assert cluster.controller._evictions._scheduled == set()
 
 
-@in_loop
 async def test_a_taint_of_ones_own_drives_out_at_once_or_when_tolerated_for_long_enough():
     async with Cluster() as cluster:
         await cluster.create(node("a", condition("Ready", "True")))
@@ -327,7 +312,6 @@ async def test_a_taint_of_ones_own_drives_out_at_once_or_when_tolerated_for_long
         assert await is_leaving("later")
 
 
-@in_loop
 async def test_a_deleted_node_is_forgotten():
     async with Cluster() as cluster:
         await cluster.apply(node("a", condition("Ready", "False")), lease("a"))

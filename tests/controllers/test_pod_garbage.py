@@ -5,7 +5,6 @@ import asyncio
 from dray.client.interface import DeleteOptions
 from dray.controllers.pod_garbage import PodGarbageCollector, is_out_of_service
 from dray.testing.cluster import LocalCluster, kind_of
-from tests.store.loop import in_loop
 
 SOON = 0.05
 
@@ -58,7 +57,6 @@ def count(cluster, reason):
     return cluster.environment.metrics.get_sample_value("pod_gc_collector_force_delete_pods_total", labels)
 
 
-@in_loop
 async def test_pods_of_a_deleted_node_fail_and_go():
     async with LocalCluster() as cluster:
         await cluster.apply(node("a"), node("b"), pod("on-a", node="a", finalizers=["example.com/see"]))
@@ -80,7 +78,6 @@ async def test_pods_of_a_deleted_node_fail_and_go():
         assert count(cluster, "orphaned") == 1
 
 
-@in_loop
 async def test_pods_of_a_node_that_was_gone_before_it_started_go():
     async with LocalCluster() as cluster:
         await cluster.apply(node("b"), pod("lost", node="a"), pod("done", node="a", phase="Succeeded"))
@@ -91,7 +88,6 @@ async def test_pods_of_a_node_that_was_gone_before_it_started_go():
         assert await names(cluster) == {"kept"}
 
 
-@in_loop
 async def test_a_node_that_comes_back_in_time_keeps_its_pods():
     async with LocalCluster() as cluster:
         await cluster.apply(node("a"), pod("p", node="a"))
@@ -102,7 +98,6 @@ async def test_a_node_that_comes_back_in_time_keeps_its_pods():
         assert (await cluster.get("Pod", "p"))["status"]["phase"] == "Pending"
 
 
-@in_loop
 async def test_a_node_that_only_the_cache_misses_keeps_its_pods():
     async with LocalCluster() as cluster:
         await cluster.apply(node("a"), pod("p", node="a"))
@@ -112,7 +107,6 @@ async def test_a_node_that_only_the_cache_misses_keeps_its_pods():
         assert await cluster.get("Pod", "p") is not None
 
 
-@in_loop
 async def test_the_oldest_finished_pods_beyond_the_threshold_go():
     async with LocalCluster() as cluster:
         await cluster.create(node("a"))
@@ -130,7 +124,6 @@ async def test_the_oldest_finished_pods_beyond_the_threshold_go():
         assert count(cluster, "terminated") == 3
 
 
-@in_loop
 async def test_a_threshold_of_nothing_keeps_all():
     async with LocalCluster() as cluster:
         await cluster.create(node("a"))
@@ -141,7 +134,6 @@ async def test_a_threshold_of_nothing_keeps_all():
         assert await names(cluster) == {"done"}
 
 
-@in_loop
 async def test_a_pod_that_ends_without_a_node_has_failed():
     async with LocalCluster() as cluster:
         await cluster.create(pod("p", finalizers=["batch.kubernetes.io/job-tracking"]))
@@ -156,7 +148,6 @@ async def test_a_pod_that_ends_without_a_node_has_failed():
         await gone(cluster, "p")
 
 
-@in_loop
 async def test_pods_cannot_end_on_a_node_that_is_out_of_service_and_are_helped():
     async with LocalCluster() as cluster:
         await cluster.apply(node("a", ready="False", taints=[OUT_OF_SERVICE]), node("b", ready="False"))

@@ -1,7 +1,6 @@
 """PodGroups stay until their pods have ended."""
 
 from dray.testing.cluster import LocalCluster
-from tests.store.loop import in_loop
 
 GROUP = {
     "apiVersion": "scheduling.k8s.io/v1beta1",
@@ -27,7 +26,6 @@ async def gone(cluster):
     await cluster.eventually(is_gone)
 
 
-@in_loop
 async def test_a_group_without_pods_goes_at_once():
     async with LocalCluster(controllers=["podgroup-protection"]) as cluster:
         await cluster.apply(GROUP, pod("p", "another"))
@@ -35,7 +33,6 @@ async def test_a_group_without_pods_goes_at_once():
         await gone(cluster)
 
 
-@in_loop
 async def test_one_with_pods_goes_with_the_last_of_them():
     async with LocalCluster(controllers=["podgroup-protection"]) as cluster:
         await cluster.apply(GROUP, pod("p"), pod("q"))
@@ -46,7 +43,6 @@ async def test_one_with_pods_goes_with_the_last_of_them():
         await gone(cluster)
 
 
-@in_loop
 async def test_one_that_was_deleted_before_the_start_goes_too():
     async with LocalCluster(objects=[GROUP, pod("p")]) as cluster:
         await cluster.delete("PodGroup", "g")
@@ -55,7 +51,6 @@ async def test_one_that_was_deleted_before_the_start_goes_too():
             await gone(later)
 
 
-@in_loop
 async def test_one_that_nobody_deletes_stays():
     async with LocalCluster(controllers=["podgroup-protection"]) as cluster:
         await cluster.apply(GROUP, pod("p"))

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from dray.api.gates import ALL_GATES
 from dray.testing.cluster import LocalCluster
 from tests.controllers.device_objects import DRIVER, allocate, claim, resource_slice, result, rule, running, taint
-from tests.store.loop import in_loop
 
 MOMENT = 0.15
 
@@ -57,7 +56,6 @@ def sample(cluster, name, **labels):
     return cluster.sample(name, {"driver_name": DRIVER, **labels})
 
 
-@in_loop
 async def test_devices_are_counted():
     async with answering() as cluster:
         broken = {"name": "d2", "taints": [taint("NoSchedule")]}
@@ -89,7 +87,6 @@ async def test_devices_are_counted():
         assert sample(cluster, "request_processing_errors_total") is None
 
 
-@in_loop
 async def test_rules_make_devices_unavailable():
     async with answering() as cluster:
         await cluster.create(resource_slice("s", "d0", "d1", "d2"))
@@ -102,7 +99,6 @@ async def test_rules_make_devices_unavailable():
         assert (pool["unavailableDevices"], pool["availableDevices"]) == (1, 2)
 
 
-@in_loop
 async def test_only_the_newest_generation_and_the_wanted_pools_count():
     async with answering() as cluster:
         await cluster.create(resource_slice("old", "d0", "d1", pool="b", nodeName="n"))
@@ -125,7 +121,6 @@ async def test_only_the_newest_generation_and_the_wanted_pools_count():
         assert (nothing.get("pools") or [], nothing["poolCount"]) == ([], 0)
 
 
-@in_loop
 async def test_an_incomplete_pool_is_waited_for():
     async with answering() as cluster:
         await cluster.create(resource_slice("one", "d0", count=2))
@@ -137,7 +132,6 @@ async def test_an_incomplete_pool_is_waited_for():
         assert status["pools"][0]["totalDevices"] == 2
 
 
-@in_loop
 async def test_a_pool_that_cannot_be_told_of_is_waited_for():
     async with answering() as cluster:
         await cluster.create(resource_slice("s", "d0", generation=0))
@@ -149,7 +143,6 @@ async def test_a_pool_that_cannot_be_told_of_is_waited_for():
         await cluster.eventually(lambda: status_of(cluster))
 
 
-@in_loop
 async def test_an_answer_is_given_once():
     async with answering() as cluster:
         await cluster.create(resource_slice("s", "d0"))
@@ -161,7 +154,6 @@ async def test_an_answer_is_given_once():
         assert sample(cluster, "requests_processed_total") == 1
 
 
-@in_loop
 async def test_partitions_are_told_by_type():
     attribute = f"{DRIVER}/profile"
 
@@ -184,7 +176,6 @@ async def test_partitions_are_told_by_type():
         assert [each["allocatable"] for each in after["partitionSummary"]] == [0, 1]
 
 
-@in_loop
 async def test_shared_capacity_is_told():
     async with answering() as cluster:
         shared = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi"}, "cores": {"value": "4"}}}
@@ -203,7 +194,6 @@ async def test_shared_capacity_is_told():
         assert (pool["totalDevices"], pool["allocatedDevices"], pool["availableDevices"]) == (3, 1, 2)
 
 
-@in_loop
 async def test_old_requests_are_deleted():
     async with answering() as cluster:
         await answer(cluster, "answered")
@@ -223,7 +213,6 @@ async def test_old_requests_are_deleted():
         assert await left(hours=25) == set()
 
 
-@in_loop
 async def test_with_the_gate_off_nothing_is_answered():
     gates = ALL_GATES.switched(DRAResourcePoolStatus=False)
     async with LocalCluster() as cluster:

@@ -3,7 +3,6 @@
 from dray.client.errors import ApiError
 from dray.testing.cluster import LocalCluster
 from tests.controllers.jobs import Clock
-from tests.store.loop import in_loop
 
 
 def cluster(clock=None):
@@ -50,7 +49,6 @@ async def used(local, name="q", *, amounts):
     return last
 
 
-@in_loop
 async def test_objects_are_counted():
     async with cluster() as local:
         hard = {"pods": "5", "count/pods": "6", "configmaps": "3", "count/jobs.batch": "1", "resourcequotas": "2"}
@@ -69,7 +67,6 @@ async def test_objects_are_counted():
         await used(local, amounts={**none, "resourcequotas": "1", "pods": "1", "count/pods": "1"})
 
 
-@in_loop
 async def test_what_pods_ask_for_is_summed_up():
     async with cluster() as local:
         hard = {
@@ -95,7 +92,6 @@ async def test_what_pods_ask_for_is_summed_up():
         await used(local, amounts={**amounts, **rest})
 
 
-@in_loop
 async def test_devices_are_counted_by_class():
     async with cluster() as local:
         for name, extended in (("gpu", "example.com/gpu"), ("nic", None)):
@@ -133,7 +129,6 @@ async def test_devices_are_counted_by_class():
         await used(local, amounts={**amounts, "requests.example.com/gpu": "5"})
 
 
-@in_loop
 async def test_a_claim_made_for_a_pods_extended_resources_is_not_charged_twice():
     async with cluster() as local:
         kind = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
@@ -155,7 +150,6 @@ async def test_a_claim_made_for_a_pods_extended_resources_is_not_charged_twice()
         await used(local, amounts={"requests.example.com/gpu": "4", "gpu.deviceclass.resource.k8s.io/devices": "4"})
 
 
-@in_loop
 async def test_scopes_say_which_pods_count():
     async with cluster() as local:
         await local.create(
@@ -175,7 +169,6 @@ async def test_scopes_say_which_pods_count():
         await used(local, "high", amounts={"pods": "1"})
 
 
-@in_loop
 async def test_a_changed_quota_is_counted_anew_and_unknown_names_are_left_out():
     async with cluster() as local:
         await local.create(quota(hard={"pods": "1"}))
@@ -187,7 +180,6 @@ async def test_a_changed_quota_is_counted_anew_and_unknown_names_are_left_out():
         assert status["hard"] == {"secrets": "2", "count/things.example.com": "1"}
 
 
-@in_loop
 async def test_what_an_older_server_does_not_serve_holds_up_nothing():
     async with cluster() as local:
         request, listed = local.client.request, local.client.list_all
@@ -208,7 +200,6 @@ async def test_what_an_older_server_does_not_serve_holds_up_nothing():
         assert found["hard"] == hard
 
 
-@in_loop
 async def test_namespaces_are_counted_apart():
     async with cluster() as local:
         await local.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})

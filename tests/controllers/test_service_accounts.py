@@ -1,7 +1,6 @@
 """The service account that every namespace has."""
 
 from dray.testing.cluster import LocalCluster
-from tests.store.loop import in_loop
 
 
 def namespace(name):
@@ -12,7 +11,6 @@ def accounting():
     return LocalCluster(controllers=["serviceaccount"])
 
 
-@in_loop
 async def test_a_new_namespace_gets_its_account():
     async with accounting() as cluster:
         await cluster.create(namespace("team"))
@@ -21,7 +19,6 @@ async def test_a_new_namespace_gets_its_account():
             assert await cluster.get("ServiceAccount", "default", namespace=name) is not None
 
 
-@in_loop
 async def test_an_account_that_is_deleted_comes_back_and_others_do_not():
     async with accounting() as cluster:
         other = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "other", "namespace": "default"}}
@@ -34,7 +31,6 @@ async def test_an_account_that_is_deleted_comes_back_and_others_do_not():
         assert await cluster.get("ServiceAccount", "other") is None
 
 
-@in_loop
 async def test_a_namespace_that_ends_gets_none():
     async with accounting() as cluster:
         await cluster.create(namespace("team"))

@@ -8,7 +8,6 @@ import time
 from prometheus_client import CollectorRegistry
 
 from dray.process.loop_watch import LoopWatch
-from tests.store.loop import in_loop
 
 
 def compute(seconds):
@@ -17,7 +16,6 @@ def compute(seconds):
         pass
 
 
-@in_loop
 async def test_a_task_that_holds_the_loop_is_named(caplog):
     registry = CollectorRegistry()
     with caplog.at_level(logging.WARNING), LoopWatch(registry).watching():
@@ -34,14 +32,12 @@ async def test_a_task_that_holds_the_loop_is_named(caplog):
     assert registry.get_sample_value("dray_event_loop_longest_delay_seconds") > 0.5
 
 
-@in_loop
 async def test_a_loop_that_sleeps_is_not_blamed(caplog):
     with caplog.at_level(logging.WARNING), LoopWatch().watching():
         await asyncio.sleep(0.7)
     assert not caplog.messages
 
 
-@in_loop
 async def test_a_loop_that_never_comes_back_is_reported_from_outside():
     reported, told = [], threading.Event()
 
@@ -64,7 +60,6 @@ async def test_a_loop_that_never_comes_back_is_reported_from_outside():
     assert stall.seconds >= 0.6
 
 
-@in_loop
 async def test_time_without_computing_is_no_hang():
     reported = []
     watch = LoopWatch()

@@ -19,12 +19,12 @@ from tests.scheduling_loop import objects
 from tests.scheduling_loop.checker import Checker
 from tests.scheduling_loop.faults import FaultyTransport, client_over
 from tests.scheduling_loop.making import make
-from tests.scheduling_loop.virtual_time import VirtualTime
+from tests.virtual_time import VirtualTime
 
 PATIENCE = 20.0
 
 
-class World:
+class VirtualCluster:
     """A server, the claim controller, and as many schedulers as are started."""
 
     def __init__(self, seed=0, nodes=2, gpus=4, devices=None):

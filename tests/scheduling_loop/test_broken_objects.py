@@ -4,12 +4,12 @@ import asyncio
 import logging
 
 from tests.scheduling_loop import objects
-from tests.scheduling_loop.worlds import condition, events, in_world
+from tests.scheduling_loop.readers import condition, events
 
 
-def fail_on(world, name):
+def fail_on(virtual_cluster, name):
     """Makes every attempt for the pod of that name raise something."""
-    scheduler = world.planes["scheduler"].loop.scheduler
+    scheduler = virtual_cluster.planes["scheduler"].loop.scheduler
     attempt = scheduler._attempt
 
     def fail(waiting, now):
@@ -20,22 +20,20 @@ def fail_on(world, name):
     scheduler._attempt = fail
 
 
-@in_world
-async def test_a_pod_that_the_scheduler_fails_on_says_so_and_the_next_one_is_bound(world):
-    fail_on(world, "bad")
-    await world.create(objects.pod("bad"))
-    await world.create(objects.pod("good"))
-    await world.quiet()
-    said = condition(await world.get("Pod", "bad"))
+async def test_a_pod_that_the_scheduler_fails_on_says_so_and_the_next_one_is_bound(virtual_cluster):
+    fail_on(virtual_cluster, "bad")
+    await virtual_cluster.create(objects.pod("bad"))
+    await virtual_cluster.create(objects.pod("good"))
+    await virtual_cluster.quiet()
+    said = condition(await virtual_cluster.get("Pod", "bad"))
     assert (said["status"], said["reason"]) == ("False", "SchedulerError")
     assert "ZeroDivisionError: one of a kind" in said["message"]
-    assert [each["involvedObject"]["name"] for each in await events(world, "FailedScheduling")] == ["bad"]
-    assert (await world.get("Pod", "good"))["spec"]["nodeName"]
+    assert [each["involvedObject"]["name"] for each in await events(virtual_cluster, "FailedScheduling")] == ["bad"]
+    assert (await virtual_cluster.get("Pod", "good"))["spec"]["nodeName"]
 
 
-@in_world
-async def test_what_cannot_be_taken_in_gets_an_event_and_is_left_out(world):
-    scheduler = world.planes["scheduler"].loop.scheduler
+async def test_what_cannot_be_taken_in_gets_an_event_and_is_left_out(virtual_cluster):
+    scheduler = virtual_cluster.planes["scheduler"].loop.scheduler
     put = scheduler.state.put_slice
 
     def fail(document):
@@ -44,46 +42,44 @@ async def test_what_cannot_be_taken_in_gets_an_event_and_is_left_out(world):
         put(document)
 
     scheduler.state.put_slice = fail
-    await world.create(objects.resource_slice("odd", [objects.gpu("g")]))
-    await world.create(objects.claim("c"))
-    await world.create(objects.pod("p", claims=["c"]))
-    await world.quiet()
-    assert (await world.get("Pod", "p"))["spec"]["nodeName"]
-    (event,) = await events(world, "SchedulerError")
+    await virtual_cluster.create(objects.resource_slice("odd", [objects.gpu("g")]))
+    await virtual_cluster.create(objects.claim("c"))
+    await virtual_cluster.create(objects.pod("p", claims=["c"]))
+    await virtual_cluster.quiet()
+    assert (await virtual_cluster.get("Pod", "p"))["spec"]["nodeName"]
+    (event,) = await events(virtual_cluster, "SchedulerError")
     assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("ResourceSlice", "odd")
     assert "leaves it out of account: KeyError" in event["message"]
 
 
-@in_world
-async def test_a_slice_whose_nodes_cannot_be_told_stops_nobody_else(world):
+async def test_a_slice_whose_nodes_cannot_be_told_stops_nobody_else(virtual_cluster):
     odd = objects.resource_slice("odd", [objects.gpu("g")])
     del odd["spec"]["allNodes"]
     expression = {"key": "num", "operator": "Gt", "values": ["abc"]}
     odd["spec"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    await world.create(odd)
-    await world.create(objects.claim("c"))
-    await world.create(objects.pod("p", claims=["c"]))
-    await world.quiet()
-    assert (await world.get("Pod", "p"))["spec"]["nodeName"]
-    (event,) = await events(world, "SchedulerError")
+    await virtual_cluster.create(odd)
+    await virtual_cluster.create(objects.claim("c"))
+    await virtual_cluster.create(objects.pod("p", claims=["c"]))
+    await virtual_cluster.quiet()
+    assert (await virtual_cluster.get("Pod", "p"))["spec"]["nodeName"]
+    (event,) = await events(virtual_cluster, "SchedulerError")
     assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("ResourceSlice", "odd")
     assert "Gt needs exactly one whole number" in event["message"]
 
 
-@in_world
-async def test_each_cause_is_logged_with_its_trace_once_and_counted_each_time(world):
+async def test_each_cause_is_logged_with_its_trace_once_and_counted_each_time(virtual_cluster):
     records = []
     handler = logging.Handler()
     handler.emit = records.append
     logging.getLogger("dray.scheduler").addHandler(handler)
     try:
-        fail_on(world, "bad")
-        await world.create(objects.pod("bad"))
-        await world.quiet()
+        fail_on(virtual_cluster, "bad")
+        await virtual_cluster.create(objects.pod("bad"))
+        await virtual_cluster.quiet()
         await asyncio.sleep(60)
     finally:
         logging.getLogger("dray.scheduler").removeHandler(handler)
     assert len([each for each in records if each.levelno >= logging.WARNING]) == 1
     assert records[0].exc_info
-    loop = world.planes["scheduler"].loop
+    loop = virtual_cluster.planes["scheduler"].loop
     assert loop.metrics.faults._value.get() > 5

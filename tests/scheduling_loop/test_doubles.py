@@ -8,7 +8,6 @@ from dray.scheduling.scheduler import Options
 from dray.scheduling_loop import doubles
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.scheduling_loop import objects
-from tests.store.loop import in_loop
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +45,6 @@ def twice(cluster):
     return next(value for value in values if value is not None)
 
 
-@in_loop
 async def test_two_claims_with_one_device_are_told_until_one_is_gone(caplog):
     async with cluster() as local:
         await allocate(local, "a")
@@ -77,22 +75,17 @@ async def test_two_claims_with_one_device_are_told_until_one_is_gone(caplog):
         ({"shareID": "1" * 8 + "-1111-4111-8111-111111111111"}, {"shareID": "2" * 8 + "-1111-4111-8111-111111111111"}),
     ],
 )
-def test_admin_access_and_shares_are_legal(first, second):
-    @in_loop
-    async def test():
-        async with cluster() as local:
-            labels = {"labels": {"resource.kubernetes.io/admin-access": "true"}}
-            await local.patch("Namespace", "default", {"metadata": labels})
-            await allocate(local, "a", **first)
-            await allocate(local, "b", **second)
-            await asyncio.sleep(0.3)
-            assert await reports(local) == {}
-            assert twice(local) == 0
-
-    test()
+async def test_admin_access_and_shares_are_legal(first, second):
+    async with cluster() as local:
+        labels = {"labels": {"resource.kubernetes.io/admin-access": "true"}}
+        await local.patch("Namespace", "default", {"metadata": labels})
+        await allocate(local, "a", **first)
+        await allocate(local, "b", **second)
+        await asyncio.sleep(0.3)
+        assert await reports(local) == {}
+        assert twice(local) == 0
 
 
-@in_loop
 async def test_a_device_that_goes_from_one_claim_to_another_is_none_of_both():
     async with cluster() as local:
         await allocate(local, "a")

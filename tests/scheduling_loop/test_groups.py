@@ -5,7 +5,6 @@ import pytest
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import LocalCluster
 from tests.scheduling_loop import objects
-from tests.store.loop import in_loop
 
 CONTROLLERS = ["resourceclaim", "podgroup-protection", "garbage-collector"]
 
@@ -46,7 +45,6 @@ async def users(cluster):
 
 
 @pytest.mark.parametrize("kind", ["resourceClaimName", "resourceClaimTemplateName"])
-@in_loop
 async def test_a_claim_of_the_group_is_reserved_once_and_until_the_group_ends(kind):
     async with cluster() as world:
         entry = {"name": "gpu", kind: "c"}
@@ -65,7 +63,6 @@ async def test_a_claim_of_the_group_is_reserved_once_and_until_the_group_ends(ki
         await world.eventually(free)
 
 
-@in_loop
 async def test_a_pod_is_not_placed_before_its_group_is_there():
     async with cluster() as world:
         await world.apply(member("early"), objects.pod("other"))
@@ -85,7 +82,6 @@ def said(found):
     return {each["type"]: (each["status"], each["reason"]) for each in conditions}
 
 
-@in_loop
 async def test_a_gang_says_that_its_pods_are_placed_one_by_one():
     async with cluster() as local:
         await local.patch("Node", "n", {"spec": {"taints": None}})
@@ -107,7 +103,6 @@ async def test_a_gang_says_that_its_pods_are_placed_one_by_one():
         assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("PodGroup", "g")
 
 
-@in_loop
 async def test_a_group_that_is_no_gang_has_nothing_to_say():
     async with cluster() as local:
         await local.patch("Node", "n", {"spec": {"taints": None}})

@@ -9,13 +9,11 @@ from dray.client.interface import DeleteOptions
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.scheduling_loop import objects
-from tests.scheduling_loop.worlds import claim_of, condition, events, in_world
-from tests.store.loop import in_loop
+from tests.scheduling_loop.readers import claim_of, condition, events
 
 # The ordinary way
 
 
-@in_loop
 async def test_a_pod_is_bound_with_its_devices():
     documents = [objects.node("n"), objects.gpus_of("n"), objects.device_class("gpu"), objects.template("t")]
     async with LocalCluster(scheduler=Options(), controllers=["resourceclaim"], objects=documents) as cluster:
@@ -38,13 +36,12 @@ async def test_a_pod_is_bound_with_its_devices():
         assert claim["status"]["allocation"]["allocationTimestamp"]
 
 
-@in_world
-async def test_the_writes_of_a_pod_come_in_order(world):
-    await world.create(objects.claim("c"))
-    world.ways["scheduler"].heard.clear()
-    await world.create(objects.pod("p", claims=["c"]))
-    await world.quiet()
-    heard = [(m, p.rsplit("/", 2)[-2:]) for m, p in world.ways["scheduler"].heard if "/events" not in p]
+async def test_the_writes_of_a_pod_come_in_order(virtual_cluster):
+    await virtual_cluster.create(objects.claim("c"))
+    virtual_cluster.ways["scheduler"].heard.clear()
+    await virtual_cluster.create(objects.pod("p", claims=["c"]))
+    await virtual_cluster.quiet()
+    heard = [(m, p.rsplit("/", 2)[-2:]) for m, p in virtual_cluster.ways["scheduler"].heard if "/events" not in p]
     assert heard == [
         ("PUT", ["resourceclaims", "c"]),
         ("PUT", ["c", "status"]),
@@ -52,85 +49,80 @@ async def test_the_writes_of_a_pod_come_in_order(world):
     ]
 
 
-@in_world
-async def test_why_a_pod_waits_is_said_once_and_until_it_changes(world):
-    await world.create(objects.pod("p", cpu="100000"))
-    await world.quiet()
-    pod = await world.get("Pod", "p")
+async def test_why_a_pod_waits_is_said_once_and_until_it_changes(virtual_cluster):
+    await virtual_cluster.create(objects.pod("p", cpu="100000"))
+    await virtual_cluster.quiet()
+    pod = await virtual_cluster.get("Pod", "p")
     assert condition(pod)["reason"] == "Unschedulable"
     assert condition(pod)["observedGeneration"] == pod["metadata"]["generation"]
     assert "Insufficient cpu" in condition(pod)["message"]
-    assert len(await events(world, "FailedScheduling")) == 1
+    assert len(await events(virtual_cluster, "FailedScheduling")) == 1
     before = pod["metadata"]["resourceVersion"]
-    await world.quiet(1000)
-    assert (await world.get("Pod", "p"))["metadata"]["resourceVersion"] == before
+    await virtual_cluster.quiet(1000)
+    assert (await virtual_cluster.get("Pod", "p"))["metadata"]["resourceVersion"] == before
 
 
 # Lost races
 
 
-@in_world
-async def test_a_claim_that_changed_meanwhile_is_written_all_the_same(world):
-    await world.create(objects.claim("c"))
-    world.ways["scheduler"].slowest = 0.5
-    await world.create(objects.pod("p", claims=["c"]))
+async def test_a_claim_that_changed_meanwhile_is_written_all_the_same(virtual_cluster):
+    await virtual_cluster.create(objects.claim("c"))
+    virtual_cluster.ways["scheduler"].slowest = 0.5
+    await virtual_cluster.create(objects.pod("p", claims=["c"]))
     for number in range(10):
         await asyncio.sleep(0.1)
-        await world.patch("ResourceClaim", "c", {"metadata": {"labels": {"n": str(number)}}})
-    await world.quiet()
-    assert await world.node_of("p")
-    assert len(objects.held(await claim_of(world, "p"))) == 1
+        await virtual_cluster.patch("ResourceClaim", "c", {"metadata": {"labels": {"n": str(number)}}})
+    await virtual_cluster.quiet()
+    assert await virtual_cluster.node_of("p")
+    assert len(objects.held(await claim_of(virtual_cluster, "p"))) == 1
 
 
-@in_world
-async def test_a_claim_that_somebody_else_allocated_is_used_as_it_is(world):
-    await world.create(objects.claim("c"))
-    world.ways["scheduler"].slowest = 2.0
-    await world.create(objects.pod("p", claims=["c"]))
+async def test_a_claim_that_somebody_else_allocated_is_used_as_it_is(virtual_cluster):
+    await virtual_cluster.create(objects.claim("c"))
+    virtual_cluster.ways["scheduler"].slowest = 2.0
+    await virtual_cluster.create(objects.pod("p", claims=["c"]))
     await asyncio.sleep(0.2)
     finalizer = "resource.kubernetes.io/delete-protection"
-    await world.patch("ResourceClaim", "c", {"metadata": {"finalizers": [finalizer]}})
+    await virtual_cluster.patch("ResourceClaim", "c", {"metadata": {"finalizers": [finalizer]}})
     result = {"request": "r", "driver": objects.DRIVER, "pool": "n1", "device": "gpu-3"}
     field = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
     selector = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     allocation = {"devices": {"results": [result]}, "nodeSelector": selector}
-    await world.patch("ResourceClaim", "c", {"status": {"allocation": allocation}}, "status")
-    await world.quiet(60)
-    assert await world.node_of("p") == "n1"
-    assert objects.held(await claim_of(world, "p")) == ["gpu-3"]
+    await virtual_cluster.patch("ResourceClaim", "c", {"status": {"allocation": allocation}}, "status")
+    await virtual_cluster.quiet(60)
+    assert await virtual_cluster.node_of("p") == "n1"
+    assert objects.held(await claim_of(virtual_cluster, "p")) == ["gpu-3"]
 
 
-@in_world
-async def test_a_claim_that_is_deleted_meanwhile_is_not_held_for_ever(world):
-    await world.create(objects.claim("c"))
-    world.ways["scheduler"].slowest = 1.0
-    await world.create(objects.pod("p", claims=["c"]))
+async def test_a_claim_that_is_deleted_meanwhile_is_not_held_for_ever(virtual_cluster):
+    await virtual_cluster.create(objects.claim("c"))
+    virtual_cluster.ways["scheduler"].slowest = 1.0
+    await virtual_cluster.create(objects.pod("p", claims=["c"]))
     await asyncio.sleep(0.3)
-    await world.client.delete(kind_of("ResourceClaim"), "c", namespace="default")
-    await world.quiet(60)
-    await world.client.delete(kind_of("Pod"), "p", namespace="default")
-    await world.quiet(60)
-    world.ways["scheduler"].slowest = 0.0
-    await world.create(objects.template("t"))
+    await virtual_cluster.client.delete(kind_of("ResourceClaim"), "c", namespace="default")
+    await virtual_cluster.quiet(60)
+    await virtual_cluster.client.delete(kind_of("Pod"), "p", namespace="default")
+    await virtual_cluster.quiet(60)
+    virtual_cluster.ways["scheduler"].slowest = 0.0
+    await virtual_cluster.create(objects.template("t"))
     for number in range(8):
-        await world.create(objects.pod(f"q{number}", templates=["t"]))
-    await world.quiet(60)
-    assert len(await world.bound()) == 8
+        await virtual_cluster.create(objects.pod(f"q{number}", templates=["t"]))
+    await virtual_cluster.quiet(60)
+    assert len(await virtual_cluster.bound()) == 8
 
 
-@in_world
-async def test_a_pod_that_is_deleted_while_it_is_bound_gives_everything_back(world):
-    await world.create(objects.template("t"))
-    world.ways["scheduler"].slowest = 1.0
+async def test_a_pod_that_is_deleted_while_it_is_bound_gives_everything_back(virtual_cluster):
+    await virtual_cluster.create(objects.template("t"))
+    virtual_cluster.ways["scheduler"].slowest = 1.0
     for number in range(8):
-        await world.create(objects.pod(f"p{number}", templates=["t"]))
+        await virtual_cluster.create(objects.pod(f"p{number}", templates=["t"]))
     await asyncio.sleep(0.7)
     for number in range(8):
-        await world.client.delete(kind_of("Pod"), f"p{number}", namespace="default")
+        await virtual_cluster.client.delete(kind_of("Pod"), f"p{number}", namespace="default")
     for number in range(8):
-        await world.create(objects.pod(f"q{number}", templates=["t"]))
-    await world.quiet(120)
-    assert len(await world.bound()) == 8
+        await virtual_cluster.create(objects.pod(f"q{number}", templates=["t"]))
+    await virtual_cluster.quiet(120)
+    assert len(await virtual_cluster.bound()) == 8
 
 
 # Lost answers
@@ -140,98 +132,92 @@ WRITES = [("PUT", "/c/status"), ("PUT", "/resourceclaims/c"), ("POST", "/binding
 
 @pytest.mark.parametrize("fate", ["before", "after", "hidden", 503, 429, 409, 500])
 @pytest.mark.parametrize(("method", "path"), WRITES, ids=["status", "finalizer", "binding"])
-@in_world
-async def test_whatever_becomes_of_a_write_the_pod_is_bound_and_no_device_lost(world, method, path, fate):
-    await world.create(objects.claim("c"))
-    world.ways["scheduler"].plan(method, path, fate)
-    await world.create(objects.pod("p", claims=["c"]))
-    await world.create(objects.template("t"))
+async def test_whatever_becomes_of_a_write_the_pod_is_bound_and_no_device_lost(virtual_cluster, method, path, fate):
+    await virtual_cluster.create(objects.claim("c"))
+    virtual_cluster.ways["scheduler"].plan(method, path, fate)
+    await virtual_cluster.create(objects.pod("p", claims=["c"]))
+    await virtual_cluster.create(objects.template("t"))
     for number in range(7):
-        await world.create(objects.pod(f"q{number}", templates=["t"]))
-    await world.quiet(60)
-    assert world.ways["scheduler"].faults == 1
-    assert len(await world.bound()) == 8
-    assert len((await claim_of(world, "p"))["status"]["reservedFor"]) == 1
+        await virtual_cluster.create(objects.pod(f"q{number}", templates=["t"]))
+    await virtual_cluster.quiet(60)
+    assert virtual_cluster.ways["scheduler"].faults == 1
+    assert len(await virtual_cluster.bound()) == 8
+    assert len((await claim_of(virtual_cluster, "p"))["status"]["reservedFor"]) == 1
 
 
 @pytest.mark.parametrize("fate", ["after", "hidden"])
-@in_world
-async def test_while_it_is_not_known_whether_a_claim_was_written_its_device_is_not_given_away(world, fate):
+async def test_while_it_is_not_known_whether_a_claim_was_written_its_device_is_not_given_away(virtual_cluster, fate):
     """The watch is slow, and the answers that would tell are lost for a while."""
-    world.ways["scheduler"].watch_delay = 3.0
-    await world.create(objects.claim("c", objects.devices(objects.request(count=4))))
-    world.ways["scheduler"].plan("PUT", "/c/status", fate, times=9)
-    await world.create(objects.pod("p", claims=["c"]))
+    virtual_cluster.ways["scheduler"].watch_delay = 3.0
+    await virtual_cluster.create(objects.claim("c", objects.devices(objects.request(count=4))))
+    virtual_cluster.ways["scheduler"].plan("PUT", "/c/status", fate, times=9)
+    await virtual_cluster.create(objects.pod("p", claims=["c"]))
     await asyncio.sleep(4)
-    await world.create(objects.template("t"))
+    await virtual_cluster.create(objects.template("t"))
     for number in range(8):
-        await world.create(objects.pod(f"q{number}", templates=["t"]))
-    await world.quiet(120)
-    assert await world.node_of("p")
-    assert len(await world.bound()) == 5
+        await virtual_cluster.create(objects.pod(f"q{number}", templates=["t"]))
+    await virtual_cluster.quiet(120)
+    assert await virtual_cluster.node_of("p")
+    assert len(await virtual_cluster.bound()) == 5
 
 
 @pytest.mark.parametrize("refusal", [429, 403, 409, 500])
 @pytest.mark.parametrize("fate", ["after", "hidden"])
-@in_world
-async def test_a_write_that_is_refused_when_repeated_may_have_been_done_before(world, fate, refusal):
-    world.ways["scheduler"].watch_delay = 3.0
-    await world.create(objects.claim("c", objects.devices(objects.request(count=4))))
-    world.ways["scheduler"].plan("PUT", "/c/status", fate)
-    world.ways["scheduler"].plan("PUT", "/c/status", refusal)
-    await world.create(objects.pod("p", claims=["c"]))
-    await world.create(objects.template("t"))
+async def test_a_write_that_is_refused_when_repeated_may_have_been_done_before(virtual_cluster, fate, refusal):
+    virtual_cluster.ways["scheduler"].watch_delay = 3.0
+    await virtual_cluster.create(objects.claim("c", objects.devices(objects.request(count=4))))
+    virtual_cluster.ways["scheduler"].plan("PUT", "/c/status", fate)
+    virtual_cluster.ways["scheduler"].plan("PUT", "/c/status", refusal)
+    await virtual_cluster.create(objects.pod("p", claims=["c"]))
+    await virtual_cluster.create(objects.template("t"))
     for number in range(8):
-        await world.create(objects.pod(f"q{number}", templates=["t"]))
-    await world.quiet(120)
-    assert world.ways["scheduler"].faults == 2
-    assert await world.node_of("p")
-    assert len(await world.bound()) == 5
+        await virtual_cluster.create(objects.pod(f"q{number}", templates=["t"]))
+    await virtual_cluster.quiet(120)
+    assert virtual_cluster.ways["scheduler"].faults == 2
+    assert await virtual_cluster.node_of("p")
+    assert len(await virtual_cluster.bound()) == 5
 
 
-@in_world
-async def test_a_claim_that_lost_its_finalizer_meanwhile_gets_it_back_before_it_is_allocated(world):
+async def test_a_claim_that_lost_its_finalizer_meanwhile_gets_it_back_before_it_is_allocated(virtual_cluster):
     """The claim controller takes it off when the last user of a claim has gone."""
-    await world.create(objects.claim("c"))
-    way, taken = world.ways["scheduler"], []
+    await virtual_cluster.create(objects.claim("c"))
+    way, taken = virtual_cluster.ways["scheduler"], []
     send = way._inner.send
 
     async def take_off_first(request):
         if request.path.endswith("/c/status") and not taken:
             taken.append(True)
-            await world.patch("ResourceClaim", "c", {"metadata": {"finalizers": None}})
+            await virtual_cluster.patch("ResourceClaim", "c", {"metadata": {"finalizers": None}})
         return await send(request)
 
     way._inner.send = take_off_first
-    await world.create(objects.pod("p", claims=["c"]))
-    await world.quiet()
-    claim = await claim_of(world, "p")
+    await virtual_cluster.create(objects.pod("p", claims=["c"]))
+    await virtual_cluster.quiet()
+    claim = await claim_of(virtual_cluster, "p")
     assert taken
     assert objects.held(claim)
     assert claim["metadata"]["finalizers"] == ["resource.kubernetes.io/delete-protection"]
 
 
 @pytest.mark.parametrize("fate", [None, "before", "after", "hidden", 503])
-@in_world
-async def test_a_claim_that_was_given_back_is_allocated_anew_however_late_the_watch_is(world, fate):
+async def test_a_claim_that_was_given_back_is_allocated_anew_however_late_the_watch_is(virtual_cluster, fate):
     """The binding is refused, and what was written is taken back, which may go wrong too."""
-    world.ways["scheduler"].watch_delay = 5.0
-    await world.create(objects.claim("c"))
-    world.ways["scheduler"].plan("POST", "/binding", 409)
-    await world.create(objects.pod("p", claims=["c"]))
-    while not world.ways["scheduler"].faults:
+    virtual_cluster.ways["scheduler"].watch_delay = 5.0
+    await virtual_cluster.create(objects.claim("c"))
+    virtual_cluster.ways["scheduler"].plan("POST", "/binding", 409)
+    await virtual_cluster.create(objects.pod("p", claims=["c"]))
+    while not virtual_cluster.ways["scheduler"].faults:
         await asyncio.sleep(0.01)
     if fate is not None:
-        world.ways["scheduler"].plan("PUT", "/c/status", fate, times=4)
-    await world.quiet(120)
-    assert await world.node_of("p")
-    assert len(objects.held(await claim_of(world, "p"))) == 1
+        virtual_cluster.ways["scheduler"].plan("PUT", "/c/status", fate, times=4)
+    await virtual_cluster.quiet(120)
+    assert await virtual_cluster.node_of("p")
+    assert len(objects.held(await claim_of(virtual_cluster, "p"))) == 1
 
 
-@in_world
-async def test_a_server_that_is_away_for_a_while_is_waited_for(world):
-    await world.create(objects.template("t"))
-    way = world.ways["scheduler"]
+async def test_a_server_that_is_away_for_a_while_is_waited_for(virtual_cluster):
+    await virtual_cluster.create(objects.template("t"))
+    way = virtual_cluster.ways["scheduler"]
     send = way._inner.send
     gone = asyncio.Event()
 
@@ -242,47 +228,47 @@ async def test_a_server_that_is_away_for_a_while_is_waited_for(world):
 
     way._inner.send = away
     for number in range(8):
-        await world.create(objects.pod(f"p{number}", templates=["t"]))
+        await virtual_cluster.create(objects.pod(f"p{number}", templates=["t"]))
     await asyncio.sleep(0)
     gone.set()
     await asyncio.sleep(100)
     gone.clear()
-    await world.quiet(60)
-    assert len(await world.bound()) == 8
+    await virtual_cluster.quiet(60)
+    assert len(await virtual_cluster.bound()) == 8
 
 
 # Giving back
 
 
-@in_world
-async def test_an_unused_claim_in_the_way_is_released(world):
-    await world.create(objects.claim("c"))
-    await world.create(objects.pod("first", claims=["c"]))
-    await world.quiet()
-    node = await world.node_of("first")
+async def test_an_unused_claim_in_the_way_is_released(virtual_cluster):
+    await virtual_cluster.create(objects.claim("c"))
+    await virtual_cluster.create(objects.pod("first", claims=["c"]))
+    await virtual_cluster.quiet()
+    node = await virtual_cluster.node_of("first")
     other = {"n0": "n1", "n1": "n0"}[node]
-    await world.patch("Node", node, {"spec": {"unschedulable": True}})
+    await virtual_cluster.patch("Node", node, {"spec": {"unschedulable": True}})
     # The controller takes the devices back with the last user; put them in the way again.
-    held = await world.get("ResourceClaim", "c")
-    await world.client.delete(kind_of("Pod"), "first", namespace="default")
-    await world.quiet()
+    held = await virtual_cluster.get("ResourceClaim", "c")
+    await virtual_cluster.client.delete(kind_of("Pod"), "first", namespace="default")
+    await virtual_cluster.quiet()
     finalizer = "resource.kubernetes.io/delete-protection"
-    await world.patch("ResourceClaim", "c", {"metadata": {"finalizers": [finalizer]}})
-    await world.patch("ResourceClaim", "c", {"status": {"allocation": held["status"]["allocation"]}}, "status")
-    await world.create(objects.pod("second", claims=["c"]))
-    await world.quiet()
-    assert await world.node_of("second") == other
+    await virtual_cluster.patch("ResourceClaim", "c", {"metadata": {"finalizers": [finalizer]}})
+    await virtual_cluster.patch(
+        "ResourceClaim", "c", {"status": {"allocation": held["status"]["allocation"]}}, "status"
+    )
+    await virtual_cluster.create(objects.pod("second", claims=["c"]))
+    await virtual_cluster.quiet()
+    assert await virtual_cluster.node_of("second") == other
 
 
-@in_world
-async def test_what_is_said_late_of_a_pod_that_waits_is_not_said_of_one_that_is_bound(world):
-    world.ways["scheduler"].slowest = 2.0
+async def test_what_is_said_late_of_a_pod_that_waits_is_not_said_of_one_that_is_bound(virtual_cluster):
+    virtual_cluster.ways["scheduler"].slowest = 2.0
     for number in range(10):
-        await world.create(objects.pod(f"p{number}", nodeSelector={"chosen": "yes"}))
+        await virtual_cluster.create(objects.pod(f"p{number}", nodeSelector={"chosen": "yes"}))
     await asyncio.sleep(0.1)
-    await world.patch("Node", "n0", {"metadata": {"labels": {"chosen": "yes"}}})
-    await world.quiet(60)
-    found = await world.pods()
+    await virtual_cluster.patch("Node", "n0", {"metadata": {"labels": {"chosen": "yes"}}})
+    await virtual_cluster.quiet(60)
+    found = await virtual_cluster.pods()
     assert [each["spec"].get("nodeName") for each in found] == ["n0"] * 10
     assert [condition(each)["status"] for each in found] == ["True"] * 10
 
@@ -290,94 +276,91 @@ async def test_what_is_said_late_of_a_pod_that_waits_is_not_said_of_one_that_is_
 # Preemption
 
 
-@in_world
-async def test_a_pod_of_low_priority_goes_gracefully_for_its_device(world):
-    await world.create(objects.priority_class("high", 100))
-    await world.create(objects.template("all", objects.devices(objects.request(count=4))))
+async def test_a_pod_of_low_priority_goes_gracefully_for_its_device(virtual_cluster):
+    await virtual_cluster.create(objects.priority_class("high", 100))
+    await virtual_cluster.create(objects.template("all", objects.devices(objects.request(count=4))))
     for number in range(2):
-        await world.create(objects.pod(f"low{number}", templates=["all"], grace=30))
-    await world.quiet()
-    assert len(await world.bound()) == 2
-    await world.create(objects.pod("high", templates=["all"], priority="high"))
-    await world.quiet(10)
-    pods = {each["metadata"]["name"]: each for each in await world.pods()}
+        await virtual_cluster.create(objects.pod(f"low{number}", templates=["all"], grace=30))
+    await virtual_cluster.quiet()
+    assert len(await virtual_cluster.bound()) == 2
+    await virtual_cluster.create(objects.pod("high", templates=["all"], priority="high"))
+    await virtual_cluster.quiet(10)
+    pods = {each["metadata"]["name"]: each for each in await virtual_cluster.pods()}
     (victim,) = [each for each in pods.values() if each["metadata"].get("deletionTimestamp")]
     assert condition(victim, "DisruptionTarget")["reason"] == "PreemptionByScheduler"
     assert pods["high"]["status"]["nominatedNodeName"] == victim["spec"]["nodeName"]
     assert not pods["high"]["spec"].get("nodeName")
-    assert len(await events(world, "Preempted")) == 1
-    await world.quiet(100)
-    assert sum(bool(each["metadata"].get("deletionTimestamp")) for each in await world.pods()) == 1
+    assert len(await events(virtual_cluster, "Preempted")) == 1
+    await virtual_cluster.quiet(100)
+    assert sum(bool(each["metadata"].get("deletionTimestamp")) for each in await virtual_cluster.pods()) == 1
     # Its time is over, as a kubelet would say.
     options = DeleteOptions(grace_period=0)
-    await world.client.delete(kind_of("Pod"), victim["metadata"]["name"], namespace="default", options=options)
-    await world.quiet(60)
-    assert await world.node_of("high") == victim["spec"]["nodeName"]
-    assert len(await world.pods()) == 2
+    await virtual_cluster.client.delete(
+        kind_of("Pod"), victim["metadata"]["name"], namespace="default", options=options
+    )
+    await virtual_cluster.quiet(60)
+    assert await virtual_cluster.node_of("high") == victim["spec"]["nodeName"]
+    assert len(await virtual_cluster.pods()) == 2
 
 
-@in_world
-async def test_where_a_place_is_kept_is_said_even_if_the_reason_to_wait_is_the_same(world):
-    world.ways["scheduler"].slowest = 1.0
-    await world.create(objects.priority_class("high", 100))
+async def test_where_a_place_is_kept_is_said_even_if_the_reason_to_wait_is_the_same(virtual_cluster):
+    virtual_cluster.ways["scheduler"].slowest = 1.0
+    await virtual_cluster.create(objects.priority_class("high", 100))
     for number in range(2):
-        await world.create(objects.pod(f"low{number}", cpu="1000", grace=30))
+        await virtual_cluster.create(objects.pod(f"low{number}", cpu="1000", grace=30))
     await asyncio.sleep(0.01)
     # Those two are still being bound, and cannot be asked to go yet.
-    await world.create(objects.pod("high", cpu="1000", priority="high"))
-    await world.quiet(30)
-    high = await world.get("Pod", "high")
+    await virtual_cluster.create(objects.pod("high", cpu="1000", priority="high"))
+    await virtual_cluster.quiet(30)
+    high = await virtual_cluster.get("Pod", "high")
     assert condition(high)["message"] == "0/2 nodes are available: 2 Insufficient cpu."
     assert high["status"]["nominatedNodeName"] in ("n0", "n1")
 
 
 @pytest.mark.parametrize("fate", ["before", 409, 500])
-@in_world
-async def test_a_preemption_whose_writes_are_lost_is_done_all_the_same(world, fate):
-    await world.create(objects.priority_class("high", 100))
-    await world.create(objects.template("all", objects.devices(objects.request(count=4))))
+async def test_a_preemption_whose_writes_are_lost_is_done_all_the_same(virtual_cluster, fate):
+    await virtual_cluster.create(objects.priority_class("high", 100))
+    await virtual_cluster.create(objects.template("all", objects.devices(objects.request(count=4))))
     for number in range(2):
-        await world.create(objects.pod(f"low{number}", templates=["all"]))
-    await world.quiet()
+        await virtual_cluster.create(objects.pod(f"low{number}", templates=["all"]))
+    await virtual_cluster.quiet()
     for number in range(2):
-        world.ways["scheduler"].plan("PATCH", f"/low{number}/status", fate)
-        world.ways["scheduler"].plan("DELETE", f"/low{number}", "after")
-    await world.create(objects.pod("high", templates=["all"], priority="high"))
-    await world.quiet(120)
-    assert await world.node_of("high")
-    assert len(await world.pods()) == 2
+        virtual_cluster.ways["scheduler"].plan("PATCH", f"/low{number}/status", fate)
+        virtual_cluster.ways["scheduler"].plan("DELETE", f"/low{number}", "after")
+    await virtual_cluster.create(objects.pod("high", templates=["all"], priority="high"))
+    await virtual_cluster.quiet(120)
+    assert await virtual_cluster.node_of("high")
+    assert len(await virtual_cluster.pods()) == 2
 
 
 # Stopping
 
 
-@in_world
-async def test_what_is_being_written_is_finished_before_it_stops(world):
-    await world.create(objects.template("t"))
+async def test_what_is_being_written_is_finished_before_it_stops(virtual_cluster):
+    await virtual_cluster.create(objects.template("t"))
     for number in range(8):
-        await world.create(objects.pod(f"p{number}", templates=["t"]))
-    world.ways["scheduler"].slowest = 0.5
+        await virtual_cluster.create(objects.pod(f"p{number}", templates=["t"]))
+    virtual_cluster.ways["scheduler"].slowest = 0.5
     await asyncio.sleep(0.5)
-    task = world._tasks.pop("scheduler")
+    task = virtual_cluster._tasks.pop("scheduler")
     task.cancel()
     await asyncio.wait([task])
-    loop = world.planes["scheduler"].loop
+    loop = virtual_cluster.planes["scheduler"].loop
     assert not loop._writing
     assert not loop.scheduler._flights
-    assert not world.checker.problems
+    assert not virtual_cluster.checker.problems
 
 
-@in_world
-async def test_the_last_user_of_a_claim_gives_its_devices_back_even_if_it_never_ran(world):
+async def test_the_last_user_of_a_claim_gives_its_devices_back_even_if_it_never_ran(virtual_cluster):
     """One user ends while another, which shares the claim, fails to be bound."""
-    await world.create(objects.claim("c"))
-    await world.create(objects.pod("a", claims=["c"]))
-    await world.quiet()
-    world.ways["scheduler"].plan("POST", "/b/binding", 409, times=1000)
-    await world.create(objects.pod("b", claims=["c"]))
+    await virtual_cluster.create(objects.claim("c"))
+    await virtual_cluster.create(objects.pod("a", claims=["c"]))
+    await virtual_cluster.quiet()
+    virtual_cluster.ways["scheduler"].plan("POST", "/b/binding", 409, times=1000)
+    await virtual_cluster.create(objects.pod("b", claims=["c"]))
     await asyncio.sleep(0.02)
-    await world.client.delete(kind_of("Pod"), "a", namespace="default")
-    await world.quiet(60)
-    await world.client.delete(kind_of("Pod"), "b", namespace="default")
-    await world.quiet(60)
-    assert not objects.held(await world.get("ResourceClaim", "c"))
+    await virtual_cluster.client.delete(kind_of("Pod"), "a", namespace="default")
+    await virtual_cluster.quiet(60)
+    await virtual_cluster.client.delete(kind_of("Pod"), "b", namespace="default")
+    await virtual_cluster.quiet(60)
+    assert not objects.held(await virtual_cluster.get("ResourceClaim", "c"))

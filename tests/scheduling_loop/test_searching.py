@@ -7,7 +7,6 @@ from dray.scheduling.scheduler import Options
 from dray.testing.cluster import LocalCluster
 from tests.scheduling.test_searches import CASE, published
 from tests.scheduling_loop import objects
-from tests.store.loop import in_loop
 
 CLASS = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}}
 
@@ -35,7 +34,6 @@ async def placed(cluster, name):
     return await cluster.eventually(bound, within=15.0)
 
 
-@in_loop
 async def test_what_takes_long_to_find_is_found_in_a_process_of_its_own():
     async with LocalCluster(scheduler=Options(), objects=world()) as cluster:
         await cluster.create(hard_claim("hard-claim"))
@@ -54,7 +52,6 @@ async def test_what_takes_long_to_find_is_found_in_a_process_of_its_own():
         assert len(claim["status"]["allocation"]["devices"]["results"]) == len(claim["spec"]["devices"]["requests"])
 
 
-@in_loop
 async def test_a_process_that_cannot_be_started_is_said_and_others_go_on(monkeypatch, caplog):
     async with LocalCluster(scheduler=Options(), objects=world()) as cluster:
         monkeypatch.setattr(sys, "executable", "/no/such/python")

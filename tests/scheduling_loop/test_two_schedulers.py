@@ -11,8 +11,7 @@ from dray.control_plane.control_plane import PlaneOptions
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import kind_of
 from tests.scheduling_loop import objects
-from tests.scheduling_loop.cluster import PATIENCE, World
-from tests.scheduling_loop.virtual_time import run
+from tests.scheduling_loop.cluster import PATIENCE, VirtualCluster
 
 
 def gpu_pods(count, first=0):
@@ -37,119 +36,103 @@ async def _run_through(world, count):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_schedulers_that_share_never_give_a_device_twice(seed):
-    async def scenario():
-        async with World(seed) as world:
-            for name, spec in (
-                ("gpu", objects.devices()),
-                ("two", objects.devices(objects.request(count=2))),
-                ("net", objects.devices(objects.request(), objects.request("n", "net"))),
-            ):
-                await world.create(objects.template(name, spec))
-            for name in ("one", "other"):
-                world.share(name, rate=0.05, slowest=0.05, watch_delay=0.4)
-            await _run_through(world, 120)
-            assert not world.checker.problems
-            # Both had their part in it.
-            for name in ("one", "other"):
-                attempts = world.planes[name].loop.metrics._attempts.labels("scheduled", "default-scheduler")
-                assert attempts._value.get() > 0, name
-
-    run(scenario())
+async def test_schedulers_that_share_never_give_a_device_twice(seed, virtual_time):
+    async with VirtualCluster(seed) as world:
+        for name, spec in (
+            ("gpu", objects.devices()),
+            ("two", objects.devices(objects.request(count=2))),
+            ("net", objects.devices(objects.request(), objects.request("n", "net"))),
+        ):
+            await world.create(objects.template(name, spec))
+        for name in ("one", "other"):
+            world.share(name, rate=0.05, slowest=0.05, watch_delay=0.4)
+        await _run_through(world, 120)
+        assert not world.checker.problems
+        # Both had their part in it.
+        for name in ("one", "other"):
+            attempts = world.planes[name].loop.metrics._attempts.labels("scheduled", "default-scheduler")
+            assert attempts._value.get() > 0, name
 
 
-def test_without_the_ledger_the_test_would_notice():
+async def test_without_the_ledger_the_test_would_notice(virtual_time):
     """That the case above can fail: the same two schedulers, each of which believes to be alone."""
-
-    async def scenario():
-        async with World(0) as world:
-            await world.create(objects.template("gpu"))
-            for name in ("one", "other"):
-                options = Options(seed=world.chance.randrange(100))
-                world.run(name, PlaneOptions(options, ()), slowest=0.05, watch_delay=0.4)
-            for each in gpu_pods(60):
-                await world.create(each)
-            await asyncio.sleep(60)
-            assert world.checker.problems
-
-    run(scenario())
+    async with VirtualCluster(0) as world:
+        await world.create(objects.template("gpu"))
+        for name in ("one", "other"):
+            options = Options(seed=world.chance.randrange(100))
+            world.run(name, PlaneOptions(options, ()), slowest=0.05, watch_delay=0.4)
+        for each in gpu_pods(60):
+            await world.create(each)
+        await asyncio.sleep(60)
+        assert world.checker.problems
 
 
-def test_what_a_dead_scheduler_meant_to_give_is_free_after_a_while():
-    async def scenario():
-        async with World(7, nodes=1, gpus=2) as world:
-            await world.create(objects.template("gpu"))
-            world.share("one", slowest=0.02)
-            await asyncio.sleep(1)
-            # It gets as far as the ledger, and no further.
-            way = world.ways["one"]
-            send = way._inner.send
+async def test_what_a_dead_scheduler_meant_to_give_is_free_after_a_while(virtual_time):
+    async with VirtualCluster(7, nodes=1, gpus=2) as world:
+        await world.create(objects.template("gpu"))
+        world.share("one", slowest=0.02)
+        await asyncio.sleep(1)
+        # It gets as far as the ledger, and no further.
+        way = world.ways["one"]
+        send = way._inner.send
 
-            async def stop_before_claims(request):
-                if request.method == "PUT" and request.path.endswith("/status"):
-                    way.cut()
-                return await send(request) if not way._cut else way._check()
+        async def stop_before_claims(request):
+            if request.method == "PUT" and request.path.endswith("/status"):
+                way.cut()
+            return await send(request) if not way._cut else way._check()
 
-            way._inner.send = stop_before_claims
-            for each in gpu_pods(2):
-                await world.create(each)
-            await asyncio.sleep(3)
-            await world.kill("one")
-            pages = (await world.client.list_all(kind_of("ConfigMap"), namespace="kube-system"))["items"]
-            assert any("gpu-" in each["data"].get("intents", "") for each in pages if each.get("data"))
-            for pod in await world.pods():
-                await world.client.delete(kind_of("Pod"), pod["metadata"]["name"], namespace="default")
-            world.share("other", slowest=0.02)
-            for each in gpu_pods(2, first=10):
-                await world.create(each)
-            began = asyncio.get_running_loop().time()
-            await world.until(lambda: _all_bound(world, 2), within=PATIENCE * 3)
-            assert asyncio.get_running_loop().time() - began < PATIENCE * 2
-            assert not world.checker.problems
-
-    run(scenario())
+        way._inner.send = stop_before_claims
+        for each in gpu_pods(2):
+            await world.create(each)
+        await asyncio.sleep(3)
+        await world.kill("one")
+        pages = (await world.client.list_all(kind_of("ConfigMap"), namespace="kube-system"))["items"]
+        assert any("gpu-" in each["data"].get("intents", "") for each in pages if each.get("data"))
+        for pod in await world.pods():
+            await world.client.delete(kind_of("Pod"), pod["metadata"]["name"], namespace="default")
+        world.share("other", slowest=0.02)
+        for each in gpu_pods(2, first=10):
+            await world.create(each)
+        began = asyncio.get_running_loop().time()
+        await world.until(lambda: _all_bound(world, 2), within=PATIENCE * 3)
+        assert asyncio.get_running_loop().time() - began < PATIENCE * 2
+        assert not world.checker.problems
 
 
 async def _all_bound(world, count):
     return len(await world.bound()) == count
 
 
-def test_a_scheduler_takes_over_what_another_one_was_killed_over():
-    async def scenario():
-        async with World(11) as world:
-            await world.create(objects.template("gpu"))
-            for name in ("one", "other"):
-                world.share(name, slowest=0.05, watch_delay=0.2)
-            for each in gpu_pods(8):
-                await world.create(each)
-            await asyncio.sleep(0.3)
-            await world.kill("one")
-            await world.until(lambda: _all_bound(world, 8), within=PATIENCE * 3)
-            assert not world.checker.problems
-
-    run(scenario())
+async def test_a_scheduler_takes_over_what_another_one_was_killed_over(virtual_time):
+    async with VirtualCluster(11) as world:
+        await world.create(objects.template("gpu"))
+        for name in ("one", "other"):
+            world.share(name, slowest=0.05, watch_delay=0.2)
+        for each in gpu_pods(8):
+            await world.create(each)
+        await asyncio.sleep(0.3)
+        await world.kill("one")
+        await world.until(lambda: _all_bound(world, 8), within=PATIENCE * 3)
+        assert not world.checker.problems
 
 
-def test_with_a_lease_one_works_and_the_other_goes_on_when_it_dies():
-    async def scenario():
-        async with World(3) as world:
-            await world.create(objects.template("gpu"))
-            world.lead("one")
-            await asyncio.sleep(1)
-            world.lead("other")
-            for each in gpu_pods(3):
-                await world.create(each)
-            await world.until(lambda: _all_bound(world, 3))
-            assert world.planes["one"].ready.is_set()
-            assert not world.planes["other"].ready.is_set()
-            await world.kill("one")
-            for each in gpu_pods(3, first=3):
-                await world.create(each)
-            await world.until(lambda: _all_bound(world, 6), within=60)
-            assert world.planes["other"].ready.is_set()
-            assert not world.checker.problems
-
-    run(scenario())
+async def test_with_a_lease_one_works_and_the_other_goes_on_when_it_dies(virtual_time):
+    async with VirtualCluster(3) as world:
+        await world.create(objects.template("gpu"))
+        world.lead("one")
+        await asyncio.sleep(1)
+        world.lead("other")
+        for each in gpu_pods(3):
+            await world.create(each)
+        await world.until(lambda: _all_bound(world, 3))
+        assert world.planes["one"].ready.is_set()
+        assert not world.planes["other"].ready.is_set()
+        await world.kill("one")
+        for each in gpu_pods(3, first=3):
+            await world.create(each)
+        await world.until(lambda: _all_bound(world, 6), within=60)
+        assert world.planes["other"].ready.is_set()
+        assert not world.checker.problems
 
 
 async def _pages(world):
@@ -164,70 +147,63 @@ async def _finish_all(world):
         )
 
 
-def test_pages_of_pools_that_are_gone_are_deleted_once_nothing_is_held_there():
-    async def scenario():
-        async with World(3, nodes=3, gpus=2) as world:
-            await world.create(objects.template("gpu"))
-            for name in ("one", "other"):
-                world.share(name, slowest=0.02)
-            await asyncio.sleep(1)
-            for each in gpu_pods(6):
-                await world.create(each)
-            await world.until(lambda: _all_bound(world, 6))
-            assert await _pages(world) == ["n0", "n1", "n2"]
-            for name in ("n0", "n1"):
-                await world.client.delete(kind_of("ResourceSlice"), name)
-            # The pods run on, whether or not their devices are published.
-            await asyncio.sleep(1500)
-            assert await _pages(world) == ["n0", "n1", "n2"]
-            await _finish_all(world)
-            await asyncio.sleep(300)
-            assert await _pages(world) == ["n0", "n1", "n2"]
-            await asyncio.sleep(600)
-            assert await _pages(world) == ["n2"]
-            # Pools that come back begin anew.
-            for each in world.slices[:2]:
-                await world.create(each)
-            for each in gpu_pods(6, first=10):
-                await world.create(each)
-            await world.until(lambda: _all_bound(world, 6))
-            assert await _pages(world) == ["n0", "n1", "n2"]
-            assert not world.checker.problems
-
-    run(scenario())
+async def test_pages_of_pools_that_are_gone_are_deleted_once_nothing_is_held_there(virtual_time):
+    async with VirtualCluster(3, nodes=3, gpus=2) as world:
+        await world.create(objects.template("gpu"))
+        for name in ("one", "other"):
+            world.share(name, slowest=0.02)
+        await asyncio.sleep(1)
+        for each in gpu_pods(6):
+            await world.create(each)
+        await world.until(lambda: _all_bound(world, 6))
+        assert await _pages(world) == ["n0", "n1", "n2"]
+        for name in ("n0", "n1"):
+            await world.client.delete(kind_of("ResourceSlice"), name)
+        # The pods run on, whether or not their devices are published.
+        await asyncio.sleep(1500)
+        assert await _pages(world) == ["n0", "n1", "n2"]
+        await _finish_all(world)
+        await asyncio.sleep(300)
+        assert await _pages(world) == ["n0", "n1", "n2"]
+        await asyncio.sleep(600)
+        assert await _pages(world) == ["n2"]
+        # Pools that come back begin anew.
+        for each in world.slices[:2]:
+            await world.create(each)
+        for each in gpu_pods(6, first=10):
+            await world.create(each)
+        await world.until(lambda: _all_bound(world, 6))
+        assert await _pages(world) == ["n0", "n1", "n2"]
+        assert not world.checker.problems
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_no_device_is_given_twice_while_pools_and_pages_come_and_go(seed, monkeypatch):
+async def test_no_device_is_given_twice_while_pools_and_pages_come_and_go(seed, monkeypatch, virtual_time):
     """As above, with pages that are deleted as soon as that may be."""
     monkeypatch.setattr("dray.scheduling_loop.old_pages.WHILE", 1.0)
     monkeypatch.setattr("dray.scheduling_loop.ledger._CLEARING", 0.0)
-
-    async def scenario():
-        async with World(seed) as world:
-            await world.create(objects.template("gpu"))
-            await world.create(objects.template("two", objects.devices(objects.request(count=2))))
-            for name in ("one", "other"):
-                world.share(name, rate=0.05, slowest=0.05, watch_delay=0.4)
-            deleted = asyncio.create_task(_come_and_go(world))
-            for each in (objects.pod(f"p{n}", templates=["gpu" if n % 3 else "two"]) for n in range(40)):
-                await world.create(each)
-                await asyncio.sleep(world.chance.random() * 4)
-                for pod in await world.bound():
-                    if world.chance.random() < 0.3:
-                        await world.finish(pod)
-
-            async def a_page_went():
-                for pod in await world.bound():
+    async with VirtualCluster(seed) as world:
+        await world.create(objects.template("gpu"))
+        await world.create(objects.template("two", objects.devices(objects.request(count=2))))
+        for name in ("one", "other"):
+            world.share(name, rate=0.05, slowest=0.05, watch_delay=0.4)
+        deleted = asyncio.create_task(_come_and_go(world))
+        for each in (objects.pod(f"p{n}", templates=["gpu" if n % 3 else "two"]) for n in range(40)):
+            await world.create(each)
+            await asyncio.sleep(world.chance.random() * 4)
+            for pod in await world.bound():
+                if world.chance.random() < 0.3:
                     await world.finish(pod)
-                heard = [each for way in world.ways.values() for each in way.heard]
-                return any(method == "DELETE" and "dray-ledger" in path for method, path in heard)
 
-            await world.until(a_page_went)
-            deleted.cancel()
-            assert not world.checker.problems
+        async def a_page_went():
+            for pod in await world.bound():
+                await world.finish(pod)
+            heard = [each for way in world.ways.values() for each in way.heard]
+            return any(method == "DELETE" and "dray-ledger" in path for method, path in heard)
 
-    run(scenario())
+        await world.until(a_page_went)
+        deleted.cancel()
+        assert not world.checker.problems
 
 
 async def _come_and_go(world):

@@ -12,17 +12,14 @@ from dray.scheduling.scheduler import Scheduler
 from dray.scheduling.volumes import VolumeClaims
 from dray.scheduling_loop import volumes
 from tests.scheduling_loop import objects
-from tests.scheduling_loop.worlds import in_world
-from tests.store.loop import in_loop
 
 POD = objects.pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
 
 
-@in_world
-async def test_where_the_server_has_no_volumes_they_are_no_obstacle(world):
-    await world.create(POD)
-    await world.quiet()
-    assert (await world.get("Pod", "p"))["spec"]["nodeName"]
+async def test_where_the_server_has_no_volumes_they_are_no_obstacle(virtual_cluster):
+    await virtual_cluster.create(POD)
+    await virtual_cluster.quiet()
+    assert (await virtual_cluster.get("Pod", "p"))["spec"]["nodeName"]
 
 
 class Server:
@@ -62,7 +59,6 @@ def problem(scheduler, name):
     return scheduler.state.volumes.problem({**POD, "metadata": {"namespace": "default"}, "spec": {"volumes": [volume]}})
 
 
-@in_loop
 async def test_a_server_that_has_them():
     server, scheduler, woken = Server(), Scheduler(), []
     informers = Informers(server)
@@ -81,7 +77,6 @@ async def test_a_server_that_has_them():
         await running
 
 
-@in_loop
 async def test_who_may_not_read_them_places_pods_all_the_same():
     server, scheduler = Server(), Scheduler()
     server.forbidden = True
@@ -104,7 +99,6 @@ class Provisioning:
         self._known.put({"metadata": metadata, "spec": {} if self._gives_up else {"volumeName": "pv"}})
 
 
-@in_loop
 async def test_a_claim_that_waits_for_its_first_consumer_gets_its_node_and_is_waited_for():
     known = VolumeClaims()
     server = Provisioning(known)
@@ -113,7 +107,6 @@ async def test_a_claim_that_waits_for_its_first_consumer_gets_its_node_and_is_wa
     assert server.patched == [("persistentvolumeclaims", "data", selected)]
 
 
-@in_loop
 async def test_a_claim_for_which_there_can_be_no_volume_on_the_node_is_given_up():
     known, moments = VolumeClaims(), iter([0.0] * 4 + [5.0] * 4 + [700.0] * 100)
     writer = volumes.VolumeWriter(Provisioning(known, gives_up=True), known, lambda: next(moments))

@@ -28,6 +28,8 @@ GPU = "deviceclass.resource.kubernetes.io/gpu"
 # Namespaces and jobs are not needed, and service accounts are off.
 CONTROLLED = tuple(name for name in CONTROLLERS if name not in ("namespace", "serviceaccount"))
 
+pytestmark = pytest.mark.time_limit(180)
+
 
 @pytest.fixture(params=[Here, Apart, Rough, Kubernetes], ids=lambda way: way.name, scope="module")
 def way(request, tmp_path_factory):
@@ -131,16 +133,10 @@ async def _ready(plane, running):
     assert plane.ready.is_set(), running
 
 
-def in_cluster(test):
-    def wrapped(way):
-        async def scenario():
-            async with running(way) as cluster:
-                await test(cluster)
-
-        asyncio.run(asyncio.wait_for(scenario(), 180))
-
-    wrapped.__name__ = test.__name__
-    return wrapped
+@pytest.fixture
+async def cluster(way):
+    async with running(way) as cluster:
+        yield cluster
 
 
 def machines(count=2, gpus=4):
@@ -151,7 +147,6 @@ def machines(count=2, gpus=4):
     yield objects.template("t")
 
 
-@in_cluster
 async def test_devices_are_given_away_and_come_back(cluster):
     await cluster.make(*machines())
     for number in range(9):
@@ -168,7 +163,6 @@ async def _bound(cluster, count):
     return len(await cluster.bound()) == count
 
 
-@in_cluster
 async def test_a_claim_is_shared(cluster):
     await cluster.make(*machines(), objects.claim("c"))
     for number in range(3):
@@ -186,7 +180,6 @@ async def _released(cluster):
     return not any(objects.held(each) for each in await cluster.list("ResourceClaim"))
 
 
-@in_cluster
 async def test_an_extended_resource_is_served_by_devices(cluster):
     await cluster.make(*machines())
     await cluster.make(objects.pod("p", requests={GPU: "4"}))
@@ -195,7 +188,6 @@ async def test_an_extended_resource_is_served_by_devices(cluster):
     assert len(objects.held(claim)) == 4
 
 
-@in_cluster
 async def test_an_important_pod_gets_the_device_of_another(cluster):
     await cluster.make(*machines(1, 1))
     with contextlib.suppress(ApiError):
@@ -211,22 +203,20 @@ async def _has(cluster, name):
     return name in await cluster.bound()
 
 
-def test_a_server_that_is_killed_meanwhile(process):
-    async def scenario():
-        async with running(process) as cluster:
-            await cluster.make(*machines(4, 15))
-            for number in range(50):
-                await cluster.make(objects.pod(f"p{number}", templates=["t"]))
-                if number == 25:
-                    restarting = asyncio.create_task(asyncio.to_thread(process.restart))
-                    await asyncio.sleep(0.05)
-                    await restarting
-            await cluster.until(lambda: _bound(cluster, 50), within=120)
-            claims = await cluster.list("ResourceClaim")
-            held = [(each["pool"], each["device"]) for claim in claims for each in objects.results(claim)]
-            assert len(held) == len(set(held)) == 50
-
-    asyncio.run(asyncio.wait_for(scenario(), 240))
+@pytest.mark.time_limit(240)
+async def test_a_server_that_is_killed_meanwhile(process):
+    async with running(process) as cluster:
+        await cluster.make(*machines(4, 15))
+        for number in range(50):
+            await cluster.make(objects.pod(f"p{number}", templates=["t"]))
+            if number == 25:
+                restarting = asyncio.create_task(asyncio.to_thread(process.restart))
+                await asyncio.sleep(0.05)
+                await restarting
+        await cluster.until(lambda: _bound(cluster, 50), within=120)
+        claims = await cluster.list("ResourceClaim")
+        held = [(each["pool"], each["device"]) for claim in claims for each in objects.results(claim)]
+        assert len(held) == len(set(held)) == 50
 
 
 class Patient(Play):
@@ -243,16 +233,12 @@ TOLD = ("no device left", "two on one root", "two claims in one pod", "unschedul
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_stories(process, name, monkeypatch):
+async def test_stories(process, name, monkeypatch):
     # Straight there, whatever proxies the machine is set up with.
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     (story,) = [each for each in read(STORIES) if each["name"] == name]
-
-    async def scenario():
-        async with running(process):
-            teller = Play if type(process) is Apart else Patient
-            play = teller(OverHttp(process.url, process.token), "default-scheduler", QUIET / 4)
-            return await asyncio.to_thread(play.run, story)
-
-    outcome = asyncio.run(asyncio.wait_for(scenario(), 180))
+    async with running(process):
+        teller = Play if type(process) is Apart else Patient
+        play = teller(OverHttp(process.url, process.token), "default-scheduler", QUIET / 4)
+        outcome = await asyncio.to_thread(play.run, story)
     assert not outcome.difference, outcome

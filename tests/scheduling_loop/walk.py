@@ -26,7 +26,7 @@ from tests.scheduling_loop.checker import Checker
 from tests.scheduling_loop.faults import FaultyTransport, client_over
 from tests.scheduling_loop.making import make
 from tests.scheduling_loop.soundness import could_run, differences, is_named, outlived
-from tests.scheduling_loop.virtual_time import VirtualTime
+from tests.virtual_time import VirtualTime
 
 CONTROLLERS = ("resourceclaim", "device-taint-eviction", "garbage-collector", "pod-garbage-collector", "disruption")
 NODES = 5

@@ -1,21 +1,10 @@
 """A task that waits for too long gets a TimeoutError, and nobody else does."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import wraps
 
 import pytest
 
 from dray.server.watchdog import Watchdog
-
-
-def in_loop(test: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    @wraps(test)
-    def run() -> None:
-        with asyncio.Runner() as runner:
-            runner.run(test())  # type: ignore[arg-type]
-
-    return run
 
 
 async def wait(watchdog: Watchdog, seconds: float) -> str:
@@ -24,7 +13,6 @@ async def wait(watchdog: Watchdog, seconds: float) -> str:
     return "done"
 
 
-@in_loop
 async def test_what_takes_too_long_is_ended() -> None:
     watchdog = Watchdog(0.05)
     slow, quick = asyncio.ensure_future(wait(watchdog, 10)), asyncio.ensure_future(wait(watchdog, 0.01))
@@ -34,14 +22,12 @@ async def test_what_takes_too_long_is_ended() -> None:
     assert not slow.cancelled()
 
 
-@in_loop
 async def test_every_block_counts_for_itself() -> None:
     watchdog = Watchdog(0.1)
     for _ in range(4):
         assert await wait(watchdog, 0.04) == "done"
 
 
-@in_loop
 async def test_the_task_goes_on_after_it() -> None:
     with pytest.raises(TimeoutError):
         await wait(Watchdog(0.02), 10)
@@ -51,7 +37,6 @@ async def test_the_task_goes_on_after_it() -> None:
     assert task.cancelling() == 0
 
 
-@in_loop
 async def test_a_cancellation_stays_one() -> None:
     task = asyncio.ensure_future(wait(Watchdog(10), 10))
     await asyncio.sleep(0)
@@ -60,7 +45,6 @@ async def test_a_cancellation_stays_one() -> None:
         await task
 
 
-@in_loop
 async def test_an_error_of_the_block_goes_through() -> None:
     with pytest.raises(KeyError), Watchdog(10):
         raise KeyError("x")

@@ -6,7 +6,6 @@ import pytest
 
 from dray.store.interface import Ahead, Compacted, Conflict, EventType, Exists, Missing, StoreError
 
-from .loop import in_loop
 from .stores import drain, open_store, take, text
 
 
@@ -15,7 +14,6 @@ def make(request, tmp_path):
     return lambda **options: open_store(request.param, tmp_path, **options)
 
 
-@in_loop
 async def test_a_document_knows_its_revision(make):
     store = make()
     created = await store.create("/g/p/n/a", text("one"))
@@ -30,7 +28,6 @@ async def test_a_document_knows_its_revision(make):
     await store.close()
 
 
-@in_loop
 async def test_preconditions(make):
     store = make()
     await store.create("/a", text("one"))
@@ -50,7 +47,6 @@ async def test_preconditions(make):
     await store.close()
 
 
-@in_loop
 async def test_of_racing_writers_one_wins(make):
     store = make()
     await store.create("/a", text("start"))
@@ -62,7 +58,6 @@ async def test_of_racing_writers_one_wins(make):
     await store.close()
 
 
-@in_loop
 async def test_a_failing_encoder_changes_nothing(make):
     store = make()
     with pytest.raises(ZeroDivisionError):
@@ -71,7 +66,6 @@ async def test_a_failing_encoder_changes_nothing(make):
     await store.close()
 
 
-@in_loop
 async def test_pages_stay_consistent(make):
     store = make()
     for name in "abcdef":
@@ -96,7 +90,6 @@ async def test_pages_stay_consistent(make):
     await store.close()
 
 
-@in_loop
 async def test_what_is_not_there_yet(make):
     store = make()
     with pytest.raises(Ahead):
@@ -106,7 +99,6 @@ async def test_what_is_not_there_yet(make):
     await store.close()
 
 
-@in_loop
 async def test_a_watch_goes_from_the_past_into_the_present(make):
     store = make()
     await store.create("/p/a", text("one"))
@@ -123,7 +115,6 @@ async def test_a_watch_goes_from_the_past_into_the_present(make):
     await store.close()
 
 
-@in_loop
 async def test_a_cancelled_wait_loses_nothing(make):
     store = make()
     watch = store.watch("/", after=0)
@@ -133,7 +124,6 @@ async def test_a_cancelled_wait_loses_nothing(make):
     await store.close()
 
 
-@in_loop
 async def test_a_slow_reader_is_told_to_list_again(make):
     store = make(buffer=10)
     for number in range(50):
@@ -149,7 +139,6 @@ async def test_a_slow_reader_is_told_to_list_again(make):
     await store.close()
 
 
-@in_loop
 async def test_a_closed_watch_ends_and_is_forgotten(make):
     store = make()
     watch = store.watch("/", after=0)
@@ -162,7 +151,6 @@ async def test_a_closed_watch_ends_and_is_forgotten(make):
     await store.close()
 
 
-@in_loop
 async def test_closing_the_store_ends_watches_and_writes(make):
     store = make()
     watch = store.watch("/", after=0)
@@ -177,7 +165,6 @@ async def test_closing_the_store_ends_watches_and_writes(make):
         store.watch("/", after=0)
 
 
-@in_loop
 async def test_a_thousand_watchers_hear_of_a_write_at_once(make):
     store = make()
     watches = [store.watch("/p/", after=0) for _ in range(1000)]
@@ -195,7 +182,6 @@ async def test_a_thousand_watchers_hear_of_a_write_at_once(make):
     await store.close()
 
 
-@in_loop
 async def test_events_that_are_there_are_taken_together(make):
     store = make()
     watch = store.watch("/a/", after=store.revision)
@@ -209,7 +195,6 @@ async def test_events_that_are_there_are_taken_together(make):
     await store.close()
 
 
-@in_loop
 async def test_a_nudge_ends_a_wait_and_loses_nothing(make):
     store = make()
     watch = store.watch("/a/", after=store.revision)
@@ -229,7 +214,6 @@ def document(size):
 
 
 @pytest.mark.parametrize("change", ["updates", "deletions"])
-@in_loop
 async def test_the_past_is_bounded_in_bytes(make, change):
     store = make(history=1_000_000)
     for number in range(100):
@@ -251,7 +235,6 @@ async def test_the_past_is_bounded_in_bytes(make, change):
     assert [event.record.revision for event in await take(events, 2)] == [store.revision - 1, store.revision]
 
 
-@in_loop
 async def test_a_reader_that_fell_out_of_the_past_is_told_to_list_again(make):
     store = make(history=1_000_000)
     slow, quick, elsewhere = store.watch("/a/", after=0), store.watch("/a/", after=0), store.watch("/b/", after=0)
@@ -269,7 +252,6 @@ async def test_a_reader_that_fell_out_of_the_past_is_told_to_list_again(make):
     assert len(await fresh.take()) == 1
 
 
-@in_loop
 async def test_events_are_taken_a_limited_number_of_bytes_at_a_time(make):
     store = make()
     watch = store.watch("/a/", after=0)

@@ -6,7 +6,6 @@ from dray.store.interface import Compacted, StoreError
 from dray.store.memory import MemoryStore
 from dray.store.retention import Retention
 
-from .loop import in_loop
 from .stores import text
 
 
@@ -40,7 +39,6 @@ def oldest(store):
         return revision
 
 
-@in_loop
 async def test_the_past_is_kept_for_a_while():
     store, turns = MemoryStore(), Turns()
     task = asyncio.ensure_future(Retention(seconds=30, sleep=turns.sleep).run(store))
@@ -55,7 +53,6 @@ async def test_the_past_is_kept_for_a_while():
     task.cancel()
 
 
-@in_loop
 async def test_but_not_without_limit():
     store, turns = MemoryStore(), Turns()
     task = asyncio.ensure_future(Retention(revisions=25, sleep=turns.sleep).run(store))
@@ -66,7 +63,6 @@ async def test_but_not_without_limit():
     task.cancel()
 
 
-@in_loop
 async def test_failures_are_logged_once(caplog, monkeypatch):
     store, turns = MemoryStore(), Turns()
 

@@ -11,7 +11,6 @@ from dray.store.directory import InUse
 from dray.store.interface import Compacted, EventType, NoSpace, NotDurable, StoreError
 from dray.store.sqlite import SqliteStore
 
-from .loop import in_loop
 from .stores import crash, drain, take, text
 
 
@@ -29,7 +28,6 @@ def make_room(store):
     store._journal._connection.execute("PRAGMA max_page_count = 1000000")
 
 
-@in_loop
 async def test_a_restart_changes_nothing(tmp_path):
     store = SqliteStore(tmp_path)
     await store.create("/a", text("one"))
@@ -46,7 +44,6 @@ async def test_a_restart_changes_nothing(tmp_path):
     await again.close()
 
 
-@in_loop
 async def test_writes_of_one_turn_are_one_transaction(tmp_path):
     store = SqliteStore(tmp_path)
     commits = []
@@ -56,7 +53,6 @@ async def test_writes_of_one_turn_are_one_transaction(tmp_path):
     await store.close()
 
 
-@in_loop
 async def test_watchers_see_only_what_is_durable(tmp_path):
     store = SqliteStore(tmp_path)
     watch = store.watch("/", after=0)
@@ -71,7 +67,6 @@ async def test_watchers_see_only_what_is_durable(tmp_path):
     await store.close()
 
 
-@in_loop
 async def test_a_watch_from_a_list_does_not_repeat_what_was_pending(tmp_path):
     store = SqliteStore(tmp_path)
     writer = asyncio.ensure_future(store.create("/a", text("one")))
@@ -85,7 +80,6 @@ async def test_a_watch_from_a_list_does_not_repeat_what_was_pending(tmp_path):
     await store.close()
 
 
-@in_loop
 async def test_after_a_crash_no_revision_is_used_again(tmp_path):
     store = SqliteStore(tmp_path)
     await store.create("/a", text("one"))
@@ -112,7 +106,6 @@ async def test_after_a_crash_no_revision_is_used_again(tmp_path):
     await last.close()
 
 
-@in_loop
 async def test_a_bookmark_read_between_two_crashes_stays_good(tmp_path):
     store = SqliteStore(tmp_path)
     await store.create("/a", text("one"))
@@ -125,7 +118,6 @@ async def test_a_bookmark_read_between_two_crashes_stays_good(tmp_path):
     await last.close()
 
 
-@in_loop
 async def test_a_full_disk_undoes_the_writes_of_the_turn(tmp_path, monkeypatch):
     monkeypatch.setattr("dray.store.sqlite._PAUSE", 0)
     store = SqliteStore(tmp_path)
@@ -164,7 +156,6 @@ async def test_a_full_disk_undoes_the_writes_of_the_turn(tmp_path, monkeypatch):
     await again.close()
 
 
-@in_loop
 async def test_small_writes_go_on_where_large_ones_do_not_fit(tmp_path, monkeypatch):
     monkeypatch.setattr("dray.store.sqlite._PAUSE", 0)
     store = SqliteStore(tmp_path)
@@ -180,7 +171,6 @@ async def test_small_writes_go_on_where_large_ones_do_not_fit(tmp_path, monkeypa
     await again.close()
 
 
-@in_loop
 async def test_revisions_run_out_before_one_is_used_twice(tmp_path, monkeypatch):
     monkeypatch.setattr("dray.store.journal._BLOCK", 8)
     store = SqliteStore(tmp_path)
@@ -203,7 +193,6 @@ async def test_revisions_run_out_before_one_is_used_twice(tmp_path, monkeypatch)
     await again.close()
 
 
-@in_loop
 async def test_compaction_shrinks_the_file_contents(tmp_path):
     store = SqliteStore(tmp_path)
     for number in range(500):
@@ -249,7 +238,6 @@ def test_a_compaction_cut_short_brings_nothing_back(tmp_path, monkeypatch, strid
     asyncio.run(second())
 
 
-@in_loop
 async def test_a_compaction_that_fails_can_be_repeated(tmp_path, monkeypatch):
     store = SqliteStore(tmp_path)
     await store.create("/a", text("one"))
@@ -268,7 +256,6 @@ async def test_a_compaction_that_fails_can_be_repeated(tmp_path, monkeypatch):
     await store.close()
 
 
-@in_loop
 async def test_a_directory_belongs_to_one_process(tmp_path):
     store = SqliteStore(tmp_path)
     with pytest.raises(InUse, match=str(os.getpid())):
@@ -283,7 +270,6 @@ async def test_a_directory_belongs_to_one_process(tmp_path):
     await SqliteStore(tmp_path).close()
 
 
-@in_loop
 async def test_only_the_owner_may_read(tmp_path):
     store = SqliteStore(tmp_path / "data")
     await store.create("/secret", text("secret"))
@@ -292,7 +278,6 @@ async def test_only_the_owner_may_read(tmp_path):
     await store.close()
 
 
-@in_loop
 async def test_files_that_are_not_ours(tmp_path):
     (tmp_path / "store.db").write_bytes(b"not a database, but long enough to be taken for one" * 100)
     with pytest.raises(StoreError, match="file is not a database"):
@@ -310,7 +295,6 @@ async def test_files_that_are_not_ours(tmp_path):
         SqliteStore(blocked)
 
 
-@in_loop
 async def test_an_unwritable_key_fails_its_turn_only(tmp_path):
     store = SqliteStore(tmp_path)
     with pytest.raises(NotDurable):
@@ -320,7 +304,6 @@ async def test_an_unwritable_key_fails_its_turn_only(tmp_path):
     await store.close()
 
 
-@in_loop
 async def test_fsync_is_asked_for(tmp_path):
     store = SqliteStore(tmp_path, fsync=True)
     assert store._journal._connection.execute("PRAGMA synchronous").fetchone() == (2,)
@@ -439,7 +422,6 @@ def test_what_others_may_read_is_closed(tmp_path, caplog):
     assert not caplog.text
 
 
-@in_loop
 async def test_deletions_go_on_where_nothing_else_fits(tmp_path, caplog):
     store = SqliteStore(tmp_path)
     for number in range(5):
@@ -476,7 +458,6 @@ async def test_deletions_go_on_where_nothing_else_fits(tmp_path, caplog):
     await again.close()
 
 
-@in_loop
 async def test_it_recovers_by_itself(tmp_path, monkeypatch, caplog):
     store = SqliteStore(tmp_path)
     room = False
@@ -496,7 +477,6 @@ async def test_it_recovers_by_itself(tmp_path, monkeypatch, caplog):
     await store.close()
 
 
-@in_loop
 async def test_other_trouble_ends_with_the_first_write_that_succeeds(tmp_path, monkeypatch):
     store = SqliteStore(tmp_path)
     append = store._journal.append

@@ -101,13 +101,10 @@ async def ask_as_a_node(server: RunningServer, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("story", [ask_as_users, ask_as_a_service_account, ask_as_a_node])
-def test_kubectl(story: Callable[[RunningServer, Path], Awaitable[None]], tmp_path: Path) -> None:
-    async def run() -> None:
-        options = Options(port=0, kubeconfig=tmp_path / "admin", audit_log=tmp_path / "audit.log")
-        async with RunningServer(options).running() as server:
-            await story(server, tmp_path)
-
-    asyncio.run(run())
+async def test_kubectl(story: Callable[[RunningServer, Path], Awaitable[None]], tmp_path: Path) -> None:
+    options = Options(port=0, kubeconfig=tmp_path / "admin", audit_log=tmp_path / "audit.log")
+    async with RunningServer(options).running() as server:
+        await story(server, tmp_path)
     log = (tmp_path / "audit.log").read_text()
     assert "Event" in log
     assert "eyJhbGci" not in log, "a token is in the audit log"

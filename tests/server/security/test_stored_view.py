@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 
 from dray.api import catalogue
@@ -35,56 +33,50 @@ async def put(store: MemoryStore, key: str, obj: Object) -> None:
         await store.update(key, encode)
 
 
-def test_pods_are_found_by_node_wherever_they_go() -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        await put(store, "//pods/default/a", pod("a", "n1"))
-        await put(store, "//pods/default/b", pod("b"))
-        view = StoredView(store)
+async def test_pods_are_found_by_node_wherever_they_go() -> None:
+    store = MemoryStore()
+    await put(store, "//pods/default/a", pod("a", "n1"))
+    await put(store, "//pods/default/b", pod("b"))
+    view = StoredView(store)
 
-        def on(node: str) -> list[str]:
-            return sorted(found["metadata"]["name"] for found in view.pods_on(node))
+    def on(node: str) -> list[str]:
+        return sorted(found["metadata"]["name"] for found in view.pods_on(node))
 
-        assert on("n1") == ["a"]
-        bound = pod("b", "n1")
-        await put(store, "//pods/default/b", bound)
-        view.observe(PODS, "//pods/default/b", bound)
-        assert on("n1") == ["a", "b"]
-        await store.delete("//pods/default/a")
-        view.observe(PODS, "//pods/default/a", None)
-        assert (on("n1"), on("n2")) == (["b"], [])
-        assert view.get("", "pods", "default", "b") == bound
-        assert view.get("", "pods", "", "default/b") is None
-        assert view.get("", "pods", "default", "absent") is None
-
-    asyncio.run(story())
+    assert on("n1") == ["a"]
+    bound = pod("b", "n1")
+    await put(store, "//pods/default/b", bound)
+    view.observe(PODS, "//pods/default/b", bound)
+    assert on("n1") == ["a", "b"]
+    await store.delete("//pods/default/a")
+    view.observe(PODS, "//pods/default/a", None)
+    assert (on("n1"), on("n2")) == (["b"], [])
+    assert view.get("", "pods", "default", "b") == bound
+    assert view.get("", "pods", "", "default/b") is None
+    assert view.get("", "pods", "default", "absent") is None
 
 
-def test_security_follows_what_is_written() -> None:
-    async def story() -> None:
-        store = MemoryStore()
-        view = StoredView(store)
-        security = Security.ephemeral(view)
-        roles, bindings = resource(RBAC, "Role"), resource(RBAC, "RoleBinding")
-        await put(store, roles.key("team", "r"), role("r", rule("get", "core", "pods"), namespace="team"))
-        security.load(store)
+async def test_security_follows_what_is_written() -> None:
+    store = MemoryStore()
+    view = StoredView(store)
+    security = Security.ephemeral(view)
+    roles, bindings = resource(RBAC, "Role"), resource(RBAC, "RoleBinding")
+    await put(store, roles.key("team", "r"), role("r", rule("get", "core", "pods"), namespace="team"))
+    security.load(store)
 
-        def may() -> bool:
-            return security.authorizer.authorize(user("jane"), Access("get", "", "pods", "", "team", "x")).allowed
+    def may() -> bool:
+        return security.authorizer.authorize(user("jane"), Access("get", "", "pods", "", "team", "x")).allowed
 
-        assert not may()
-        bound = binding("b", "r", subject("User", "jane"), namespace="team", kind="Role")
-        security.observe(bindings, bindings.key("team", "b"), bound)
-        assert may()
-        security.observe(PODS, "//pods/team/b", None)
-        security.observe(bindings, bindings.key("other", "b"), None)
-        assert may()
-        security.observe(bindings, bindings.key("team", "b"), None)
-        assert not may()
+    assert not may()
+    bound = binding("b", "r", subject("User", "jane"), namespace="team", kind="Role")
+    security.observe(bindings, bindings.key("team", "b"), bound)
+    assert may()
+    security.observe(PODS, "//pods/team/b", None)
+    security.observe(bindings, bindings.key("other", "b"), None)
+    assert may()
+    security.observe(bindings, bindings.key("team", "b"), None)
+    assert not may()
 
-        bound_pod = pod("mine", "n1")
-        await put(store, "//pods/default/mine", bound_pod)
-        security.observe(PODS, "//pods/default/mine", bound_pod)
-        assert security.authorizer.authorize(node_user("n1"), Access("get", "", "pods", "", "default", "mine")).allowed
-
-    asyncio.run(story())
+    bound_pod = pod("mine", "n1")
+    await put(store, "//pods/default/mine", bound_pod)
+    security.observe(PODS, "//pods/default/mine", bound_pod)
+    assert security.authorizer.authorize(node_user("n1"), Access("get", "", "pods", "", "default", "mine")).allowed

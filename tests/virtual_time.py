@@ -45,8 +45,3 @@ class VirtualTime:
 
     def now(self):
         return _BEGINNING + timedelta(seconds=asyncio.get_running_loop().time())
-
-
-def run(coroutine):
-    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
-        return runner.run(coroutine)

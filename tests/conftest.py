@@ -1,0 +1,38 @@
+"""The event loops of asynchronous tests: a test fails after a while instead of hanging, or runs in virtual time."""
+
+import asyncio
+import functools
+import inspect
+
+import pytest
+
+from tests.virtual_time import VirtualLoop, VirtualTime
+
+LONGEST = 20
+"""Seconds, where no mark says otherwise."""
+
+
+@pytest.fixture
+def virtual_time():
+    """Lets the test run in a loop that need not wait; gives the time of day there."""
+    return VirtualTime()
+
+
+def pytest_asyncio_loop_factories(item):
+    return {"loop": VirtualLoop if "virtual_time" in item.fixturenames else asyncio.new_event_loop}
+
+
+def pytest_itemcollected(item):
+    # Virtual time ends by itself where everybody waits.
+    limit = item.get_closest_marker("time_limit")
+    if inspect.iscoroutinefunction(getattr(item, "obj", None)) and "virtual_time" not in item.fixturenames:
+        item.obj = _ending(item.obj, limit.args[0] if limit else LONGEST)
+
+
+def _ending(test, seconds):
+    @functools.wraps(test)
+    async def run(*args, **kwargs):
+        async with asyncio.timeout(seconds):
+            await test(*args, **kwargs)
+
+    return run
