@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.client.cache import Cache, key_of
+from dray.api.objects import key_of
+from dray.client.cache import Cache
 
 from .scripted import claim
 

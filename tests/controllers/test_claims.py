@@ -4,7 +4,7 @@ import asyncio
 import re
 
 from dray.client.errors import ApiError, ConnectionFailed
-from dray.controllers.claims.objects import CLAIMS, PODS
+from dray.controllers.claims.owners import CLAIMS, PODS
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import claims, noted, pod, settled, start, template
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from dray.client.errors import ApiError, ConnectionFailed
-from dray.controllers.claims.objects import CLAIMS
+from dray.controllers.claims.owners import CLAIMS
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import allocate, claim, claims, noted, pod, start, template
 

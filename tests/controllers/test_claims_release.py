@@ -2,8 +2,9 @@
 
 import pytest
 
+from dray.api.resource_claims import FINALIZER
 from dray.client.interface import DeleteOptions
-from dray.controllers.claims.objects import CLAIMS, FINALIZER, PODS
+from dray.controllers.claims.owners import CLAIMS, PODS
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import allocate, claim, claims, noted, pod, reservation, settled, start, template
 

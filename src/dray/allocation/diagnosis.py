@@ -51,6 +51,7 @@ from dray.allocation.reasons import (
 from dray.allocation.requests import MOST_DEVICES, Request, Task
 from dray.allocation.shares import Shares
 from dray.allocation.usage import ClaimKey, claim_key
+from dray.api.objects import spec_of
 from dray.api.quantity import Format, Quantity
 
 _MOST_TRIALS: Final = 64
@@ -121,7 +122,7 @@ class Diagnosis:
 
     def _selection(self, request: Request, rank: int, device: Device) -> Cause | None:
         class_name = request.device_class["metadata"]["name"]
-        of_class = (request.device_class.get("spec") or {}).get("selectors") or ()
+        of_class = spec_of(request.device_class).get("selectors") or ()
         for source, selectors in ((f"class {class_name}", of_class), ("request", request.spec.get("selectors") or ())):
             for number, selector in enumerate(selectors):
                 expression = selector["cel"]["expression"]

@@ -18,6 +18,7 @@ from dray.allocation.usage import Usage, claim_key
 from dray.allocation.views import View
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object
+from dray.api.resource_claims import allocation_of, allocation_results
 
 Observer = Callable[[Iterable[DeviceID]], None]
 
@@ -143,11 +144,11 @@ class Inventory:
 
     def put_claim(self, claim: Object) -> None:
         """A claim exists; what its status says it holds is in use from now on."""
-        allocation = (claim.get("status") or {}).get("allocation")
+        allocation = allocation_of(claim)
         if not allocation:
             self.remove_claim(claim)
             return
-        results = (allocation.get("devices") or {}).get("results") or []
+        results = allocation_results(allocation)
         self.follow(self.usage.hold(claim_key(claim), list(results)))
 
     def remove_claim(self, claim: Object) -> None:

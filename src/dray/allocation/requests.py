@@ -20,7 +20,7 @@ from dray.allocation.errors import AllocationError
 from dray.allocation.inventory import Inventory
 from dray.allocation.pools import PoolState
 from dray.allocation.views import View
-from dray.api.objects import Object
+from dray.api.objects import Object, spec_of
 
 MOST_DEVICES: Final = 32
 
@@ -153,7 +153,7 @@ def _select(inventory: Inventory, view: View, claim: Object, request: Request) -
     left = view.every
     class_name = request.device_class["metadata"]["name"]
     sources = (
-        (f"class {class_name}", (request.device_class.get("spec") or {}).get("selectors") or ()),
+        (f"class {class_name}", spec_of(request.device_class).get("selectors") or ()),
         (f"claim {title(claim)}", request.spec.get("selectors") or ()),
     )
     for source, selectors in sources:

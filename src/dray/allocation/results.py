@@ -10,7 +10,7 @@ from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.picks import Pick
 from dray.allocation.requests import Task
 from dray.allocation.views import View
-from dray.api.objects import Object
+from dray.api.objects import Object, spec_of
 
 ShareIds = Callable[[Object, Object], str]
 """Gives the id of a share, from the claim and the result it is for."""
@@ -84,7 +84,7 @@ def _config(claim: Object, picks: Sequence[Pick]) -> list[Object]:
             for entry in of_class[name]:
                 entry["requests"].append(request.name)
             continue
-        configs = (request.device_class.get("spec") or {}).get("config") or ()
+        configs = spec_of(request.device_class).get("config") or ()
         of_class[name] = [{"source": "FromClass", "requests": [request.name], **config} for config in configs]
         entries += of_class[name]
     names = {*chosen, *(request.name for request in chosen.values())}

@@ -14,7 +14,7 @@ from dray.allocation.inventory import Inventory
 from dray.allocation.selectors import MOST_COLUMNS
 from dray.allocation.views import View
 from dray.api.caches import Few
-from dray.api.objects import Object
+from dray.api.objects import Object, spec_of
 
 
 class Shortlist:
@@ -108,7 +108,7 @@ class Shortlist:
         if device_class is None or spec.get("allocationMode") == "All":
             return 0, 0
         bits: int | None = None
-        for selector in (*((device_class.get("spec") or {}).get("selectors") or ()), *(spec.get("selectors") or ())):
+        for selector in (*(spec_of(device_class).get("selectors") or ()), *(spec.get("selectors") or ())):
             if not selector.get("cel"):
                 return 0, 0
             column = self._column(selector["cel"]["expression"])

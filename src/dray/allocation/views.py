@@ -21,7 +21,7 @@ from dray.allocation.slices import Slice, device_targets
 from dray.allocation.usage import Usage
 from dray.api.caches import Few
 from dray.api.gates import FeatureGates
-from dray.api.objects import Object
+from dray.api.objects import Object, status_of
 
 NODE_OPERATIONS = "DRAOptionalNodeOperations"
 _serials = count()
@@ -115,7 +115,7 @@ class View:
         metadata = node["metadata"]
         self.node: str = metadata["name"]
         self.labels: Mapping[str, str] = dict(metadata.get("labels") or {})
-        self.features: tuple[str, ...] = tuple((node.get("status") or {}).get("declaredFeatures") or ())
+        self.features: tuple[str, ...] = tuple(status_of(node).get("declaredFeatures") or ())
 
     def seen_from(self, node: Object) -> View:
         """The same slices as another node sees them: all but the node is shared between the views."""
@@ -158,7 +158,7 @@ class View:
     def is_of(self, node: Object) -> bool:
         """Whether the node still looks as it did when the view was made."""
         metadata = node["metadata"]
-        features = (node.get("status") or {}).get("declaredFeatures") or ()
+        features = status_of(node).get("declaredFeatures") or ()
         return self.labels == (metadata.get("labels") or {}) and self.features == tuple(features)
 
     @property

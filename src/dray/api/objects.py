@@ -65,6 +65,10 @@ def controller_of(obj: Mapping[str, Any]) -> Object | None:
     return None
 
 
+def controller_uid(obj: Mapping[str, Any]) -> str:
+    return str((controller_of(obj) or {}).get("uid") or "")
+
+
 def is_deleting(obj: Mapping[str, Any]) -> bool:
     return bool(metadata_of(obj).get("deletionTimestamp"))
 

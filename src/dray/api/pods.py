@@ -34,8 +34,8 @@ def node_of(pod: Mapping[str, Any]) -> str:
     return str(spec_of(pod).get("nodeName") or "")
 
 
-def group_of(pod: Mapping[str, Any]) -> str:
-    """The name of the PodGroup it belongs to."""
+def group_name(pod: Mapping[str, Any]) -> str:
+    """Of the PodGroup it belongs to."""
     return str((spec_of(pod).get("schedulingGroup") or {}).get("podGroupName") or "")
 
 

@@ -14,6 +14,7 @@ from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object
 from dray.api.pod_defaults import admit_pod, qos_class
+from dray.api.resource_claims import allocation_results
 
 PODGROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 
@@ -109,7 +110,7 @@ def _drop_stale_devices(status: Object, old: Object) -> None:
 
 def _allocated(status: Object) -> set[tuple[Any, ...]]:
     allocation = status.get("allocation") or {}
-    return {_key(result) for result in (allocation.get("devices") or {}).get("results") or ()}
+    return {_key(result) for result in allocation_results(allocation)}
 
 
 def _key(value: Object) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from dray.api.objects import Object
+from dray.api.objects import Object, spec_of
 from dray.cli.cluster import Cluster, Where, ask, complain, located
 from dray.cli.manifests import Manifest, Reading, read
 from dray.cli.reports import one_line
@@ -193,7 +193,7 @@ class Deletion:
 
 def _held(found: Object) -> str:
     """Namespaces keep the finalizers that matter in their spec."""
-    holding = found["metadata"].get("finalizers") or (found.get("spec") or {}).get("finalizers") or ()
+    holding = found["metadata"].get("finalizers") or spec_of(found).get("finalizers") or ()
     return one_line(f", held by the finalizers {', '.join(map(str, holding))}") if holding else ""
 
 

@@ -10,7 +10,8 @@ from dray.allocation import Rejection
 from dray.allocation.conclusions import conclude
 from dray.allocation.text import Reasoning, Tree, concluding, nodes_text
 from dray.allocation.wording import some
-from dray.api.objects import Object
+from dray.api.objects import Object, status_of
+from dray.api.resource_claims import allocation_results
 from dray.cli.explanations import allocation_row, rejection_row
 from dray.scheduling.inquiry import Answer, Inquiry, Mismatch, Shortage, Verdict
 from dray.scheduling.model import Pod
@@ -167,11 +168,11 @@ def _mismatch(group: Sequence[Mismatch]) -> str:
 def holding(claim: Object) -> Tree:
     """What an allocated claim holds, and for whom."""
     namespace, name = claim["metadata"].get("namespace") or "", claim["metadata"]["name"]
-    status = claim.get("status") or {}
+    status = status_of(claim)
     allocation = status.get("allocation")
     if not allocation:
         return Tree(f"claim {namespace}/{name}: not allocated")
-    results = (allocation.get("devices") or {}).get("results") or ()
+    results = allocation_results(allocation)
     root = Tree(f"claim {namespace}/{name}: allocated", [Tree(device(each)) for each in results])
     users = [f"{each.get('resource')}/{each.get('name')}" for each in status.get("reservedFor") or ()]
     root.branches.append(Tree(f"reserved for {few(users)}" if users else "reserved for nobody"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dray.api.objects import Object
+from dray.api.objects import Object, metadata_of
 from dray.cli.cluster import JSON, TABLE, Cluster, Where, ask, complain, located
 from dray.cli.layout import Layout
 from dray.cli.served import ServedKind, wanted
@@ -150,7 +150,7 @@ async def _fetch(cluster: Cluster, kind: ServedKind, names: list[str], view: Vie
 
 def presented(item: Object, kind: ServedKind) -> Object:
     """With its kind, which lists leave out, and without the bookkeeping of field managers."""
-    metadata = {key: value for key, value in (item.get("metadata") or {}).items() if key != "managedFields"}
+    metadata = {key: value for key, value in metadata_of(item).items() if key != "managedFields"}
     return {"apiVersion": kind.api_version, "kind": kind.kind, **item, "metadata": metadata}
 
 

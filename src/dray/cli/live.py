@@ -15,7 +15,8 @@ from dray.allocation import Rejection, allocate
 from dray.allocation.conclusions import conclude
 from dray.allocation.policies import Policy
 from dray.allocation.text import Reasoning, Tree, concluding
-from dray.api.objects import Object
+from dray.api.objects import Object, status_of
+from dray.api.resource_claims import allocation_of
 from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import MOST_TREES, Verdicts, device, few, holding, preemption
 from dray.cli.explanations import Explanation, allocation_row, rejection_row
@@ -168,7 +169,7 @@ class World:
         return scheduler
 
     def _claims_of(self, document: Object) -> Iterator[Object]:
-        status = document.get("status") or {}
+        status = status_of(document)
         names = {each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()}
         for entry in document["spec"].get("resourceClaims") or ():
             name = entry.get("resourceClaimName") or names.get(entry["name"])
@@ -184,7 +185,7 @@ class World:
         document = self.get("pod", name)
         assert document is not None
         spec, metadata = document["spec"], document["metadata"]
-        phase = (document.get("status") or {}).get("phase")
+        phase = status_of(document).get("phase")
         if phase in ("Succeeded", "Failed"):
             return self._say("pod", name, f"has ended ({phase})", good=True)
         if place := spec.get("nodeName"):
@@ -233,7 +234,7 @@ class World:
 
     def _unmade(self, document: Object) -> list[str]:
         """The templates of claims that the pod has not been given yet."""
-        statuses = (document.get("status") or {}).get("resourceClaimStatuses") or ()
+        statuses = status_of(document).get("resourceClaimStatuses") or ()
         made = {each["name"] for each in statuses}
         entries = document["spec"].get("resourceClaims") or ()
         return [
@@ -253,7 +254,7 @@ class World:
         claim = self.get("claim", name)
         assert claim is not None
         users = [each for each in self._listed["Pod"] if any(claim is one for one in self._claims_of(each))]
-        if (claim.get("status") or {}).get("allocation"):
+        if allocation_of(claim):
             made = self._say("claim", name, "allocated", good=True)
             made.trees, made.data = holding(claim).branches, lambda: {"claims": [claim]}
             return made

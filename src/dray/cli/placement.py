@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 from dray.allocation import Allocation, Inventory, Policy, Rejection, allocate, commit
 from dray.allocation.node_selectors import NodeSelectorError, matches
-from dray.api.objects import Object
+from dray.api.objects import Object, labels_of
+from dray.api.resource_claims import allocation_of
 from dray.cli.manifests import Manifest
 from dray.cli.stored import Stored, key_of, read_objects
 from dray.cli.wanted import Wanted, Workload, pods, unserved
@@ -78,7 +79,7 @@ class Cluster:
         held = [self.allocations[key] for claim in wanted.claims if (key := key_of(claim)) in self.allocations]
         selectors = [each["nodeSelector"] for each in held if each.get("nodeSelector")]
         for node in self.nodes:
-            name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
+            name, labels = node["metadata"]["name"], labels_of(node)
             if wanted.node_name not in ("", name) or wanted.node_labels.items() - labels.items():
                 continue
             try:
@@ -92,7 +93,7 @@ def read_cluster(manifests: Sequence[Manifest], node: str = "") -> Cluster:
     """The cluster that the manifests describe, or only `node` of it; raises Unusable."""
     stored = read_objects(manifests)
     claims = {key_of(claim): claim for claim in stored.of("ResourceClaim")}
-    allocated = {key: claim for key, claim in claims.items() if (claim.get("status") or {}).get("allocation")}
+    allocated = {key: claim for key, claim in claims.items() if allocation_of(claim)}
     inventory = Inventory(
         slices=stored.of("ResourceSlice"),
         classes=stored.of("DeviceClass"),

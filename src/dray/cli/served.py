@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import click
 
-from dray.api.objects import Object
+from dray.api.objects import Object, metadata_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def served(document: Object) -> Iterator[ServedKind]:
         for version in group.get("versions") or ():
             for each in version.get("resources") or ():
                 if "list" in (each.get("verbs") or ()) and each.get("responseKind"):
-                    yield _kind((group.get("metadata") or {}).get("name") or "", version["version"], each)
+                    yield _kind(metadata_of(group).get("name") or "", version["version"], each)
 
 
 def _kind(group: str, version: str, each: Object) -> ServedKind:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.api.objects import Object
+from dray.api.objects import Object, metadata_of
 from dray.client import paths
 from dray.client.errors import ApiError, Garbled
 from dray.client.interface import (
@@ -220,7 +220,7 @@ def _document(answer: Answer) -> Object:
 
 
 def _place(body: Object) -> tuple[str, str]:
-    metadata = body.get("metadata") or {}
+    metadata = metadata_of(body)
     return metadata.get("namespace") or "", metadata.get("name") or ""
 
 

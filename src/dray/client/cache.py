@@ -9,10 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
-from dray.api.objects import Object
-
-Key = tuple[str, str]
-"""Namespace and name."""
+from dray.api.objects import Key, Object, key_of, metadata_of
 
 Index = Callable[[Object], Iterable[str]]
 """From an object to the values it is found under."""
@@ -25,11 +22,6 @@ class Change(msgspec.Struct, frozen=True):
     key: Key
     object: Object
     previous: Object | None
-
-
-def key_of(value: Object) -> Key:
-    metadata = value.get("metadata") or {}
-    return metadata.get("namespace") or "", metadata.get("name") or ""
 
 
 class _Lookup:
@@ -105,7 +97,7 @@ class Cache:
             self._namespaces.setdefault(key[0], {})[key] = None
             self._set(key, value)
             return [Change("ADDED", key, value, None)]
-        before, now = previous.get("metadata") or {}, value.get("metadata") or {}
+        before, now = metadata_of(previous), metadata_of(value)
         if before.get("uid") != now.get("uid"):
             return [*self.remove(key), *self.put(value)]
         if before.get("resourceVersion") == now.get("resourceVersion") is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, spec_of
 from dray.client.clock import SystemTime, TimeOfDay, moment
 from dray.client.errors import ApiError
 from dray.client.interface import Client, GroupVersionResource
@@ -34,7 +34,7 @@ class ComponentLease:
 
     @property
     def holder(self) -> str:
-        return str((self.lease.get("spec") or {}).get("holderIdentity") or "")
+        return str(spec_of(self.lease).get("holderIdentity") or "")
 
     @property
     def title(self) -> str:
@@ -58,10 +58,10 @@ class ComponentLease:
             if not error.is_not_found:
                 raise
             self.lease = {}
-        return (self.lease.get("spec") or {}).get("renewTime")
+        return spec_of(self.lease).get("renewTime")
 
     def _is_fresh(self) -> bool:
-        spec = self.lease.get("spec") or {}
+        spec = spec_of(self.lease)
         try:
             age = (self._time.now() - moment(str(spec.get("renewTime")))).total_seconds()
         except (ValueError, TypeError):

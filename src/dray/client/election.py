@@ -16,7 +16,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, spec_of
 from dray.client.clock import SystemTime, TimeOfDay, micro_timestamp
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, GroupVersionResource
@@ -182,7 +182,7 @@ class LeaderElection:
 
     async def _put(self, lease: Object) -> None:
         sent = self._monotonic()
-        self._observe(await self._client.update(_LEASES, {**lease, "spec": self._spec(lease.get("spec") or {})}))
+        self._observe(await self._client.update(_LEASES, {**lease, "spec": self._spec(spec_of(lease))}))
         self._renewed = sent
 
     def _spec(self, before: Object) -> Object:
@@ -208,7 +208,7 @@ class LeaderElection:
 
     def _is_valid(self, lease: Object) -> bool:
         """Whether its holder may still be working, for all that was seen here."""
-        seconds = (lease.get("spec") or {}).get("leaseDurationSeconds") or self._lease_seconds
+        seconds = spec_of(lease).get("leaseDurationSeconds") or self._lease_seconds
         return self._monotonic() < self._seen + float(seconds)
 
     async def _release(self) -> None:

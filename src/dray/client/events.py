@@ -15,7 +15,7 @@ from time import monotonic, process_time
 from typing import Any, Final
 
 from dray.api.catalogue import KindVersion, find
-from dray.api.objects import Object
+from dray.api.objects import Object, metadata_of
 from dray.client.clock import SystemTime, TimeOfDay, timestamp
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import SHARED, Client
@@ -109,7 +109,7 @@ class EventRecorder:
             self._hurried = False
 
     def _record(self, about: Object, type_: str, reason: str, message: str, action: str) -> None:
-        metadata = about.get("metadata") or {}
+        metadata = metadata_of(about)
         message = _shortened(message)
         namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
         key = _Key(metadata.get("uid") or "", about.get("kind") or "", namespace, name, reason, message)

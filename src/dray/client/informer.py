@@ -14,8 +14,9 @@ from contextlib import aclosing
 from contextvars import ContextVar
 from typing import Final
 
+from dray.api.objects import key_of, metadata_of
 from dray.client.backoff import Backoff
-from dray.client.cache import Cache, Change, Index, key_of
+from dray.client.cache import Cache, Change, Index
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import EVERYTHING, Client, Resource, Selection, WatchEvent
 from dray.client.log_throttling import ThrottledLog, cause_of
@@ -127,7 +128,7 @@ class Informer:
         self._doing = "list"
         listed = await self._client.list_all(self._resource, namespace=self._namespace, selection=self._selection)
         self._tell(self.cache.replace(listed.get("items") or ()))
-        self.resource_version = str((listed.get("metadata") or {}).get("resourceVersion") or "")
+        self.resource_version = str(metadata_of(listed).get("resourceVersion") or "")
         for _, handler in self._listed:
             try:
                 handler()

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from dray.api.objects import Object
+from dray.api.objects import Object, metadata_of
 
 
 class Resource(Protocol):
@@ -87,7 +87,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
     @property
     def resource_version(self) -> str:
-        return str((self.object.get("metadata") or {}).get("resourceVersion") or "")
+        return str(metadata_of(self.object).get("resourceVersion") or "")
 
 
 EVERYTHING = Selection()

@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from dray.api.catalogue import find
-from dray.api.objects import Object
-from dray.client.cache import Change, Key, key_of
+from dray.api.objects import Key, Object, conditions_of, key_of, spec_of
+from dray.api.pods import is_terminal
+from dray.client.cache import Change
 from dray.client.interface import Client, Resource, WriteOptions
 from dray.controllers.environment import Environment, Workers, named
-from dray.controllers.pod_deletion import FINISHED, end_pod, pods
+from dray.controllers.pod_deletion import end_pod, pods
 
 CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 """Of a node whose manifest does not say."""
@@ -49,7 +50,7 @@ def _without_heartbeat(condition: Any) -> Any:
 
 
 def is_bare(node: Object) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
+    conditions = conditions_of(node)
     return any(each.get("type") == "Ready" and each.get("reason") == REASON for each in conditions)
 
 
@@ -60,7 +61,7 @@ async def vouch(client: Client, resource: Resource, node: Object, options: Write
     """
     given = status(node)
     stored = await client.apply(resource, {**node, "status": given}, subresource="status", options=options)
-    taints = (stored.get("spec") or {}).get("taints") or []
+    taints = spec_of(stored).get("taints") or []
     left = [each for each in taints if each.get("key") != _NOT_READY]
     ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in given["conditions"])
     if not ready or len(left) == len(taints):
@@ -97,6 +98,6 @@ class BareNodes:
         if node is None or not is_bare(node):
             return None
         # Who holds on to a pod by a finalizer, as a Job does, may wait to be told how it ended.
-        is_held = pod["metadata"].get("finalizers") and (pod.get("status") or {}).get("phase") not in FINISHED
+        is_held = pod["metadata"].get("finalizers") and not is_terminal(pod)
         await end_pod(self._client, pod, status={"phase": "Failed"} if is_held else None, grace=0)
         return None

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from dray.api.catalogue import KindVersion, find
-from dray.api.objects import Object
-from dray.client.cache import key_of
+from dray.api.objects import Object, conditions_of, key_of, spec_of
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
 from dray.client.interface import Client, DeleteOptions, PatchType
@@ -24,7 +23,7 @@ def pods() -> KindVersion:
 
 
 def node_of(pod: Object) -> tuple[str, ...]:
-    node = (pod.get("spec") or {}).get("nodeName")
+    node = spec_of(pod).get("nodeName")
     return (node,) if node else ()
 
 
@@ -44,7 +43,7 @@ def is_disrupted(pod: Object, reason: str) -> bool:
         condition.get("type") == "DisruptionTarget"
         and condition.get("status") == "True"
         and condition.get("reason") == reason
-        for condition in (pod.get("status") or {}).get("conditions") or ()
+        for condition in conditions_of(pod)
     )
 
 

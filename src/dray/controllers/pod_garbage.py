@@ -11,11 +11,12 @@ from typing import Final
 from prometheus_client import Counter
 
 from dray.api.catalogue import find
-from dray.api.objects import Object
-from dray.client.cache import Change, Key
+from dray.api.objects import Key, Object, conditions_of, is_deleting, spec_of, status_of
+from dray.api.pods import is_terminal
+from dray.client.cache import Change
 from dray.client.errors import ApiError, ClientError
 from dray.controllers.environment import Environment, Workers
-from dray.controllers.pod_deletion import BY_NODE, FINISHED, disruption, end_pod, node_of, pods
+from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, node_of, pods
 
 THRESHOLD: Final = 12_500
 QUARANTINE: Final = 40.0
@@ -80,7 +81,7 @@ class PodGarbageCollector:
         pod = change.object
         metadata = pod["metadata"]
         ending = metadata.get("deletionTimestamp")
-        finished = (pod.get("status") or {}).get("phase") in FINISHED
+        finished = is_terminal(pod)
         if change.type == "DELETED":
             self._terminated.discard(change.key)
             return
@@ -90,7 +91,7 @@ class PodGarbageCollector:
                 self._workers.queue.add_after(_SURPLUS, self._period)
         elif self._terminated:
             self._terminated.discard(change.key)
-        node = (pod.get("spec") or {}).get("nodeName")
+        node = spec_of(pod).get("nodeName")
         if node:
             if self._nodes.cache.get(node) is None:
                 self._workers.queue.add_after((_NODE, "", node), self._quarantine)
@@ -127,10 +128,10 @@ class PodGarbageCollector:
 
     def _applies(self, reason: str, pod: Object) -> bool:
         """Whether a pod that was picked is still to go."""
-        ending = bool(pod["metadata"].get("deletionTimestamp"))
-        node = (pod.get("spec") or {}).get("nodeName")
+        ending = is_deleting(pod)
+        node = spec_of(pod).get("nodeName")
         if reason == _TERMINATED:
-            return not ending and (pod.get("status") or {}).get("phase") in FINISHED
+            return not ending and is_terminal(pod)
         return ending and (not node if reason == _UNSCHEDULED else node in self._out_of_service)
 
     def _pick_surplus(self) -> None:
@@ -167,7 +168,7 @@ class PodGarbageCollector:
 
     async def _delete(self, pod: Object, reason: str, message: str = "") -> None:
         status: Object = {}
-        if (pod.get("status") or {}).get("phase") not in FINISHED:
+        if not is_terminal(pod):
             status["phase"] = "Failed"
             if message:
                 status["conditions"] = [disruption("DeletionByPodGC", message, self._time.now())]
@@ -182,18 +183,17 @@ class PodGarbageCollector:
 
 def is_out_of_service(node: Object) -> bool:
     """Somebody has said so by a taint, and the node is indeed not ready."""
-    taints = (node.get("spec") or {}).get("taints") or ()
+    taints = spec_of(node).get("taints") or ()
     if not any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
         return False
     return not any(
-        condition.get("type") == "Ready" and condition.get("status") == "True"
-        for condition in (node.get("status") or {}).get("conditions") or ()
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions_of(node)
     )
 
 
 def _order(pod: Object) -> tuple[bool, str, str, str]:
     metadata = pod["metadata"]
-    evicted = (pod.get("status") or {}).get("reason") == "Evicted"
+    evicted = status_of(pod).get("reason") == "Evicted"
     return not evicted, metadata.get("creationTimestamp") or "", metadata["namespace"], metadata["name"]
 
 

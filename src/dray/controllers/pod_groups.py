@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 
-from dray.api.objects import Object
+from dray.api.objects import Key, Object, finalizers_of, is_deleting, key_of
+from dray.api.pods import group_name, is_terminal
 from dray.api.strategy import PODGROUP_FINALIZER
-from dray.client.cache import Change, Key, key_of
+from dray.client.cache import Change
 from dray.client.discovery import OptionalInformer
-from dray.controllers.claims.objects import GROUPS, group_name, is_deleting
+from dray.controllers.claims.owners import GROUPS
 from dray.controllers.environment import Environment, Workers, named
-from dray.controllers.pod_deletion import FINISHED, pods
+from dray.controllers.pod_deletion import pods
 
 _BY_GROUP = "podgroup: group"
 
@@ -57,7 +58,7 @@ class PodGroupProtection:
         group, version = self._groups.cache.get(name, namespace=namespace), self._groups.version
         if group is None or version is None or not is_deleting(group):
             return None
-        finalizers = group["metadata"].get("finalizers") or []
+        finalizers = finalizers_of(group)
         if PODGROUP_FINALIZER not in finalizers:
             return None
         if not all(map(_has_ended, self._pods.cache.by(_BY_GROUP, "/".join(key)))):
@@ -73,4 +74,4 @@ def _group_of(pod: Object) -> tuple[str, ...]:
 
 
 def _has_ended(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") in FINISHED
+    return is_terminal(pod)

@@ -13,10 +13,10 @@ from datetime import datetime
 from typing import Final
 
 from dray.api.catalogue import KindVersion, find
-from dray.api.objects import Object
+from dray.api.objects import Key, Object, status_of
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.quota import charges, names, scopes
-from dray.client.cache import Change, Key
+from dray.client.cache import Change
 from dray.client.discovery import served_version
 from dray.client.informer import Informer
 from dray.client.interface import Resource
@@ -121,8 +121,8 @@ class QuotaController:
             for name in hard
             if (counted := names.counted(name)) and available.issuperset(counted)
         }
-        if not _says(quota.get("status") or {}, hard, used):
-            status = {**(quota.get("status") or {}), "hard": hard, "used": used}
+        if not _says(status_of(quota), hard, used):
+            status = {**status_of(quota), "hard": hard, "used": used}
             await self._client.update_status(QUOTAS, {**quota, "status": status})
         waits = [self._next_end(key[0], now)] if names.PODS in available else []
         if resources - available:
@@ -234,7 +234,7 @@ def _add(sums: Counter[str], amounts: Counter[str]) -> None:
 def _matters(before: Object, now: Object) -> bool:
     """Whether the change of a pod may change what it takes, or whose scopes it is in."""
     old, new = before["metadata"], now["metadata"]
-    was, told = before.get("status") or {}, now.get("status") or {}
+    was, told = status_of(before), status_of(now)
     return (
         any(was.get(member) != told.get(member) for member in ("phase", "qosClass", "extendedResourceClaimStatus"))
         or old.get("deletionTimestamp") != new.get("deletionTimestamp")

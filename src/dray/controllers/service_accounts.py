@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.catalogue import KindVersion, find
-from dray.api.objects import Object
+from dray.api.objects import Object, status_of
 from dray.client.cache import Change
 from dray.client.errors import ApiError
 from dray.controllers.environment import Environment, Workers, named
@@ -52,7 +52,7 @@ class ServiceAccountController:
 
 
 def _is_active(namespace: Object) -> bool:
-    phase = (namespace.get("status") or {}).get("phase")
+    phase = status_of(namespace).get("phase")
     return not namespace["metadata"].get("deletionTimestamp") and phase in (None, "Active")
 
 

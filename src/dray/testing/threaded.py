@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from dray.api.objects import Object
+from dray.api.objects import Object, conditions_of
 from dray.client.interface import WriteOptions
 from dray.controllers import bare_nodes
 from dray.testing.cluster import LocalCluster, in_place, kind_of
@@ -146,6 +146,6 @@ def documents(source: Source) -> list[Object]:
 def _state(kind: str, name: str, found: Object | None) -> str:
     if found is None:
         return f"there is no {kind} {name}"
-    conditions = [each for each in (found.get("status") or {}).get("conditions") or () if each.get("message")]
+    conditions = [each for each in conditions_of(found) if each.get("message")]
     said = "; ".join(f"{each['type']} is {each['status']}: {each['message']}" for each in conditions)
     return f"{kind} {name} is still {found!r}" + (f"\n{said}" if said else "")

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, spec_of, status_of
 from dray.api.pod_requests import requests
+from dray.api.pods import is_terminal
 from dray.api.quantity import Format, Quantity
 from dray.api.times import after
 
@@ -43,7 +44,7 @@ def of_pod(pod: Object) -> Counter[str]:
 
 
 def is_over(pod: Object, now: datetime) -> bool:
-    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+    if is_terminal(pod):
         return True
     end = end_of_grace(pod)
     return end is not None and now > end
@@ -126,7 +127,7 @@ def is_charged_with(pod: Object, claim: Object, others: Iterable[Object]) -> boo
 
     Otherwise a pod could be named by any number of claims.
     """
-    told = (pod.get("status") or {}).get("extendedResourceClaimStatus")
+    told = status_of(pod).get("extendedResourceClaimStatus")
     if told is not None:
         return bool(told.get("resourceClaimName") == claim["metadata"].get("name"))
     return all(_age(claim) <= _age(other) for other in others)
@@ -139,7 +140,7 @@ def _age(claim: Object) -> tuple[str, str]:
 
 def of_service(service: Object) -> Counter[str]:
     found: Counter[str] = Counter({"count/services": UNIT, "services": UNIT})
-    spec = service.get("spec") or {}
+    spec = spec_of(service)
     kind, ports = spec.get("type"), spec.get("ports") or ()
     if kind == "NodePort":
         found["services.nodeports"] = len(ports) * UNIT

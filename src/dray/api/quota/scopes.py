@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from dray.api.objects import Object
+from dray.api.objects import Object, status_of
 from dray.api.pod_defaults import qos_class
 
 
@@ -27,7 +27,7 @@ def scoped(pod: Object) -> Scoped:
     spec = pod["spec"]
     return Scoped(
         is_terminating=is_terminating(pod),
-        is_best_effort=((pod.get("status") or {}).get("qosClass") or qos_class(spec)) == "BestEffort",
+        is_best_effort=(status_of(pod).get("qosClass") or qos_class(spec)) == "BestEffort",
         crosses_namespaces=_looks_at_other_namespaces(spec.get("affinity") or {}),
         priority_class=spec.get("priorityClassName") or "",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.objects import Object
+from dray.api.objects import Object, conditions_of, labels_of, status_of
 from dray.api.tables.column import AGE, NAME, NONE, Column
 from dray.api.tables.duration import age, human, seconds_between
 
@@ -12,13 +12,13 @@ _ROLE_PREFIX = "node-role.kubernetes.io/"
 
 
 def _node_status(node: Object, now: str) -> str:
-    conditions = {c["type"]: c["status"] for c in (node.get("status") or {}).get("conditions") or []}
+    conditions = {c["type"]: c["status"] for c in conditions_of(node)}
     state = {"True": "Ready", None: "Unknown"}.get(conditions.get("Ready"), "NotReady")
     return state + (",SchedulingDisabled" if node["spec"].get("unschedulable") else "")
 
 
 def _node_roles(node: Object, now: str) -> str:
-    labels = node["metadata"].get("labels") or {}
+    labels = labels_of(node)
     roles = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
     roles |= {value for key, value in labels.items() if key == "kubernetes.io/role" and value}
     return ",".join(sorted(roles)) or NONE
@@ -26,14 +26,14 @@ def _node_roles(node: Object, now: str) -> str:
 
 def _node_info(member: str, missing: str = "<unknown>") -> Any:
     def cell(node: Object, now: str) -> str:
-        return str(((node.get("status") or {}).get("nodeInfo") or {}).get(member) or missing)
+        return str((status_of(node).get("nodeInfo") or {}).get(member) or missing)
 
     return cell
 
 
 def _node_address(kind: str) -> Any:
     def cell(node: Object, now: str) -> str:
-        addresses = (node.get("status") or {}).get("addresses") or []
+        addresses = status_of(node).get("addresses") or []
         return next((str(a["address"]) for a in addresses if a["type"] == kind), NONE)
 
     return cell
@@ -65,7 +65,7 @@ def _event_source(event: Object, now: str) -> str:
 
 
 def _job_status(job: Object, now: str) -> str:
-    conditions = {c["type"] for c in (job.get("status") or {}).get("conditions") or [] if c["status"] == "True"}
+    conditions = {c["type"] for c in conditions_of(job) if c["status"] == "True"}
     for name, shown in (("Complete", "Complete"), ("Failed", "Failed"), ("Suspended", "Suspended")):
         if name in conditions:
             return shown
@@ -75,7 +75,7 @@ def _job_status(job: Object, now: str) -> str:
 
 
 def _job_completions(job: Object, now: str) -> str:
-    succeeded = (job.get("status") or {}).get("succeeded", 0)
+    succeeded = status_of(job).get("succeeded", 0)
     completions, parallelism = job["spec"].get("completions"), job["spec"].get("parallelism", 0)
     if completions is not None:
         return f"{succeeded}/{completions}"
@@ -83,7 +83,7 @@ def _job_completions(job: Object, now: str) -> str:
 
 
 def _job_duration(job: Object, now: str) -> str:
-    status = job.get("status") or {}
+    status = status_of(job)
     if not status.get("startTime"):
         return ""
     return human(seconds_between(status["startTime"], status.get("completionTime") or now))
@@ -114,7 +114,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Kernel-Version", _node_info("kernelVersion"), wide=True),
         Column("Container-Runtime", _node_info("containerRuntimeVersion"), wide=True),
     ),
-    ("", "Namespace"): (NAME, Column("Status", lambda obj, now: (obj.get("status") or {}).get("phase", "")), AGE),
+    ("", "Namespace"): (NAME, Column("Status", lambda obj, now: status_of(obj).get("phase", "")), AGE),
     ("", "Event"): (
         Column("Last Seen", _last_seen),
         Column("Type", lambda obj, now: obj.get("type", "")),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.catalogue import RESOURCE_GROUP
-from dray.api.objects import Object
+from dray.api.objects import Object, conditions_of, status_of
 from dray.api.tables.column import AGE, NAME, NONE, Column
 from dray.api.tables.duration import age
 
 
 def claim_state(claim: Object, now: str) -> str:
     """`pending`, `allocated,reserved`, `deleted,allocated`: what is true of the claim, in this order."""
-    status = claim.get("status") or {}
+    status = status_of(claim)
     states = []
     if claim["metadata"].get("deletionTimestamp"):
         states.append("deleted")
@@ -38,7 +38,7 @@ def _time_added(rule: Object, now: str) -> str:
 
 
 def _condition(request: Object, kind: str) -> Object | None:
-    conditions = (request.get("status") or {}).get("conditions") or []
+    conditions = conditions_of(request)
     return next((c for c in conditions if c["type"] == kind and c["status"] == "True"), None)
 
 
@@ -60,7 +60,7 @@ def _pool_errors(request: Object, now: str) -> str:
 
 
 def _pool_count(request: Object, now: str) -> int:
-    return int((request.get("status") or {}).get("poolCount", 0))
+    return int(status_of(request).get("poolCount", 0))
 
 
 def _request_status(request: Object, now: str) -> str:

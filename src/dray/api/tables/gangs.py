@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.catalogue import SCHEDULING_GROUP
-from dray.api.objects import Object
+from dray.api.objects import Object, conditions_of
 from dray.api.tables.column import AGE, NAME, NONE, Column
 
 
@@ -17,7 +17,7 @@ def _workload(group: Object, now: str) -> str:
 
 def _status(group: Object, now: str) -> str:
     found = "Pending"
-    for condition in (group.get("status") or {}).get("conditions") or []:
+    for condition in conditions_of(group):
         if condition["type"] == "DisruptionTarget" and condition["status"] == "True":
             return str(condition["reason"])
         if condition["type"] == "PodGroupInitiallyScheduled":

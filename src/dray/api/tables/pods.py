@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dray.api.objects import Object
+from dray.api.objects import Object, conditions_of, status_of
 from dray.api.tables.column import AGE, NAME, NONE, Column
 from dray.api.tables.duration import age
 
 
 def _statuses(pod: Object) -> list[Object]:
-    return (pod.get("status") or {}).get("containerStatuses") or []
+    return status_of(pod).get("containerStatuses") or []
 
 
 def _ready(pod: Object, now: str) -> str:
     sidecars = [c["name"] for c in pod["spec"].get("initContainers") or [] if c.get("restartPolicy") == "Always"]
-    initial = (pod.get("status") or {}).get("initContainerStatuses") or []
+    initial = status_of(pod).get("initContainerStatuses") or []
     ready = sum(1 for status in _statuses(pod) if status.get("ready"))
     ready += sum(1 for status in initial if status["name"] in sidecars and status.get("ready"))
     return f"{ready}/{len(pod['spec']['containers'] or []) + len(sidecars)}"
 
 
 def pod_state(pod: Object, now: str) -> str:
-    status = pod.get("status") or {}
+    status = status_of(pod)
     if pod["metadata"].get("deletionTimestamp"):
         return "Unknown" if status.get("reason") == "NodeLost" else "Terminating"
     return _initializing(pod) or _running(pod)
@@ -29,7 +29,7 @@ def pod_state(pod: Object, now: str) -> str:
 def _initializing(pod: Object) -> str | None:
     """`Init:1/3` and the like while init containers are not done."""
     containers = {c["name"]: c for c in pod["spec"].get("initContainers") or []}
-    for index, status in enumerate((pod.get("status") or {}).get("initContainerStatuses") or []):
+    for index, status in enumerate(status_of(pod).get("initContainerStatuses") or []):
         state = status.get("state") or {}
         terminated, waiting = state.get("terminated"), state.get("waiting")
         sidecar = containers.get(status["name"], {}).get("restartPolicy") == "Always"
@@ -52,7 +52,7 @@ def _ending(terminated: Object) -> str:
 
 
 def _running(pod: Object) -> str:
-    status = pod.get("status") or {}
+    status = status_of(pod)
     found = status.get("reason") or status.get("phase", "")
     for condition in status.get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition.get("reason") == "SchedulingGated":
@@ -87,7 +87,7 @@ def _readiness_gates(pod: Object, now: str) -> str:
     gates = pod["spec"].get("readinessGates") or []
     if not gates:
         return NONE
-    true = {c["type"] for c in (pod.get("status") or {}).get("conditions") or [] if c["status"] == "True"}
+    true = {c["type"] for c in conditions_of(pod) if c["status"] == "True"}
     return f"{sum(1 for gate in gates if gate['conditionType'] in true)}/{len(gates)}"
 
 
@@ -98,11 +98,9 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Status", pod_state),
         Column("Restarts", _restarts),
         AGE,
-        Column("IP", lambda pod, now: (pod.get("status") or {}).get("podIP") or NONE, wide=True),
+        Column("IP", lambda pod, now: status_of(pod).get("podIP") or NONE, wide=True),
         Column("Node", lambda pod, now: pod["spec"].get("nodeName") or NONE, wide=True),
-        Column(
-            "Nominated Node", lambda pod, now: (pod.get("status") or {}).get("nominatedNodeName") or NONE, wide=True
-        ),
+        Column("Nominated Node", lambda pod, now: status_of(pod).get("nominatedNodeName") or NONE, wide=True),
         Column("Readiness Gates", _readiness_gates, wide=True),
     ),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.catalogue import RBAC_GROUP
-from dray.api.objects import Object
+from dray.api.objects import Object, status_of
 from dray.api.tables.column import AGE, NAME, NONE, Column
 
 
@@ -13,7 +13,7 @@ def _amounts(prefix: str, *, requests: bool) -> Any:
     """`used/hard` of each resource; limits and everything else stand in columns of their own."""
 
     def cell(quota: Object, now: str) -> str:
-        state = quota.get("status") or {}
+        state = status_of(quota)
         hard, used = quota["spec"].get("hard") or {}, state.get("used") or {}
         names = sorted(name for name in hard if name.startswith(prefix) is not requests)
         return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
@@ -89,7 +89,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Max Unavailable", _bound("maxUnavailable")),
         Column(
             "Allowed Disruptions",
-            lambda obj, now: (obj.get("status") or {}).get("disruptionsAllowed", 0),
+            lambda obj, now: status_of(obj).get("disruptionsAllowed", 0),
             type="integer",
         ),
         AGE,

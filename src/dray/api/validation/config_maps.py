@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, annotations_of
 from dray.api.rules import Rules
 from dray.api.validation.fields import Errors
 
@@ -41,7 +41,7 @@ def validate_secret(secret: Object, rules: Rules) -> Errors:
         yield errors.too_long("data", MAX_SIZE)
     kind = secret.get("type")
     if kind == "kubernetes.io/service-account-token":
-        if not (secret["metadata"].get("annotations") or {}).get(_SERVICE_ACCOUNT):
+        if not annotations_of(secret).get(_SERVICE_ACCOUNT):
             yield errors.required(f"metadata.annotations[{_SERVICE_ACCOUNT}]")
     elif kind == "kubernetes.io/basic-auth" and not data.keys() & {"username", "password"}:
         yield errors.required("data[username]")

@@ -11,7 +11,7 @@ import re
 
 from dray.api import errors, label_selectors, names
 from dray.api.job_defaults import NAME_LABELS, UID_LABELS
-from dray.api.objects import Object
+from dray.api.objects import Object, labels_of
 from dray.api.rules import Rules
 from dray.api.validation import fields, job_policies, job_scheduling, pods
 from dray.api.validation import label_selectors as selectors
@@ -61,7 +61,7 @@ def validate_generated(job: Object) -> Errors:
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector"):
         return
-    labels = spec["template"]["metadata"].get("labels") or {}
+    labels = labels_of(spec["template"])
     expected = dict.fromkeys(UID_LABELS, metadata["uid"]) | dict.fromkeys(NAME_LABELS, metadata["name"])
     for key, value in expected.items():
         if labels.get(key) != value:
@@ -77,7 +77,7 @@ def _selection(spec: Object, *, generated: bool = False) -> Errors:
     if selector is None:
         return
     yield from selectors.validate(selector, "spec.selector")
-    labels = spec["template"]["metadata"].get("labels") or {}
+    labels = labels_of(spec["template"])
     if not generated and not label_selectors.from_object(selector)(labels):
         yield errors.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 

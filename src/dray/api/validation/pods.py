@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, annotations_of, labels_of
 from dray.api.pod_requests import effective
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
@@ -30,15 +30,15 @@ _MAX_DEADLINE = 2**31 - 1
 
 def validate(pod: Object, rules: Rules) -> Errors:
     spec = pod["spec"]
-    if spec.get("resourceClaims") and MIRROR_ANNOTATION in (pod["metadata"].get("annotations") or {}):
+    if spec.get("resourceClaims") and MIRROR_ANNOTATION in annotations_of(pod):
         yield errors.forbidden("", "static pods do not support resource claims")
     yield from validate_spec(spec, "spec")
 
 
 def validate_template(template: Object, path: str) -> Errors:
     """What pods are made from: a PodTemplateSpec."""
-    yield from metadata.labels(template["metadata"].get("labels") or {}, f"{path}.labels")
-    yield from metadata.annotations(template["metadata"].get("annotations") or {}, f"{path}.annotations")
+    yield from metadata.labels(labels_of(template), f"{path}.labels")
+    yield from metadata.annotations(annotations_of(template), f"{path}.annotations")
     yield from validate_spec(template["spec"], f"{path}.spec")
     if template["spec"].get("ephemeralContainers"):
         yield errors.forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")

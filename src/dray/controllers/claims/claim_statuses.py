@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, uid_of
+from dray.api.pods import claim_names
 from dray.client.dropped_fields import NotKept
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, DeleteOptions, WriteOptions
-from dray.controllers.claims.objects import CLAIMS, OwnerKind, recorded, uid_of
 from dray.controllers.claims.own_writes import Written
+from dray.controllers.claims.owners import CLAIMS, OwnerKind
 
 _NOTE: Final = WriteOptions(field_manager="ResourceClaimController", shared=True)
 # Others write to the status too, of other things: it may take more than one attempt.
@@ -29,7 +30,7 @@ class ClaimStatuses:
 
     async def write(self, kind: OwnerKind, owner: Object, names: Mapping[str, str], made: Mapping[str, Object]) -> None:
         """`names` are the claims by entry, and `made` those that were made for it now."""
-        before = recorded(owner)
+        before = claim_names(owner)
         left = dict(names)
         for attempt in range(_ATTEMPTS):
             try:
@@ -42,7 +43,7 @@ class ClaimStatuses:
             fresh = await self._client.get(kind.resource, metadata["name"], namespace=metadata["namespace"])
             if uid_of(fresh) != uid_of(owner):
                 return
-            owner, now = fresh, recorded(fresh)
+            owner, now = fresh, claim_names(fresh)
             for entry in [entry for entry in left if now.get(entry, "") not in (before.get(entry, ""), left[entry])]:
                 del left[entry]
                 if entry in made:
@@ -54,7 +55,7 @@ class ClaimStatuses:
         metadata = owner["metadata"]
         statuses = [
             {"name": entry, "resourceClaimName": name} if name else {"name": entry}
-            for entry, name in sorted({**recorded(owner), **names}.items())
+            for entry, name in sorted({**claim_names(owner), **names}.items())
         ]
         # The uid keeps it from another pod of the same name, and the version from what others wrote.
         same = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
@@ -69,7 +70,7 @@ class ClaimStatuses:
 
     def _check(self, kind: OwnerKind, names: Mapping[str, str], answer: Object) -> None:
         self._written.add(answer)
-        if any(recorded(answer).get(entry) != name for entry, name in names.items()):
+        if any(claim_names(answer).get(entry) != name for entry, name in names.items()):
             raise NotKept(f"status.resourceClaimStatuses of {kind.resource.plural}")
 
     async def _take_back(self, claim: Object) -> None:

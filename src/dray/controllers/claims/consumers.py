@@ -6,12 +6,13 @@ in the cache, or is another one of the same name, may only mean that the cache i
 
 from __future__ import annotations
 
-from dray.api.objects import Object
+from dray.api.objects import Object, uid_of
+from dray.api.pods import group_name, has_entry, is_done
 from dray.client.cache import Cache
 from dray.client.errors import ApiError
 from dray.client.interface import Client
-from dray.controllers.claims.objects import POD, Consumer, OwnerKind, group_name, is_done, lists, uid_of
 from dray.controllers.claims.own_writes import Gone
+from dray.controllers.claims.owners import POD, Consumer, OwnerKind
 
 
 class UnknownGroup(Exception):
@@ -83,7 +84,7 @@ class Consumers:
     def group_sharing(self, pod: Object, entry: dict[str, str]) -> Object | None:
         """The pod's group, if the claim of the entry is the group's. Raises UnknownGroup."""
         group = self.group_of(pod)
-        return group if group is not None and lists(group, entry) else None
+        return group if group is not None and has_entry(group, entry) else None
 
     def owns(self, owner: Object, uid: str) -> bool:
         """Whether this is the uid of the owner or of the group it belongs to."""

@@ -9,35 +9,24 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from dray.api.objects import Object
-from dray.client.cache import Change, Key, key_of
+from dray.api.objects import Key, Object, controller_uid, is_deleting, key_of, uid_of
+from dray.api.pods import (
+    claim_entries,
+    claims_used,
+    entries_without_claim,
+    extended_claim,
+    group_name,
+    is_done,
+    node_of,
+)
+from dray.api.resource_claims import allocation_of, reserved_for
+from dray.client.cache import Change
 from dray.client.discovery import serves, until_answered
 from dray.controllers.claims.consumers import Consumers
 from dray.controllers.claims.generation import BY_OWNER, Generation
 from dray.controllers.claims.metrics import Metrics
-from dray.controllers.claims.objects import (
-    CLAIMS,
-    GROUP,
-    GROUPS,
-    POD,
-    PODS,
-    TEMPLATES,
-    OwnerKind,
-    allocation_of,
-    claims_used,
-    controller_uid,
-    entries,
-    extended_claim,
-    group_name,
-    is_deleting,
-    is_done,
-    made_for,
-    node_of,
-    reservations,
-    uid_of,
-    waiting_entries,
-)
 from dray.controllers.claims.own_writes import Written
+from dray.controllers.claims.owners import CLAIMS, GROUP, GROUPS, POD, PODS, TEMPLATES, OwnerKind, made_for
 from dray.controllers.claims.release import Release
 from dray.controllers.claims.reservation import Reservation
 from dray.controllers.environment import Environment, Workers, named
@@ -123,7 +112,7 @@ class ClaimController:
 
     def _on_pod(self, change: Change) -> None:
         pod = change.object
-        if not (entries(pod) or extended_claim(pod) or self._claims.by(BY_OWNER, uid_of(pod))):
+        if not (claim_entries(pod) or extended_claim(pod) or self._claims.by(BY_OWNER, uid_of(pod))):
             return
         if change.type == "DELETED":
             self._consumers.deleted(pod)
@@ -216,21 +205,21 @@ def _owner_of(claim: Object) -> Iterable[str]:
 
 
 def _users_of(claim: Object) -> Iterable[str]:
-    return [each.get("uid", "") for each in reservations(claim)]
+    return [each.get("uid", "") for each in reserved_for(claim)]
 
 
 def _templates_of(owner: Object) -> Iterable[str]:
     namespace = owner["metadata"].get("namespace")
-    return [f"{namespace}/{entry['resourceClaimTemplateName']}" for entry in waiting_entries(owner)]
+    return [f"{namespace}/{entry['resourceClaimTemplateName']}" for entry in entries_without_claim(owner)]
 
 
 def _group_of(pod: Object) -> Iterable[str]:
     name = group_name(pod)
-    return (f"{pod['metadata'].get('namespace')}/{name}",) if name and entries(pod) else ()
+    return (f"{pod['metadata'].get('namespace')}/{name}",) if name and claim_entries(pod) else ()
 
 
 def _claims_on_node(pod: Object) -> Iterable[str]:
-    if not entries(pod) or not node_of(pod) or is_done(pod):
+    if not claim_entries(pod) or not node_of(pod) or is_done(pod):
         return ()
     namespace = pod["metadata"].get("namespace")
     return [f"{namespace}/{name}" for _, name in claims_used(pod)]

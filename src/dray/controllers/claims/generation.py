@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, annotations_of, controller_uid, uid_of
+from dray.api.pods import claim_entries, claim_names
+from dray.api.resource_claims import POD_CLAIM_ANNOTATION
 from dray.client.cache import Cache
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
@@ -18,18 +20,8 @@ from dray.client.interface import SHARED, Client
 from dray.controllers.claims.claim_statuses import ClaimStatuses
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.metrics import Metrics
-from dray.controllers.claims.objects import (
-    CLAIMS,
-    ENTRY_ANNOTATION,
-    POD,
-    OwnerKind,
-    controller_uid,
-    entries,
-    new_claim,
-    recorded,
-    uid_of,
-)
 from dray.controllers.claims.own_writes import CreatedClaims, Written
+from dray.controllers.claims.owners import CLAIMS, POD, OwnerKind, new_claim
 
 BY_OWNER: Final = "resourceclaim: controller uid"
 """The index of claims by the uid of their controller."""
@@ -69,10 +61,10 @@ class Generation:
 
     def is_needed(self, owner: Object) -> bool:
         """Whether, as far as the caches tell, a claim is missing or not noted."""
-        listed = entries(owner)
+        listed = claim_entries(owner)
         if not listed or self._written.is_ahead_of(owner):
             return False
-        names = recorded(owner)
+        names = claim_names(owner)
         for entry in listed:
             if entry.get("resourceClaimTemplateName"):
                 name = names.get(entry["name"], "")
@@ -84,10 +76,10 @@ class Generation:
         """When to look again, if at all."""
         if not self.is_needed(owner):
             return None
-        names = recorded(owner)
+        names = claim_names(owner)
         found: dict[str, str] = {}
         made: dict[str, Object] = {}
-        for entry in entries(owner):
+        for entry in claim_entries(owner):
             if not entry.get("resourceClaimTemplateName"):
                 continue
             noted = names.get(entry["name"], "")
@@ -147,7 +139,7 @@ class Generation:
     def _claim_of_group(self, group: Object, entry: str) -> str:
         if not self._consumers.workload_claims:
             raise Waiting("the claim belongs to the pod's PodGroup, and claims of PodGroups are disabled")
-        name = recorded(group).get(entry)
+        name = claim_names(group).get(entry)
         if not name or not self._is_known(group, entry, name):
             raise Waiting
         return name
@@ -155,7 +147,7 @@ class Generation:
     def _unnoted(self, owner: Object, entry: str) -> str:
         """A claim that was made for the entry by somebody who did not come to note it."""
         for claim in self._claims.by(BY_OWNER, uid_of(owner)):
-            if (claim["metadata"].get("annotations") or {}).get(ENTRY_ANNOTATION) == entry:
+            if annotations_of(claim).get(POD_CLAIM_ANNOTATION) == entry:
                 return str(claim["metadata"]["name"])
         return self._created.name(owner, entry)
 

@@ -11,15 +11,10 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from dray.api.objects import Object
+from dray.api.objects import Object, annotations_of, spec_of
+from dray.api.resource_claims import EXTENDED_CLAIM_ANNOTATION, POD_CLAIM_ANNOTATION, allocation_of, uses_admin_access
 from dray.client.cache import Cache
-from dray.controllers.claims.objects import (
-    ENTRY_ANNOTATION,
-    EXTENDED_ANNOTATION,
-    OwnerKind,
-    allocation_of,
-    uses_admin_access,
-)
+from dray.controllers.claims.owners import OwnerKind
 
 _CREATES: Final = "dynamic_resource_allocation_resourceclaim_creates_total"
 _CLAIMS: Final = "dynamic_resource_allocation_resource_claims"
@@ -73,14 +68,14 @@ class _Claims(Collector):
 
 
 def _labels(claim: Object) -> tuple[str, str, str]:
-    return _word(allocation_of(claim) is not None), _word(uses_admin_access(claim.get("spec") or {})), _source(claim)
+    return _word(allocation_of(claim) is not None), _word(uses_admin_access(spec_of(claim))), _source(claim)
 
 
 def _source(claim: Object) -> str:
-    annotations = claim["metadata"].get("annotations") or {}
-    if ENTRY_ANNOTATION in annotations:
+    annotations = annotations_of(claim)
+    if POD_CLAIM_ANNOTATION in annotations:
         return "resource_claim_template"
-    return "extended_resource" if annotations.get(EXTENDED_ANNOTATION) == "true" else ""
+    return "extended_resource" if annotations.get(EXTENDED_CLAIM_ANNOTATION) == "true" else ""
 
 
 def _word(value: bool) -> str:

@@ -9,9 +9,8 @@ import math
 from collections import OrderedDict
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, uid_of
 from dray.client.informer import Informer
-from dray.controllers.claims.objects import uid_of
 
 _CREATED: Final = 4096
 _GONE: Final = 16384

@@ -8,22 +8,14 @@ stays, unless the claim itself has to go.
 
 from __future__ import annotations
 
-from dray.api.objects import Object
-from dray.client.cache import Cache, Key
+from dray.api.objects import Key, Object, is_deleting
+from dray.api.resource_claims import FINALIZER, allocation_of, is_protected, reserved_for
+from dray.client.cache import Cache
 from dray.client.errors import ApiError
 from dray.client.interface import Client, DeleteOptions
 from dray.controllers.claims.consumers import Consumers
-from dray.controllers.claims.objects import (
-    CLAIMS,
-    FINALIZER,
-    allocation_of,
-    is_deleting,
-    is_protected,
-    made_for,
-    reservations,
-    users,
-)
 from dray.controllers.claims.own_writes import Written
+from dray.controllers.claims.owners import CLAIMS, made_for, users
 
 
 class Release:
@@ -51,7 +43,7 @@ class Release:
         claim = self._claims.get(name, namespace=namespace)
         if claim is None or not self.is_needed(claim):
             return None
-        reserved = reservations(claim)
+        reserved = reserved_for(claim)
         kept = [
             each
             for each, user in zip(reserved, users(claim), strict=True)

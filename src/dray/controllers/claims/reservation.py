@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from dray.api.objects import Object
+from dray.api.objects import Object, controller_uid, is_deleting
+from dray.api.pods import claims_used, node_of
+from dray.api.resource_claims import MAX_CONSUMERS, allocation_of, reserved_for
 from dray.client.cache import Cache
 from dray.client.interface import Client
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
-from dray.controllers.claims.objects import (
-    CLAIMS,
-    GROUP,
-    MOST_CONSUMERS,
-    POD,
-    allocation_of,
-    claims_used,
-    controller_uid,
-    is_deleting,
-    node_of,
-    reservation,
-    reservations,
-)
 from dray.controllers.claims.own_writes import Written
+from dray.controllers.claims.owners import CLAIMS, GROUP, POD, reservation
 
 
 class Reservation:
@@ -34,7 +24,7 @@ class Reservation:
 
     async def reserve(self, pod: Object) -> None:
         for claim, reference in self._lacking(pod):
-            status = {**claim["status"], "reservedFor": [*reservations(claim), reference]}
+            status = {**claim["status"], "reservedFor": [*reserved_for(claim), reference]}
             self._written.add(await self._client.update_status(CLAIMS, {**claim, "status": status}))
 
     def _lacking(self, pod: Object) -> list[tuple[Object, dict[str, str]]]:
@@ -53,7 +43,7 @@ class Reservation:
             except UnknownGroup:
                 continue
             reference = reservation(POD, pod) if group is None else reservation(GROUP, group)
-            listed = reservations(claim)
-            if len(listed) < MOST_CONSUMERS and all(each.get("uid") != reference["uid"] for each in listed):
+            listed = reserved_for(claim)
+            if len(listed) < MAX_CONSUMERS and all(each.get("uid") != reference["uid"] for each in listed):
                 found.append((claim, reference))
         return found

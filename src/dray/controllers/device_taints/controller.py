@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.allocation.devices import DeviceID
-from dray.api.objects import Object
-from dray.client.cache import Change, Key, key_of
-from dray.controllers.claims.objects import is_deleting, node_of
+from dray.api.objects import Key, Object, is_deleting, key_of, status_of
+from dray.api.pods import node_of
+from dray.client.cache import Change
 from dray.controllers.device_taints import evictions, pods, rules
 from dray.controllers.device_taints.deletion import EVENT, Deletion
 from dray.controllers.device_taints.evictions import Eviction, Reason
@@ -211,10 +211,10 @@ class DeviceTaintEviction:
 
 
 def _claim_statuses(pod: Object) -> Any:
-    return (pod.get("status") or {}).get("resourceClaimStatuses")
+    return status_of(pod).get("resourceClaimStatuses")
 
 
 def _use(claim: Object) -> tuple[Any, Any]:
     """What decides who is evicted for the claim."""
-    status = claim.get("status") or {}
+    status = status_of(claim)
     return status.get("allocation"), status.get("reservedFor")

@@ -13,12 +13,10 @@ from typing import Final
 from prometheus_client import Counter, Histogram
 
 from dray.api.catalogue import find
-from dray.api.objects import Object
-from dray.client.cache import key_of
+from dray.api.objects import Object, conditions_of, is_deleting, key_of
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
 from dray.client.interface import DeleteOptions, PatchType
-from dray.controllers.claims.objects import is_deleting
 from dray.controllers.environment import Environment
 
 EVENT: Final = "DeviceTaintManagerEviction"
@@ -95,7 +93,7 @@ class Deletion:
     def _condition(self, pod: Object) -> Object | None:
         """What to write; None where it is there."""
         since = timestamp(self._environment.time.now())
-        for present in (pod.get("status") or {}).get("conditions") or ():
+        for present in conditions_of(pod):
             if present.get("type") == _CONDITION["type"]:
                 if all(present.get(member) == value for member, value in _CONDITION.items()):
                     return None

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from dray.allocation import taints
 from dray.allocation.devices import DeviceID
 from dray.api.objects import Object
+from dray.api.resource_claims import allocation_of, allocation_results
 from dray.api.times import after
 from dray.client.clock import moment
 from dray.controllers.device_taints.rules import NO_EXECUTE
@@ -59,8 +60,8 @@ def by_slice(device: DeviceID, position: int) -> Reason:
 
 
 def results(claim: Object) -> list[Object]:
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    return (allocation.get("devices") or {}).get("results") or []
+    allocation = allocation_of(claim) or {}
+    return allocation_results(allocation)
 
 
 def devices(claim: Object) -> Iterator[DeviceID]:

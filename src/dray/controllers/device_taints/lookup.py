@@ -7,10 +7,9 @@ from typing import Final
 
 from dray.allocation.devices import DeviceID
 from dray.api.catalogue import KindVersion, find
-from dray.api.objects import Object
-from dray.client.cache import key_of
+from dray.api.objects import Object, key_of
+from dray.api.pods import claims_used
 from dray.client.informers import Informers
-from dray.controllers.claims.objects import claims_used
 from dray.controllers.device_taints import evictions, pods, rules
 
 _BY_CLAIM: Final = "device-taints: claim"

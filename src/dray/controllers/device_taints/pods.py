@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dray.api.objects import Object
-from dray.client.cache import key_of
-from dray.controllers.claims.objects import GROUP, Consumer, claims_used, entries, group_name, made_for, uid_of, users
+from dray.api.objects import Object, key_of, uid_of
+from dray.api.pods import claim_entries, claims_used, group_name
+from dray.controllers.claims.owners import GROUP, Consumer, made_for, users
 
 
 def index_by_claim(pod: Object) -> list[str]:
     """Of an informer's cache: `namespace/claim`."""
-    if not entries(pod):
+    if not claim_entries(pod):
         return []
     namespace = key_of(pod)[0]
     return [f"{namespace}/{name}" for _, name in claims_used(pod)]

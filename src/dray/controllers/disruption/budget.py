@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from dray.api.objects import Object, int64
+from dray.api.objects import Object, conditions_of, int64, is_deleting, status_of
 from dray.api.times import after
 from dray.client.clock import moment, timestamp
 
@@ -38,12 +38,12 @@ def scaled(value: int | str, total: int) -> int:
 
 
 def is_ready(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
+    conditions = conditions_of(pod)
     return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
 
 
 def is_leaving(pod: Object) -> bool:
-    return bool(pod["metadata"].get("deletionTimestamp"))
+    return is_deleting(pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Disrupted:
 
 
 def disrupted(budget: Object, pods: Iterable[Object], now: datetime) -> Disrupted:
-    granted = (budget.get("status") or {}).get("disruptedPods") or {}
+    granted = status_of(budget).get("disruptedPods") or {}
     waiting: dict[str, str] = {}
     overdue = []
     for pod in pods:
@@ -96,7 +96,7 @@ def status(budget: Object, pods: list[Object], expected: int, waiting: dict[str,
 def failed(budget: Object, message: str, now: datetime) -> Object:
     """Nothing may be evicted where it is not known how many pods there should be."""
     numbers = dict.fromkeys(("currentHealthy", "desiredHealthy", "expectedPods"), 0)
-    found = {**numbers, **(budget.get("status") or {}), "disruptionsAllowed": 0}
+    found = {**numbers, **status_of(budget), "disruptionsAllowed": 0}
     found["observedGeneration"] = budget["metadata"].get("generation") or 0
     return _with_condition(found, budget, False, "SyncFailed", message, now)
 
@@ -111,7 +111,7 @@ def _with_condition(found: Object, budget: Object, holds: bool, reason: str, mes
         "lastTransitionTime": timestamp(now),
     }
     conditions = []
-    for each in (budget.get("status") or {}).get("conditions") or ():
+    for each in conditions_of(budget):
         if each.get("type") != DISRUPTION_ALLOWED:
             conditions.append(each)
         elif each.get("status") == condition["status"]:

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from dray.api.catalogue import KindVersion, find
 from dray.api.label_selectors import Matcher, from_object
-from dray.api.objects import Object
-from dray.client.cache import Change, Key
+from dray.api.objects import Key, Object, conditions_of, labels_of, status_of
+from dray.client.cache import Change
 from dray.controllers.disruption import budget as budgets
 from dray.controllers.disruption.scale import Scales, UnknownScale, controller_of
 from dray.controllers.environment import Environment, Workers, named
@@ -83,7 +83,7 @@ class DisruptionController:
 
     def _selects(self, key: Key, pod: Object) -> bool:
         matches = self._matchers.get(key)
-        return matches is not None and matches(pod["metadata"].get("labels") or {})
+        return matches is not None and matches(labels_of(pod))
 
     # Budgets
 
@@ -120,7 +120,7 @@ class DisruptionController:
 
     def _tell_once(self, budget: Object, reason: str, message: str, *, warn: bool = False) -> None:
         """Only when the budget is new or was changed: this is nothing that happens anew with every pod."""
-        observed = (budget.get("status") or {}).get("observedGeneration")
+        observed = status_of(budget).get("observedGeneration")
         if observed != budget["metadata"].get("generation"):
             (self._events.warning if warn else self._events.normal)(budget, reason, message)
 
@@ -135,7 +135,7 @@ def _nothing(_: Any) -> bool:
 
 
 def _wish(job: Object) -> tuple[Any, int]:
-    return job["spec"].get("parallelism"), len((job.get("status") or {}).get("conditions") or ())
+    return job["spec"].get("parallelism"), len(conditions_of(job))
 
 
 def _matters(before: Object, now: Object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dray.api.catalogue import split_api_version
-from dray.api.objects import Object
+from dray.api.objects import Object, conditions_of, metadata_of, owners_of, spec_of
 from dray.client.cache import Cache
 from dray.client.errors import ApiError
 from dray.client.interface import Client, GroupVersionResource
@@ -17,7 +17,7 @@ class UnknownScale(Exception):
 
 
 def controller_of(pod: Object) -> Object | None:
-    for reference in pod["metadata"].get("ownerReferences") or ():
+    for reference in owners_of(pod):
         if reference.get("controller"):
             return dict(reference)
     return None
@@ -62,17 +62,16 @@ class Scales:
         except ValueError as error:
             # Nothing can have that name or version.
             raise _unknown(pod) from error
-        if (owner := (scale.get("metadata") or {}).get("uid")) and owner != reference["uid"]:
+        if (owner := metadata_of(scale).get("uid")) and owner != reference["uid"]:
             raise _unknown(pod)
-        return int((scale.get("spec") or {}).get("replicas") or 0)
+        return int(spec_of(scale).get("replicas") or 0)
 
     def _of_job(self, reference: Object, pod: Object) -> int:
         job = self._jobs.get(reference["name"], namespace=pod["metadata"]["namespace"])
         if job is None or job["metadata"]["uid"] != reference["uid"]:
             raise _unknown(pod)
         if any(
-            each.get("type") in ("Complete", "Failed") and each.get("status") == "True"
-            for each in (job.get("status") or {}).get("conditions") or ()
+            each.get("type") in ("Complete", "Failed") and each.get("status") == "True" for each in conditions_of(job)
         ):
             return 0
         parallelism = job["spec"].get("parallelism")

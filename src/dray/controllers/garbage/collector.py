@@ -10,7 +10,7 @@ import asyncio
 from collections import OrderedDict
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, metadata_of
 from dray.client.cache import Change
 from dray.client.errors import ApiError
 from dray.client.interface import DeleteOptions
@@ -260,7 +260,7 @@ class GarbageCollector:
             if error.is_not_found:
                 return None
             raise
-        return dict(answer.get("metadata") or {})
+        return dict(metadata_of(answer))
 
     def _complain(self, item: Item, reference: Object) -> None:
         resource = item.source.resource

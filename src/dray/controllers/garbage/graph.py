@@ -9,8 +9,8 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from dray.api.objects import Object
-from dray.client.cache import Cache, key_of
+from dray.api.objects import Object, key_of
+from dray.client.cache import Cache
 from dray.controllers.served import ServedResource
 
 _REMEMBERED: Final = 10_000

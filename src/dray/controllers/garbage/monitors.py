@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import Final, cast
 
 from dray.api.catalogue import find_plural, split_api_version
-from dray.api.objects import Object
+from dray.api.objects import Object, metadata_of
 from dray.client.backoff import Backoff
 from dray.client.cache import Change
 from dray.client.errors import ClientError
@@ -194,5 +194,5 @@ class _MetadataOnly:
 
 
 def _stripped(obj: Object) -> Object:
-    metadata = obj.get("metadata") or {}
+    metadata = metadata_of(obj)
     return {"metadata": {member: metadata[member] for member in _KEPT if member in metadata}}

@@ -9,7 +9,7 @@ from typing import Final
 
 from dray.api.catalogue import KindVersion, find
 from dray.api.job_defaults import UID_LABEL
-from dray.api.objects import Object
+from dray.api.objects import Object, finalizers_of
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, DeleteOptions, PatchType, Selection
@@ -142,7 +142,7 @@ def _leaving(pod: Object, now: datetime) -> Object:
 
 
 def _untracked(pod: Object) -> Object:
-    finalizers = [each for each in pod["metadata"].get("finalizers") or () if each != pod_facts.TRACKING]
+    finalizers = [each for each in finalizers_of(pod) if each != pod_facts.TRACKING]
     return {**pod, "metadata": {**pod["metadata"], "finalizers": finalizers}}
 
 

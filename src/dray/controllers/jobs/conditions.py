@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.objects import Object
+from dray.api.objects import Object, conditions_of
 
 COMPLETE = "Complete"
 FAILED = "Failed"
@@ -13,7 +13,7 @@ SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
 
 def find(job: Object, kind: str) -> Object | None:
     """The condition if it is true."""
-    for condition in (job.get("status") or {}).get("conditions") or ():
+    for condition in conditions_of(job):
         if condition.get("type") == kind and condition.get("status") == "True":
             return dict(condition)
     return None

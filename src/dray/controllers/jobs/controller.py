@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Key, Object, status_of
 from dray.api.times import after
-from dray.client.cache import Change, Key
+from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import DeleteOptions
@@ -255,7 +255,7 @@ class JobController:
         await self._membership.settle(job)
         pods = self._membership.of(job)
         by_others = version(job) != self._status.version(uid) and is_behind(self._pods, job)
-        status = job.get("status") or {}
+        status = status_of(job)
         ended = (pod_facts.is_tracked(pod) and not pod_facts.is_active(pod) for pod in pods)
         is_open = not accounting.is_settled(status) or any(ended)
         if (by_others and is_open) or uid in self._actions.uncertain:
@@ -274,7 +274,7 @@ class JobController:
 
 def _started(job: Object, now: str) -> tuple[Object, list[tuple[str, str]]]:
     """The Job with its start and its suspension in the status, and what is to be told of that."""
-    status = dict(job.get("status") or {})
+    status = dict(status_of(job))
     news: list[tuple[str, str]] = []
     if any(conditions.find(job, kind) for kind in (conditions.FAILURE_TARGET, conditions.SUCCESS_CRITERIA_MET)):
         return job, news

@@ -12,7 +12,7 @@ import hashlib
 from typing import Final
 
 from dray.api.catalogue import KindVersion, find
-from dray.api.objects import Object
+from dray.api.objects import Object, owners_of, spec_of
 from dray.client.errors import ApiError, ClientError
 from dray.controllers.environment import Environment
 from dray.controllers.jobs.plan import wanted
@@ -84,7 +84,7 @@ def _has_group(job: Object) -> bool:
     """Not where the pods are in another group, nor where the Job is part of something larger."""
     if job["spec"].get("scheduling") is None or _owner(job):
         return False
-    return not (job["spec"]["template"].get("spec") or {}).get("schedulingGroup")
+    return not spec_of(job["spec"]["template"]).get("schedulingGroup")
 
 
 def _is_in(name: str, pod: Object) -> bool:
@@ -106,7 +106,7 @@ def _size(view: JobView) -> int:
 def _spec(job: Object, size: int) -> Object:
     """What a PodGroup and the template of one have in common. Its priority has to be that of the pods."""
     given = job["spec"]["scheduling"]
-    priority = (job["spec"]["template"].get("spec") or {}).get("priorityClassName")
+    priority = spec_of(job["spec"]["template"]).get("priorityClassName")
     members = ("schedulingConstraints", "resourceClaims", "disruptionMode")
     found = {member: given[member] for member in members if given.get(member)}
     found["schedulingPolicy"] = {"gang": {"minCount": size}} if size else {"basic": {}}
@@ -135,7 +135,7 @@ def _group(job: Object, name: str, spec: Object, workload: Object) -> Object:
 
 
 def _owner(value: Object) -> str:
-    references = value["metadata"].get("ownerReferences") or ()
+    references = owners_of(value)
     return next((str(each["uid"]) for each in references if each.get("controller")), "")
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.label_selectors import Matcher, from_object
-from dray.api.objects import Object
-from dray.client.cache import Key
+from dray.api.objects import Key, Object, labels_of
 from dray.client.errors import ApiError
 from dray.client.informer import Informer
 from dray.client.interface import Client, PatchType
@@ -127,4 +126,4 @@ def _selector(job: Object) -> Matcher:
 
 
 def _labels(pod: Object) -> dict[str, str]:
-    return pod["metadata"].get("labels") or {}
+    return labels_of(pod)

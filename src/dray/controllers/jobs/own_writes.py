@@ -7,13 +7,12 @@ from a server whose versions are none, the cache alone counts.
 
 from __future__ import annotations
 
-from dray.api.objects import Object
-from dray.client.cache import key_of
+from dray.api.objects import Object, key_of, metadata_of
 from dray.client.informer import Informer
 
 
 def version(value: Object) -> int:
-    return number((value.get("metadata") or {}).get("resourceVersion"))
+    return number(metadata_of(value).get("resourceVersion"))
 
 
 def number(text: str | None) -> int:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Final
 
-from dray.api.objects import Object, int64
+from dray.api.objects import (
+    Object,
+    annotations_of,
+    conditions_of,
+    finalizers_of,
+    int64,
+    is_deleting,
+    owners_of,
+    spec_of,
+    status_of,
+)
 from dray.api.times import after
 from dray.client.clock import moment
 
@@ -19,7 +29,7 @@ _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 def owner(pod: Object) -> Object | None:
     """The reference to the Job that controls the pod."""
-    for reference in pod["metadata"].get("ownerReferences") or ():
+    for reference in owners_of(pod):
         if reference.get("controller"):
             is_job = reference.get("kind") == "Job" and reference.get("apiVersion", "").startswith("batch/")
             return reference if is_job else None
@@ -28,7 +38,7 @@ def owner(pod: Object) -> Object | None:
 
 def is_controlled(pod: Object) -> bool:
     """By a Job or by somebody else."""
-    return any(reference.get("controller") for reference in pod["metadata"].get("ownerReferences") or ())
+    return any(reference.get("controller") for reference in owners_of(pod))
 
 
 def uid(pod: Object) -> str:
@@ -36,12 +46,12 @@ def uid(pod: Object) -> str:
 
 
 def phase(pod: Object) -> str:
-    return str((pod.get("status") or {}).get("phase") or "")
+    return str(status_of(pod).get("phase") or "")
 
 
 def is_tracked(pod: Object) -> bool:
     """Whether the pod is still to be counted."""
-    return TRACKING in (pod["metadata"].get("finalizers") or ())
+    return TRACKING in finalizers_of(pod)
 
 
 def is_terminal(pod: Object) -> bool:
@@ -49,7 +59,7 @@ def is_terminal(pod: Object) -> bool:
 
 
 def is_leaving(pod: Object) -> bool:
-    return bool(pod["metadata"].get("deletionTimestamp"))
+    return is_deleting(pod)
 
 
 def is_active(pod: Object) -> bool:
@@ -61,7 +71,7 @@ def is_ready(pod: Object) -> bool:
 
 
 def completion_index(pod: Object) -> int | None:
-    text = (pod["metadata"].get("annotations") or {}).get(COMPLETION_INDEX, "")
+    text = annotations_of(pod).get(COMPLETION_INDEX, "")
     return int64(text) if text.isdecimal() else None
 
 
@@ -76,7 +86,7 @@ def ignored_failure_count(pod: Object) -> int:
 
 
 def _annotated_number(pod: Object, name: str) -> int:
-    text = (pod["metadata"].get("annotations") or {}).get(name, "")
+    text = annotations_of(pod).get(name, "")
     return max(0, int64(text) or 0)
 
 
@@ -85,7 +95,7 @@ def restarts(pod: Object) -> int:
 
 
 def container_statuses(pod: Object) -> list[Object]:
-    status = pod.get("status") or {}
+    status = status_of(pod)
     return [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
 
 
@@ -112,7 +122,7 @@ def removal_order(pod: Object) -> tuple[Any, ...]:
     ready = _ready(pod) or {}
     is_up = ready.get("status") == "True"
     return (
-        bool((pod.get("spec") or {}).get("nodeName")),
+        bool(spec_of(pod).get("nodeName")),
         _PHASES.get(phase(pod), 0),
         is_up,
         _later_first(ready.get("lastTransitionTime") if is_up else None),
@@ -126,7 +136,7 @@ def _later_first(text: str | None) -> float:
 
 
 def _ready(pod: Object) -> Object | None:
-    for condition in (pod.get("status") or {}).get("conditions") or ():
+    for condition in conditions_of(pod):
         if condition.get("type") == "Ready":
             return dict(condition)
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dray.api.objects import Object
+from dray.api.objects import Object, conditions_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.indexes import Indexes
 from dray.controllers.jobs.spec import JobSpec
@@ -60,7 +60,7 @@ def _by_exit_code(requirement: Object | None, pod: Object) -> str:
 
 
 def _by_condition(patterns: list[Object] | None, pod: Object) -> str:
-    for condition in (pod.get("status") or {}).get("conditions") or ():
+    for condition in conditions_of(pod):
         for pattern in patterns or ():
             wanted = (pattern.get("type"), pattern.get("status") or "True")
             if wanted == (condition.get("type"), condition.get("status")):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dray.api.job_defaults import BACKOFF_LIMIT
-from dray.api.objects import Object
+from dray.api.objects import Object, spec_of
 
 MANAGER: Final = "kubernetes.io/job-controller"
 _NO_LIMIT: Final = 2**31 - 1
@@ -54,7 +54,7 @@ class JobSpec:
             replaces_ended_only=replacement == "Failed",
             failure_rules=failure_rules,
             success_rules=tuple((spec.get("successPolicy") or {}).get("rules") or ()),
-            restarts_in_place=(spec["template"].get("spec") or {}).get("restartPolicy") == "OnFailure",
+            restarts_in_place=spec_of(spec["template"]).get("restartPolicy") == "OnFailure",
         )
 
 

@@ -6,7 +6,7 @@ import random
 from typing import Final
 
 from dray.api.job_defaults import NAME_LABELS, UID_LABELS
-from dray.api.objects import Object
+from dray.api.objects import Object, metadata_of, spec_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.view import JobView
@@ -20,12 +20,12 @@ _INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
 def pod(view: JobView, index: int | None, group: str = "") -> Object:
     job = view.job
     template = job["spec"]["template"]
-    given = template.get("metadata") or {}
+    given = metadata_of(template)
     prefix = _prefix(job["metadata"]["name"], index)
     labels, annotations = dict(given.get("labels") or {}), dict(given.get("annotations") or {})
     if not job["spec"].get("manualSelector"):
         labels.update(_identity(job))
-    spec = dict(template.get("spec") or {})
+    spec = dict(spec_of(template))
     if group:
         spec["schedulingGroup"] = {"podGroupName": group}
     if index is not None:

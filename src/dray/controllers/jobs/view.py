@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from dray.api.objects import Object
+from dray.api.objects import Object, is_deleting, status_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.indexes import Indexes
@@ -29,11 +29,11 @@ class JobView:
 
     @property
     def status(self) -> Object:
-        return self.job.get("status") or {}
+        return status_of(self.job)
 
     @property
     def is_leaving(self) -> bool:
-        return bool(self.job["metadata"].get("deletionTimestamp"))
+        return is_deleting(self.job)
 
     @cached_property
     def active(self) -> list[Object]:

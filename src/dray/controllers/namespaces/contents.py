@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, finalizers_of
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, DeleteOptions
 from dray.controllers.namespaces.report import Report
@@ -30,7 +30,7 @@ async def empty(client: Client, resources: Iterable[ServedResource], namespace: 
         if left:
             report.remaining[f"{resource.plural}.{resource.group}"] = len(left)
         for obj in left:
-            for finalizer in obj["metadata"].get("finalizers") or ():
+            for finalizer in finalizers_of(obj):
                 report.finalizers[finalizer] = report.finalizers.get(finalizer, 0) + 1
 
     await asyncio.gather(*(one(resource) for resource in resources))

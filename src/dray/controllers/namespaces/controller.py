@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.catalogue import find
-from dray.api.objects import Object
+from dray.api.objects import Object, is_deleting, spec_of, status_of
 from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ApiError
@@ -80,13 +80,13 @@ class NamespaceController:
         return report
 
     async def _finalize(self, namespace: Object) -> None:
-        spec = namespace.get("spec") or {}
+        spec = spec_of(namespace)
         left = [each for each in spec.get("finalizers") or () if each != FINALIZER]
         body = {**namespace, "spec": {**spec, "finalizers": left}}
         await self._client.update(self._kind, body, subresource="finalize")
 
     async def _tell(self, namespace: Object, report: Report) -> None:
-        status = namespace.get("status") or {}
+        status = status_of(namespace)
         conditions = updated(status.get("conditions") or [], report, timestamp(self._time.now()))
         if conditions is None and status.get("phase") == "Terminating":
             return
@@ -101,9 +101,7 @@ class NamespaceController:
 
 def _is_ours(namespace: Object) -> bool:
     """It is being deleted, and waits for what this controller does."""
-    return bool(namespace["metadata"].get("deletionTimestamp")) and FINALIZER in (
-        (namespace.get("spec") or {}).get("finalizers") or ()
-    )
+    return is_deleting(namespace) and FINALIZER in (spec_of(namespace).get("finalizers") or ())
 
 
 def _is_repeated(change: Change) -> bool:

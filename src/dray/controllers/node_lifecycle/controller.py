@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from dray.api.catalogue import KindVersion, find
-from dray.api.objects import Object
+from dray.api.objects import Object, spec_of
 from dray.client.cache import Change
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
@@ -139,7 +139,7 @@ def _pin(node: Object) -> Object:
 
 def _differs(before: Object, now: Object) -> bool:
     """In more than a heartbeat."""
-    was, is_ = before.get("spec") or {}, now.get("spec") or {}
+    was, is_ = spec_of(before), spec_of(now)
     return (
         was.get("taints") != is_.get("taints")
         or was.get("unschedulable") != is_.get("unschedulable")

@@ -7,8 +7,8 @@ from typing import Final
 
 from prometheus_client import Counter, Histogram
 
-from dray.api.objects import Object
-from dray.client.cache import Change, Key, key_of
+from dray.api.objects import Key, Object, key_of, spec_of
+from dray.client.cache import Change
 from dray.client.clock import moment
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.node_lifecycle.tolerations import Expulsion, deadline
@@ -49,7 +49,7 @@ class Evictions:
 
     def node_changed(self, change: Change) -> None:
         name = change.key[1]
-        taints = (change.object.get("spec") or {}).get("taints") if change.type != "DELETED" else None
+        taints = spec_of(change.object).get("taints") if change.type != "DELETED" else None
         before = self._expulsions.get(name, ())
         if not taints and not before:
             return
@@ -89,7 +89,7 @@ class Evictions:
             return
         if not self._expulsions:
             return
-        spec = change.object.get("spec") or {}
+        spec = spec_of(change.object)
         if spec.get("nodeName") not in self._expulsions:
             return
         before = (change.previous or {}).get("spec") or {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, conditions_of, spec_of
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
@@ -29,15 +29,12 @@ _MANAGED: Final = {
 
 def statuses(node: Object) -> dict[str, str]:
     """Of the conditions, by type."""
-    return {
-        condition.get("type", ""): condition.get("status", "")
-        for condition in (node.get("status") or {}).get("conditions") or ()
-    }
+    return {condition.get("type", ""): condition.get("status", "") for condition in conditions_of(node)}
 
 
 def silenced(node: Object, now: str) -> list[Object]:
     """The conditions that a node, now silent, has to get; none where it says so already."""
-    present = {condition.get("type"): condition for condition in (node.get("status") or {}).get("conditions") or ()}
+    present = {condition.get("type"): condition for condition in conditions_of(node)}
     changed = []
     for kind in _REPORTED:
         before = present.get(kind)
@@ -73,7 +70,7 @@ def taints(node: Object, now: str) -> list[Object] | None:
         # Nobody has said yet how it is: what was decided when it was made stands.
         managed = {taint for taint in managed if taint[0] not in (NOT_READY, UNREACHABLE)}
     wanted = _wanted(node, conditions)
-    present = (node.get("spec") or {}).get("taints") or []
+    present = spec_of(node).get("taints") or []
     kept = [taint for taint in present if _name(taint) not in managed or _name(taint) in wanted]
     missing = wanted - {_name(taint) for taint in kept}
     if len(kept) == len(present) and not missing:
@@ -86,7 +83,7 @@ def _wanted(node: Object, conditions: dict[str, str]) -> set[Taint]:
     key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(conditions.get("Ready", ""))
     if key is not None:
         wanted |= {(key, "NoSchedule"), (key, "NoExecute")}
-    if (node.get("spec") or {}).get("unschedulable"):
+    if spec_of(node).get("unschedulable"):
         wanted.add((UNSCHEDULABLE, "NoSchedule"))
     return wanted
 

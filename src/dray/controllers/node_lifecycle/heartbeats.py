@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, conditions_of, spec_of
 from dray.client.cache import Cache, Change
 from dray.client.clock import TimeOfDay
 
@@ -53,11 +53,8 @@ class Heartbeats:
 
 
 def renewed(lease: Object) -> str:
-    return str((lease.get("spec") or {}).get("renewTime") or "")
+    return str(spec_of(lease).get("renewTime") or "")
 
 
 def _beats(node: Object) -> dict[str, str]:
-    return {
-        condition.get("type", ""): condition.get("lastHeartbeatTime") or ""
-        for condition in (node.get("status") or {}).get("conditions") or ()
-    }
+    return {condition.get("type", ""): condition.get("lastHeartbeatTime") or "" for condition in conditions_of(node)}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dray.api.objects import Object
-from dray.client.cache import key_of
+from dray.api.objects import Object, conditions_of, key_of
 from dray.client.errors import ApiError
 from dray.client.events import EventRecorder
 from dray.client.interface import Client, PatchType
@@ -34,5 +33,5 @@ async def mark_unready(client: Client, events: EventRecorder, found: Iterable[Ob
 
 
 def _ready(pod: Object) -> Object | None:
-    conditions: list[Object] = (pod.get("status") or {}).get("conditions") or []
+    conditions: list[Object] = conditions_of(pod)
     return next((each for each in conditions if each.get("type") == "Ready"), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from dray.api.objects import Object
+from dray.api.objects import Object, conditions_of, spec_of
 from dray.api.times import after
 from dray.client.clock import moment
 from dray.scheduling.tolerations import tolerates
@@ -25,7 +25,7 @@ def deadline(pod: Object, expulsions: Iterable[Expulsion], now: datetime) -> dat
 
     Of several tolerations that match a taint the first one counts.
     """
-    tolerations = (pod.get("spec") or {}).get("tolerations") or ()
+    tolerations = spec_of(pod).get("tolerations") or ()
     bound = _bound(pod)
     ends: list[datetime] = []
     for expulsion in expulsions:
@@ -39,7 +39,7 @@ def deadline(pod: Object, expulsions: Iterable[Expulsion], now: datetime) -> dat
 
 
 def _bound(pod: Object) -> datetime | None:
-    for condition in (pod.get("status") or {}).get("conditions") or ():
+    for condition in conditions_of(pod):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
             return _moment(condition.get("lastTransitionTime"))
     return _moment(pod["metadata"].get("creationTimestamp"))

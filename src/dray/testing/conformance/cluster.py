@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.api.objects import Object
+from dray.api.objects import Object, spec_of, status_of
 from dray.testing.conformance.api import first_difference
 from dray.testing.conformance.corpus import Case, Outcome
 from dray.testing.conformance.flows import filled, named
@@ -97,7 +97,7 @@ class Play:
         self._ask("POST", f"{root}{place}/{_PLURALS[kind]}", document)
         if kind == "Node":
             # A server may taint a new node, as one that is not ready.
-            taints = {"spec": {"taints": (document.get("spec") or {}).get("taints")}}
+            taints = {"spec": {"taints": spec_of(document).get("taints")}}
             self._ask("PATCH", f"{root}/nodes/{document['metadata']['name']}", taints, _MERGE)
 
     def _ask(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Answer:
@@ -141,7 +141,7 @@ class Play:
         return {"pods": sorted(pods, key=lambda pod: pod["name"]), "claims": sorted(claims, key=_in_order)}
 
     def _pod(self, pod: Object) -> Object:
-        status = pod.get("status") or {}
+        status = status_of(pod)
         condition = next((each for each in status.get("conditions") or () if each["type"] == "PodScheduled"), None)
         claims = status.get("resourceClaimStatuses") or ()
         return {
@@ -155,7 +155,7 @@ class Play:
         }
 
     def _claim(self, claim: Object) -> Object:
-        metadata, status = claim["metadata"], claim.get("status") or {}
+        metadata, status = claim["metadata"], status_of(claim)
         allocation = status.get("allocation")
         protected = "resource.kubernetes.io/delete-protection" in metadata.get("finalizers", ())
         return {

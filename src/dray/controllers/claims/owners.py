@@ -1,0 +1,101 @@
+"""Owners of generated claims: pods and pod groups, as claims name them, and the claim that is made for one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from dray.api.objects import Object, annotations_of, controller_of, labels_of, spec_of, uid_of
+from dray.api.resource_claims import POD_CLAIM_ANNOTATION, reserved_for
+from dray.client.interface import GroupVersionResource
+from dray.controllers.claims.naming import claim_name, generate_name
+
+PODS: Final = GroupVersionResource("", "v1", "pods")
+GROUPS: Final = GroupVersionResource("scheduling.k8s.io", "v1beta1", "podgroups")
+CLAIMS: Final = GroupVersionResource("resource.k8s.io", "v1", "resourceclaims")
+TEMPLATES: Final = GroupVersionResource("resource.k8s.io", "v1", "resourceclaimtemplates")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnerKind:
+    """Whom claims are made for. Pods and groups have the same `spec.resourceClaims` and `resourceClaimStatuses`.
+
+    There are two, compared by identity: they are part of the keys of a queue.
+    """
+
+    kind: str
+    api_version: str
+    resource: GroupVersionResource
+
+    @property
+    def api_group(self) -> str:
+        return self.resource.group
+
+
+POD: Final = OwnerKind("Pod", "v1", PODS)
+GROUP: Final = OwnerKind("PodGroup", "scheduling.k8s.io/v1beta1", GROUPS)
+
+
+class Consumer(NamedTuple):
+    """A pod or group, as a claim names it."""
+
+    kind: OwnerKind
+    namespace: str
+    name: str
+    uid: str
+
+
+def made_for(claim: Object) -> Consumer | None:
+    """The pod or group that controls the claim; a group may be named in any version."""
+    owner = controller_of(claim)
+    if owner is None:
+        return None
+    group, _, _ = str(owner.get("apiVersion") or "").rpartition("/")
+    for kind in (POD, GROUP):
+        if owner.get("kind") == kind.kind and group == kind.api_group:
+            return Consumer(kind, claim["metadata"]["namespace"], owner["name"], owner["uid"])
+    return None
+
+
+def users(claim: Object) -> list[Consumer | None]:
+    """Whom it is reserved for, in order; None for whom only others know."""
+    namespace, found = claim["metadata"]["namespace"], []
+    for each in reserved_for(claim):
+        resource = each.get("apiGroup") or "", each.get("resource")
+        kind = POD if resource == ("", "pods") else GROUP if resource == (GROUPS.group, GROUPS.plural) else None
+        found.append(None if kind is None else Consumer(kind, namespace, each["name"], each.get("uid", "")))
+    return found
+
+
+def reservation(kind: OwnerKind, owner: Object) -> dict[str, str]:
+    """An entry of reservedFor."""
+    reference = {"resource": kind.resource.plural, "name": owner["metadata"]["name"], "uid": uid_of(owner)}
+    return {"apiGroup": kind.api_group, **reference} if kind.api_group else reference
+
+
+def new_claim(kind: OwnerKind, owner: Object, entry: str, template: Object, avoid: str) -> Object:
+    """The claim of an owner's entry. Whoever allocates it protects it from being deleted then."""
+    metadata, spec = owner["metadata"], template["spec"]
+    made: Object = {
+        "name": claim_name(metadata["name"], metadata["uid"], entry, avoid),
+        "generateName": generate_name(metadata["name"], entry),
+        "namespace": metadata["namespace"],
+        "annotations": {**annotations_of(spec), POD_CLAIM_ANNOTATION: entry},
+        "ownerReferences": [
+            {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+                "controller": True,
+            }
+        ],
+    }
+    if labels := labels_of(spec):
+        made["labels"] = labels
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": made,
+        "spec": spec_of(spec),
+    }
