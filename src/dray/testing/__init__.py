@@ -1,1 +1,1 @@
-"""What others test with: the conformance runner, and later the pytest fixture and the kubelet test double."""
+"""Test kit: clusters in process, the pytest fixture, builders of objects, the conformance runner."""

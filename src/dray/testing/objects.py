@@ -1,0 +1,287 @@
+"""Builders of API objects for tests: plain dictionaries that an API server accepts.
+
+    cluster = dray_cluster(
+        node("a"),
+        resource_slice("a", device("gpu-0", attributes={"model": "H100"}), nodeName="a"),
+        device_class("gpu", 'device.driver == "gpu.example.com"'),
+        claim_template("two", request(count=2)),
+        pod("training", templates=["two"], priority=10),
+    )
+
+Every builder takes a name and what tests usually say about such an object. Any other keyword is a member of the
+object's metadata, if metadata has such a member, or of its spec, under the name that Kubernetes gives it:
+`labels=`, `nodeName=`. `status=` is the status. What is None is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from dray.api.objects import Object
+
+DRIVER: Final = "gpu.example.com"
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+_RESOURCE: Final = "resource.k8s.io/v1"
+_METADATA: Final = frozenset(
+    "annotations creationTimestamp deletionGracePeriodSeconds deletionTimestamp finalizers generateName generation "
+    "labels namespace ownerReferences resourceVersion uid".split()
+)
+_NODES: Final = frozenset({"nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection"})
+
+
+def _object(api_version: str, kind: str, name: str, members: Object, spec: Object | None = None) -> Object:
+    """Without a spec the members stand beside the metadata."""
+    given = _present(members)
+    metadata = {"name": name, **{key: given.pop(key) for key in _METADATA & given.keys()}}
+    made = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+    if spec is None:
+        return {**made, **given}
+    status = {"status": given.pop("status")} if "status" in given else {}
+    return {**made, "spec": {**_present(spec), **given}, **status}
+
+
+def _present(members: Mapping[str, Any]) -> Object:
+    return {key: value for key, value in members.items() if value is not None}
+
+
+def _selectors(expressions: Iterable[str | Object]) -> list[Object]:
+    return [{"cel": {"expression": each}} if isinstance(each, str) else each for each in expressions]
+
+
+# Nodes and devices
+
+
+def node(
+    name: str,
+    *,
+    cpu: str = "8",
+    memory: str = "32Gi",
+    pods: str = "110",
+    allocatable: Mapping[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    status: Object | None = None,
+    **members: Any,
+) -> Object:
+    """A node, labelled with its hostname; `allocatable` has further resources."""
+    amounts = {"cpu": cpu, "memory": memory, "pods": pods, **(allocatable or {})}
+    status = {"capacity": amounts, "allocatable": dict(amounts), **(status or {})}
+    return _object("v1", "Node", name, {**members, "labels": {HOSTNAME: name, **(labels or {})}, "status": status}, {})
+
+
+def taint(key: str, effect: str = "NoSchedule", **members: Any) -> Object:
+    """A taint of a node or of a device."""
+    return _present({"key": key, "effect": effect, **members})
+
+
+def device(
+    name: str, *, attributes: Mapping[str, Any] | None = None, capacity: Mapping[str, Any] | None = None, **members: Any
+) -> Object:
+    """A device of a slice, with its attributes as Python values and its capacity as quantities."""
+    made: Object = {"name": name}
+    if attributes:
+        made["attributes"] = {key: attribute(value) for key, value in attributes.items()}
+    if capacity:
+        made["capacity"] = {key: {"value": each} if isinstance(each, str) else each for key, each in capacity.items()}
+    return {**made, **_present(members)}
+
+
+def attribute(value: Any) -> Object:
+    """A device attribute from a string, a number, a bool or a list of one of them; a dictionary stands for itself."""
+    if isinstance(value, dict):
+        return value
+    many = isinstance(value, list)
+    sample = value[0] if many else value
+    kind = "bool" if isinstance(sample, bool) else "int" if isinstance(sample, int) else "string"
+    return {f"{kind}s" if many else kind: value}
+
+
+def resource_slice(
+    name: str,
+    *devices: str | Object,
+    driver: str = DRIVER,
+    pool: str | None = None,
+    generation: int = 1,
+    resourceSliceCount: int = 1,
+    **members: Any,
+) -> Object:
+    """A slice of a pool that has its name unless `pool` names another; for all nodes unless a member says which.
+
+    Devices are given by name or as `device` makes them.
+    """
+    spec: Object = {
+        "driver": driver,
+        "pool": {"name": pool or name, "generation": generation, "resourceSliceCount": resourceSliceCount},
+        "devices": [{"name": each} if isinstance(each, str) else each for each in devices] or None,
+    }
+    if not _NODES & _present(members).keys():
+        spec["allNodes"] = True
+    return _object(_RESOURCE, "ResourceSlice", name, members, spec)
+
+
+def device_class(name: str, *selectors: str | Object, **members: Any) -> Object:
+    """A class of the devices for which all these CEL expressions hold."""
+    return _object(_RESOURCE, "DeviceClass", name, members, {"selectors": _selectors(selectors)})
+
+
+def device_taint_rule(name: str, taint: Object, **members: Any) -> Object:
+    """A rule that taints the devices of its `deviceSelector`."""
+    return _object(_RESOURCE, "DeviceTaintRule", name, members, {"taint": taint})
+
+
+# Claims
+
+
+def request(name: str = "gpu", **members: Any) -> Object:
+    """A request for devices of the class `gpu`: one, unless `count` or `allocationMode` says otherwise."""
+    return {"name": name, "exactly": _wanted(**members)}
+
+
+def first_available(name: str, *subrequests: Object) -> Object:
+    """A request for the first of its subrequests that can be had."""
+    return {"name": name, "firstAvailable": list(subrequests)}
+
+
+def subrequest(name: str, **members: Any) -> Object:
+    """An alternative of `first_available`, with the members of a request."""
+    return {"name": name, **_wanted(**members)}
+
+
+def _wanted(
+    *,
+    deviceClassName: str = "gpu",
+    allocationMode: str = "ExactCount",
+    count: int = 1,
+    selectors: Iterable[str | Object] = (),
+    **members: Any,
+) -> Object:
+    wanted: Object = {"deviceClassName": deviceClassName, "allocationMode": allocationMode}
+    if allocationMode == "ExactCount":
+        wanted["count"] = count
+    if selectors:
+        wanted["selectors"] = _selectors(selectors)
+    return {**wanted, **_present(members)}
+
+
+def claim(
+    name: str,
+    *requests: Object,
+    constraints: list[Object] | None = None,
+    config: list[Object] | None = None,
+    **members: Any,
+) -> Object:
+    """A claim for one GPU, unless requests are given."""
+    return _object(_RESOURCE, "ResourceClaim", name, members, _claim_spec(requests, constraints, config))
+
+
+def claim_template(
+    name: str,
+    *requests: Object,
+    constraints: list[Object] | None = None,
+    config: list[Object] | None = None,
+    metadata: Object | None = None,
+    **members: Any,
+) -> Object:
+    """A template of claims as `claim` makes them; `metadata` is what the claims get."""
+    spec = {"metadata": metadata, "spec": _claim_spec(requests, constraints, config)}
+    return _object(_RESOURCE, "ResourceClaimTemplate", name, members, spec)
+
+
+def _claim_spec(requests: tuple[Object, ...], constraints: list[Object] | None, config: list[Object] | None) -> Object:
+    devices = {"requests": list(requests) or [request()], "constraints": constraints or None, "config": config or None}
+    return {"devices": _present(devices)}
+
+
+def allocation(
+    *devices: str, pool: str, driver: str = DRIVER, request: str = "gpu", nodeName: str | None = None, **members: Any
+) -> Object:
+    """What a scheduler writes to `status.allocation`: these devices of a pool, to be used on a node."""
+    shared = _present({"request": request, "driver": driver, "pool": pool, **members})
+    made: Object = {"devices": {"results": [{**shared, "device": each} for each in devices]}}
+    if nodeName:
+        field = {"key": "metadata.name", "operator": "In", "values": [nodeName]}
+        made["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return made
+
+
+def consumer(pod: Object) -> Object:
+    """The entry of a stored pod in `status.reservedFor`."""
+    return {"resource": "pods", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+
+
+# Pods
+
+
+def pod(
+    name: str,
+    *,
+    claims: Iterable[str] | Mapping[str, str] = (),
+    templates: Iterable[str] | Mapping[str, str] = (),
+    requests: Mapping[str, str] | None = None,
+    limits: Mapping[str, str] | None = None,
+    **members: Any,
+) -> Object:
+    """A pod with one container, which gets the resources and all claims.
+
+    `claims` are ResourceClaims and `templates` ResourceClaimTemplates: names, or names by the name of their entry in
+    `spec.resourceClaims`.
+    """
+    entries = _entries("resourceClaimName", "claim", claims)
+    entries += _entries("resourceClaimTemplateName", "template", templates)
+    own = container(requests=requests, limits=limits, claims=[each["name"] for each in entries])
+    return _object("v1", "Pod", name, members, {"containers": [own], "resourceClaims": entries or None})
+
+
+def _entries(member: str, stem: str, names: Iterable[str] | Mapping[str, str]) -> list[Object]:
+    named = names if isinstance(names, Mapping) else {f"{stem}-{at}": each for at, each in enumerate(names)}
+    return [{"name": entry, member: each} for entry, each in named.items()]
+
+
+def container(
+    name: str = "main",
+    *,
+    image: str = "busybox",
+    requests: Mapping[str, str] | None = None,
+    limits: Mapping[str, str] | None = None,
+    claims: Iterable[str] = (),
+    **members: Any,
+) -> Object:
+    """A container; `claims` are names of entries in the pod's `spec.resourceClaims`."""
+    uses = [{"name": each} for each in claims]
+    resources = _present({"requests": requests or None, "limits": limits or None, "claims": uses or None})
+    return _present({"name": name, "image": image, "resources": resources or None, **members})
+
+
+def job(name: str, template: Object | None = None, **members: Any) -> Object:
+    """A Job of pods like `template`, a pod that ends; of one with a single container unless it is given."""
+    template = template or pod(name, restartPolicy="Never")
+    metadata = {key: value for key, value in template["metadata"].items() if key in ("labels", "annotations")}
+    return _object("batch/v1", "Job", name, members, {"template": {"metadata": metadata, "spec": template["spec"]}})
+
+
+def pod_group(name: str, *, minCount: int | None = None, **members: Any) -> Object:
+    """A PodGroup: a gang of at least `minCount` pods, or else pods that may be scheduled one by one."""
+    policy = {"basic": {}} if minCount is None else {"gang": {"minCount": minCount}}
+    return _object("scheduling.k8s.io/v1beta1", "PodGroup", name, members, {"schedulingPolicy": policy})
+
+
+def pod_disruption_budget(name: str, matchLabels: Mapping[str, str], **members: Any) -> Object:
+    """A budget for the pods with these labels: `minAvailable=` or `maxUnavailable=`."""
+    selector = {"matchLabels": dict(matchLabels)}
+    return _object("policy/v1", "PodDisruptionBudget", name, members, {"selector": selector})
+
+
+# Without a spec
+
+
+def priority_class(name: str, value: int, **members: Any) -> Object:
+    return _object("scheduling.k8s.io/v1", "PriorityClass", name, {"value": value, **members})
+
+
+def namespace(name: str, **members: Any) -> Object:
+    return _object("v1", "Namespace", name, members)
+
+
+def config_map(name: str, data: Mapping[str, str] | None = None, **members: Any) -> Object:
+    return _object("v1", "ConfigMap", name, {"data": dict(data or {}), **members})
