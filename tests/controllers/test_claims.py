@@ -4,7 +4,7 @@ import asyncio
 import re
 
 from dray.client.errors import ApiError, ConnectionFailed
-from dray.controllers.claims.owners import CLAIMS, PODS
+from dray.controllers.kinds import PODS, RESOURCE_CLAIMS
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import claims, noted, pod, settled, start, template
 
@@ -97,7 +97,7 @@ async def test_a_refused_claim_is_told_and_tried_again():
         create, refusals = cluster.client.create, [ApiError(403, "Forbidden", "exceeded quota")] * 2
 
         async def refuse(resource, *args, **kwargs):
-            if resource is CLAIMS and refusals:
+            if resource is RESOURCE_CLAIMS and refusals:
                 raise refusals.pop()
             return await create(resource, *args, **kwargs)
 
@@ -121,7 +121,7 @@ async def test_a_lost_answer_makes_no_second_claim():
 
         async def lose(resource, *args, **kwargs):
             made = await create(resource, *args, **kwargs)
-            if resource is CLAIMS and len(lost) < 1:
+            if resource is RESOURCE_CLAIMS and len(lost) < 1:
                 lost.append(made)
                 raise ConnectionFailed("broken pipe", sent=True)
             return made
@@ -217,7 +217,7 @@ async def test_a_pod_that_is_ending_gets_no_claim():
 
 async def test_no_second_claim_while_the_informer_is_behind():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        cache = cluster.environment.informers.of(CLAIMS).cache
+        cache = cluster.environment.informers.of(RESOURCE_CLAIMS).cache
         put, held = cache.put, []
         # The informer of claims hears nothing for a while, that of pods does.
         cache.put = lambda value: held.append(value) or []
@@ -266,7 +266,7 @@ async def test_a_pod_that_vanishes_while_its_claim_is_made_leaves_nothing_behind
         create = cluster.client.create
 
         async def late(resource, *args, **kwargs):
-            if resource is CLAIMS:
+            if resource is RESOURCE_CLAIMS:
                 await cluster.delete("Pod", "p")
                 pods = cluster.environment.informers.of(PODS).cache
                 while len(pods):

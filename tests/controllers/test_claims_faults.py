@@ -5,7 +5,7 @@ import random
 import pytest
 
 from dray.client.errors import ApiError, ConnectionFailed
-from dray.controllers.claims.owners import CLAIMS
+from dray.controllers.kinds import RESOURCE_CLAIMS
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import allocate, claim, claims, noted, pod, start, template
 
@@ -76,7 +76,7 @@ async def test_requests_that_fail_are_made_good(seed):
         assert len(expected) == 20
         used = [each for each in await claims(cluster) if (each.get("status") or {}).get("allocation")]
         assert len(used) == 10
-        assert cluster.environment.informers.of(CLAIMS).has_synced
+        assert cluster.environment.informers.of(RESOURCE_CLAIMS).has_synced
 
 
 class Beside:

@@ -4,7 +4,7 @@ import pytest
 
 from dray.api.resource_claims import FINALIZER
 from dray.client.interface import DeleteOptions
-from dray.controllers.claims.owners import CLAIMS, PODS
+from dray.controllers.kinds import PODS, RESOURCE_CLAIMS
 from dray.testing.cluster import LocalCluster
 from tests.controllers.claim_cluster import allocate, claim, claims, noted, pod, reservation, settled, start, template
 
@@ -287,7 +287,7 @@ async def test_a_lost_race_is_run_again():
         update, raced = cluster.client.update_status, []
 
         async def race(resource, body, **kwargs):
-            if resource is CLAIMS and not raced:
+            if resource is RESOURCE_CLAIMS and not raced:
                 raced.append(body)
                 reserved = [reservation(first), reservation(second)]
                 await cluster.patch("ResourceClaim", "c", {"status": {"reservedFor": reserved}}, subresource="status")

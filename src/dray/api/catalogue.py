@@ -282,6 +282,13 @@ def find(api_version: object, kind: object) -> KindVersion | None:
     return entry.version(version) if entry else None
 
 
+def built_in(api_version: str, kind: str) -> KindVersion:
+    """The entry of a kind that the catalogue has."""
+    found = find(api_version, kind)
+    assert found is not None, f"{api_version} {kind}"
+    return found
+
+
 def find_plural(group: str, version: str, plural: str) -> KindVersion | None:
     """The entry for the parts of a request's path."""
     entry = _BY_PLURAL.get((group, plural))

@@ -77,16 +77,17 @@ def conditions_of(obj: Mapping[str, Any]) -> list[Object]:
     return status_of(obj).get("conditions") or []
 
 
-def condition_of(obj: Mapping[str, Any], type_: str) -> Object | None:
+def condition_of(obj: Mapping[str, Any], type_: str, status: str | None = None) -> Object | None:
+    """The condition of a type; with `status`, only if it has that status."""
     for condition in conditions_of(obj):
-        if condition.get("type") == type_:
+        if condition.get("type") == type_ and (status is None or condition.get("status") == status):
             return condition
     return None
 
 
 def is_true(obj: Mapping[str, Any], type_: str) -> bool:
     """Whether the object has the condition with status True."""
-    return any(each.get("type") == type_ and each.get("status") == "True" for each in conditions_of(obj))
+    return condition_of(obj, type_, "True") is not None
 
 
 def mapping(value: Any) -> Object:

@@ -34,6 +34,11 @@ def allocation_results(allocation: Mapping[str, Any] | None) -> list[Object]:
     return ((allocation or {}).get("devices") or {}).get("results") or []
 
 
+def devices_of(claim: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Driver, pool and name of each device that is allocated to the claim."""
+    return [(result["driver"], result["pool"], result["device"]) for result in results_of(claim)]
+
+
 def reserved_for(claim: Mapping[str, Any]) -> list[Object]:
     """References to the pods and groups that may use the claim."""
     return status_of(claim).get("reservedFor") or []

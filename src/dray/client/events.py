@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from time import monotonic, process_time
 from typing import Any, Final
 
-from dray.api.catalogue import KindVersion, find
+from dray.api.catalogue import built_in
 from dray.api.objects import Object, metadata_of
 from dray.client.clock import SystemTime, TimeOfDay, timestamp
 from dray.client.errors import ApiError, ClientError
@@ -32,12 +32,6 @@ _PATIENCE: Final = 5.0
 # The share of the time that is spent computing.
 _BUSY: Final = 0.5
 _logger = logging.getLogger(__name__)
-
-
-def _kind() -> KindVersion:
-    found = find("v1", "Event")
-    assert found is not None
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +54,7 @@ class EventRecorder:
         self._client = client
         self._component = component
         self._time = time or SystemTime()
-        self._kind = _kind()
+        self._kind = built_in("v1", "Event")
         self._queue: asyncio.Queue[tuple[float, _Key, Object]] = asyncio.Queue(_QUEUE)
         self._last = 0
         self._hurried = False

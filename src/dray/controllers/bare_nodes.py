@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dray.api.catalogue import find
-from dray.api.objects import Key, Object, conditions_of, key_of, spec_of
+from dray.api.objects import Key, Object, condition_of, key_of, spec_of
 from dray.api.pods import is_terminal
 from dray.client.cache import Change
 from dray.client.interface import Client, Resource, WriteOptions
 from dray.controllers.environment import Environment, Workers, named
-from dray.controllers.pod_deletion import end_pod, pods
+from dray.controllers.kinds import NODES, PODS
+from dray.controllers.pod_deletion import end_pod
 
 CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
 """Of a node whose manifest does not say."""
@@ -50,8 +50,7 @@ def _without_heartbeat(condition: Any) -> Any:
 
 
 def is_bare(node: Object) -> bool:
-    conditions = conditions_of(node)
-    return any(each.get("type") == "Ready" and each.get("reason") == REASON for each in conditions)
+    return (condition_of(node, "Ready") or {}).get("reason") == REASON
 
 
 async def vouch(client: Client, resource: Resource, node: Object, options: WriteOptions) -> Object:
@@ -76,10 +75,8 @@ class BareNodes:
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
         self._workers: Workers[Key] = environment.workers("bare nodes", self.reconcile, called=named("Pod"))
-        nodes = find("v1", "Node")
-        assert nodes is not None
-        self._nodes = environment.informers.of(nodes)
-        self._pods = environment.informers.of(pods())
+        self._nodes = environment.informers.of(NODES)
+        self._pods = environment.informers.of(PODS)
         self._pods.add_handler(self._pod_changed)
 
     async def run(self) -> None:

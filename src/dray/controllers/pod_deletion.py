@@ -5,21 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from dray.api.catalogue import KindVersion, find
-from dray.api.objects import Object, conditions_of, key_of, spec_of
+from dray.api.objects import Object, condition_of, key_of, spec_of
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
 from dray.client.interface import Client, DeleteOptions, PatchType
+from dray.controllers.kinds import PODS
 
 BY_NODE: Final = "spec.nodeName"
 """The index of pods by the node they are bound to."""
-FINISHED: Final = ("Succeeded", "Failed")
-
-
-def pods() -> KindVersion:
-    found = find("v1", "Pod")
-    assert found is not None
-    return found
 
 
 def node_of(pod: Object) -> tuple[str, ...]:
@@ -39,17 +32,11 @@ def disruption(reason: str, message: str, now: datetime) -> Object:
 
 def is_disrupted(pod: Object, reason: str) -> bool:
     """Whether the pod says already that it ends for this reason."""
-    return any(
-        condition.get("type") == "DisruptionTarget"
-        and condition.get("status") == "True"
-        and condition.get("reason") == reason
-        for condition in conditions_of(pod)
-    )
+    return (condition_of(pod, "DisruptionTarget", "True") or {}).get("reason") == reason
 
 
 async def end_pod(client: Client, pod: Object, *, status: Object | None = None, grace: int | None = None) -> bool:
     """Patches the status, if there is something to say, and deletes the pod; False if it is gone already."""
-    kind = pods()
     namespace, name = key_of(pod)
     uid = pod["metadata"]["uid"]
     try:
@@ -57,9 +44,9 @@ async def end_pod(client: Client, pod: Object, *, status: Object | None = None, 
             # The uid is a precondition: a pod that took the name since is another one.
             body = {"metadata": {"uid": uid}, "status": status}
             await client.patch(
-                kind, name, body, namespace=namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+                PODS, name, body, namespace=namespace, patch_type=PatchType.STRATEGIC, subresource="status"
             )
-        await client.delete(kind, name, namespace=namespace, options=DeleteOptions(uid=uid, grace_period=grace))
+        await client.delete(PODS, name, namespace=namespace, options=DeleteOptions(uid=uid, grace_period=grace))
     except ApiError as error:
         if error.is_not_found:
             return False

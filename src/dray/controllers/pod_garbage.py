@@ -10,13 +10,13 @@ from typing import Final
 
 from prometheus_client import Counter
 
-from dray.api.catalogue import find
-from dray.api.objects import Key, Object, conditions_of, is_deleting, spec_of, status_of
+from dray.api.objects import Key, Object, is_deleting, is_true, spec_of, status_of
 from dray.api.pods import is_terminal
 from dray.client.cache import Change
 from dray.client.errors import ApiError, ClientError
 from dray.controllers.environment import Environment, Workers
-from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, node_of, pods
+from dray.controllers.kinds import NODES, PODS
+from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, node_of
 
 THRESHOLD: Final = 12_500
 QUARANTINE: Final = 40.0
@@ -54,11 +54,8 @@ class PodGarbageCollector:
         self._workers: Workers[Work] = environment.workers("pod garbage collector", self.reconcile, called=_called)
         self._terminated: set[Key] = set()
         self._out_of_service: set[str] = set()
-        nodes = find("v1", "Node")
-        assert nodes is not None
-        self._node_kind = nodes
-        self._nodes = environment.informers.of(nodes)
-        self._pods = environment.informers.of(pods(), {BY_NODE: node_of})
+        self._nodes = environment.informers.of(NODES)
+        self._pods = environment.informers.of(PODS, {BY_NODE: node_of})
         self._deleted = Counter(
             "pod_gc_collector_force_delete_pods",
             "Pods deleted by the pod garbage collector.",
@@ -151,7 +148,7 @@ class PodGarbageCollector:
         if not lost:
             return None
         try:
-            await self._client.get(self._node_kind, name)
+            await self._client.get(NODES, name)
             return self._quarantine
         except ApiError as error:
             if not error.is_not_found:
@@ -186,9 +183,7 @@ def is_out_of_service(node: Object) -> bool:
     taints = spec_of(node).get("taints") or ()
     if not any(taint.get("key") == OUT_OF_SERVICE for taint in taints):
         return False
-    return not any(
-        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions_of(node)
-    )
+    return not is_true(node, "Ready")
 
 
 def _order(pod: Object) -> tuple[bool, str, str, str]:

@@ -13,9 +13,8 @@ from dray.api.pods import group_name, is_terminal
 from dray.api.strategy import PODGROUP_FINALIZER
 from dray.client.cache import Change
 from dray.client.discovery import OptionalInformer
-from dray.controllers.claims.owners import GROUPS
 from dray.controllers.environment import Environment, Workers, named
-from dray.controllers.pod_deletion import pods
+from dray.controllers.kinds import POD_GROUPS, PODS
 
 _BY_GROUP = "podgroup: group"
 
@@ -29,8 +28,8 @@ class PodGroupProtection:
         self._workers: Workers[Key] = environment.workers(
             "podgroup protection", self.reconcile, called=named("PodGroup"), count=2
         )
-        self._pods = environment.informers.of(pods(), {_BY_GROUP: _group_of})
-        self._groups = OptionalInformer(environment.client, environment.informers, GROUPS.group, GROUPS.plural)
+        self._pods = environment.informers.of(PODS, {_BY_GROUP: _group_of})
+        self._groups = OptionalInformer(environment.client, environment.informers, POD_GROUPS.group, POD_GROUPS.plural)
 
     async def run(self) -> None:
         if self._gated:
@@ -48,7 +47,7 @@ class PodGroupProtection:
 
     def _pod_changed(self, change: Change) -> None:
         name = group_name(change.object)
-        if name and (change.type == "DELETED" or _has_ended(change.object)):
+        if name and (change.type == "DELETED" or is_terminal(change.object)):
             group = self._groups.cache.get(name, namespace=change.key[0])
             if group is not None and is_deleting(group):
                 self._workers.queue.add(key_of(group))
@@ -61,7 +60,7 @@ class PodGroupProtection:
         finalizers = finalizers_of(group)
         if PODGROUP_FINALIZER not in finalizers:
             return None
-        if not all(map(_has_ended, self._pods.cache.by(_BY_GROUP, "/".join(key)))):
+        if not all(map(is_terminal, self._pods.cache.by(_BY_GROUP, "/".join(key)))):
             return None
         kept = [each for each in finalizers if each != PODGROUP_FINALIZER]
         await self._client.update(version, {**group, "metadata": {**group["metadata"], "finalizers": kept}})
@@ -71,7 +70,3 @@ class PodGroupProtection:
 def _group_of(pod: Object) -> tuple[str, ...]:
     name = group_name(pod)
     return (f"{pod['metadata'].get('namespace')}/{name}",) if name else ()
-
-
-def _has_ended(pod: Object) -> bool:
-    return is_terminal(pod)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from dray.api.catalogue import KindVersion, find
+from dray.api.catalogue import built_in
 from dray.api.objects import Key, Object, status_of
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.quota import charges, names, scopes
@@ -31,14 +31,8 @@ _ASK_AGAIN: Final = 60.0
 _SHARE: Final = 20
 
 
-def _kind(api_version: str, name: str) -> KindVersion:
-    found = find(api_version, name)
-    assert found is not None, name
-    return found
-
-
-QUOTAS: Final = _kind("v1", "ResourceQuota")
-CLASSES: Final = _kind("resource.k8s.io/v1", "DeviceClass")
+QUOTAS: Final = built_in("v1", "ResourceQuota")
+CLASSES: Final = built_in("resource.k8s.io/v1", "DeviceClass")
 
 
 class QuotaController:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.api.catalogue import KindVersion, find
+from dray.api.catalogue import built_in
 from dray.api.objects import Object, status_of
 from dray.client.cache import Change
 from dray.client.errors import ApiError
 from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.kinds import NAMESPACES
 
 ACCOUNT: Final = "default"
 
@@ -19,9 +20,9 @@ class ServiceAccountController:
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
         self._workers: Workers[str] = environment.workers("service accounts", self.reconcile, called=named("Namespace"))
-        self._kind = _kind("ServiceAccount")
+        self._kind = built_in("v1", "ServiceAccount")
         self._accounts = environment.informers.of(self._kind)
-        self._namespaces = environment.informers.of(_kind("Namespace"))
+        self._namespaces = environment.informers.of(NAMESPACES)
         self._accounts.add_handler(self._account_changed)
         self._namespaces.add_handler(self._namespace_changed)
 
@@ -58,9 +59,3 @@ def _is_active(namespace: Object) -> bool:
 
 def _is_ending(error: ApiError) -> bool:
     return any(reason == "NamespaceTerminating" for _, reason, _ in error.causes)
-
-
-def _kind(name: str) -> KindVersion:
-    found = find("v1", name)
-    assert found is not None
-    return found

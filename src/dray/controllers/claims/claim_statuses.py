@@ -16,7 +16,8 @@ from dray.client.dropped_fields import NotKept
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, DeleteOptions, WriteOptions
 from dray.controllers.claims.own_writes import Written
-from dray.controllers.claims.owners import CLAIMS, OwnerKind
+from dray.controllers.claims.owners import OwnerKind
+from dray.controllers.kinds import RESOURCE_CLAIMS
 
 _NOTE: Final = WriteOptions(field_manager="ResourceClaimController", shared=True)
 # Others write to the status too, of other things: it may take more than one attempt.
@@ -78,4 +79,6 @@ class ClaimStatuses:
         metadata = claim["metadata"]
         options = DeleteOptions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
         with suppress(ClientError):
-            await self._client.delete(CLAIMS, metadata["name"], namespace=metadata["namespace"], options=options)
+            await self._client.delete(
+                RESOURCE_CLAIMS, metadata["name"], namespace=metadata["namespace"], options=options
+            )

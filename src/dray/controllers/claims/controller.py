@@ -26,10 +26,11 @@ from dray.controllers.claims.consumers import Consumers
 from dray.controllers.claims.generation import BY_OWNER, Generation
 from dray.controllers.claims.metrics import Metrics
 from dray.controllers.claims.own_writes import Written
-from dray.controllers.claims.owners import CLAIMS, GROUP, GROUPS, POD, PODS, TEMPLATES, OwnerKind, made_for
+from dray.controllers.claims.owners import GROUP, POD, OwnerKind, made_for
 from dray.controllers.claims.release import Release
 from dray.controllers.claims.reservation import Reservation
 from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.kinds import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 
 OwnerKey = tuple[OwnerKind, str, str]
 
@@ -50,8 +51,8 @@ class ClaimController:
         client, informers = environment.client, environment.informers
         self._environment = environment
         pods = informers.of(PODS, {_BY_TEMPLATE: _templates_of, _BY_GROUP: _group_of, _BY_CLAIM: _claims_on_node})
-        claims = informers.of(CLAIMS, {BY_OWNER: _owner_of, _BY_USER: _users_of})
-        templates = informers.of(TEMPLATES)
+        claims = informers.of(RESOURCE_CLAIMS, {BY_OWNER: _owner_of, _BY_USER: _users_of})
+        templates = informers.of(RESOURCE_CLAIM_TEMPLATES)
         gates, written = environment.gates, Written()
         self._pods, self._claims = pods.cache, claims.cache
         self._has_groups = gates["GenericWorkload"] or gates["DRAWorkloadResourceClaims"]
@@ -72,7 +73,11 @@ class ClaimController:
 
     async def run(self) -> None:
         # Not before there is somebody to do the work: a standby would collect it without end.
-        for resource, handler in ((PODS, self._on_pod), (CLAIMS, self._on_claim), (TEMPLATES, self._on_template)):
+        for resource, handler in (
+            (PODS, self._on_pod),
+            (RESOURCE_CLAIMS, self._on_claim),
+            (RESOURCE_CLAIM_TEMPLATES, self._on_template),
+        ):
             self._environment.informers.of(resource).add_handler(handler)
         with self._metrics.in_registry(self._environment.metrics):
             async with asyncio.TaskGroup() as tasks:
@@ -86,10 +91,10 @@ class ClaimController:
 
         Until there is an answer, pods that belong to a group wait; a refusal is none, and may pass.
         """
-        while not await until_answered(lambda: serves(self._environment.client, GROUPS), GROUPS.plural):
+        while not await until_answered(lambda: serves(self._environment.client, POD_GROUPS), POD_GROUPS.plural):
             self._do_without_groups()
             await asyncio.sleep(_LOOK_AGAIN)
-        groups = self._environment.informers.of(GROUPS, {_BY_TEMPLATE: _templates_of})
+        groups = self._environment.informers.of(POD_GROUPS, {_BY_TEMPLATE: _templates_of})
         self._consumers.groups = groups.cache
         groups.add_handler(self._on_group)
 

@@ -21,7 +21,8 @@ from dray.controllers.claims.claim_statuses import ClaimStatuses
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.metrics import Metrics
 from dray.controllers.claims.own_writes import CreatedClaims, Written
-from dray.controllers.claims.owners import CLAIMS, POD, OwnerKind, new_claim
+from dray.controllers.claims.owners import POD, OwnerKind, new_claim
+from dray.controllers.kinds import RESOURCE_CLAIMS
 
 BY_OWNER: Final = "resourceclaim: controller uid"
 """The index of claims by the uid of their controller."""
@@ -170,7 +171,7 @@ class Generation:
         """The claim, made now or in an attempt whose answer was lost; None if the name is somebody else's."""
         metadata = body["metadata"]
         try:
-            claim = await self._client.create(CLAIMS, body, options=SHARED)
+            claim = await self._client.create(RESOURCE_CLAIMS, body, options=SHARED)
         except ClientError as error:
             if isinstance(error, ApiError) and error.is_already_exists:
                 there = await self._get(metadata["namespace"], metadata["name"])
@@ -182,13 +183,13 @@ class Generation:
 
     async def _get(self, namespace: str, name: str) -> Object | None:
         try:
-            return await self._client.get(CLAIMS, name, namespace=namespace)
+            return await self._client.get(RESOURCE_CLAIMS, name, namespace=namespace)
         except ApiError as error:
             if error.is_not_found:
                 return None
             raise
 
     def _report(self, kind: OwnerKind, owner: Object, entry: dict[str, str], reason: Exception) -> None:
-        about = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": owner["metadata"]}
+        about = {"apiVersion": kind.resource.api_version, "kind": kind.kind, "metadata": owner["metadata"]}
         message = f"{kind.kind}ResourceClaim {entry['name']}: {reason}"
         self._events.warning(about, "FailedResourceClaimCreation", message)

@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from dray.api.catalogue import KindVersion
 from dray.api.objects import Object, annotations_of, controller_of, labels_of, spec_of, uid_of
 from dray.api.resource_claims import POD_CLAIM_ANNOTATION, reserved_for
-from dray.client.interface import GroupVersionResource
 from dray.controllers.claims.naming import claim_name, generate_name
-
-PODS: Final = GroupVersionResource("", "v1", "pods")
-GROUPS: Final = GroupVersionResource("scheduling.k8s.io", "v1beta1", "podgroups")
-CLAIMS: Final = GroupVersionResource("resource.k8s.io", "v1", "resourceclaims")
-TEMPLATES: Final = GroupVersionResource("resource.k8s.io", "v1", "resourceclaimtemplates")
+from dray.controllers.kinds import POD_GROUPS, PODS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,17 +19,19 @@ class OwnerKind:
     There are two, compared by identity: they are part of the keys of a queue.
     """
 
-    kind: str
-    api_version: str
-    resource: GroupVersionResource
+    resource: KindVersion
+
+    @property
+    def kind(self) -> str:
+        return self.resource.kind
 
     @property
     def api_group(self) -> str:
         return self.resource.group
 
 
-POD: Final = OwnerKind("Pod", "v1", PODS)
-GROUP: Final = OwnerKind("PodGroup", "scheduling.k8s.io/v1beta1", GROUPS)
+POD: Final = OwnerKind(PODS)
+GROUP: Final = OwnerKind(POD_GROUPS)
 
 
 class Consumer(NamedTuple):
@@ -62,7 +60,7 @@ def users(claim: Object) -> list[Consumer | None]:
     namespace, found = claim["metadata"]["namespace"], []
     for each in reserved_for(claim):
         resource = each.get("apiGroup") or "", each.get("resource")
-        kind = POD if resource == ("", "pods") else GROUP if resource == (GROUPS.group, GROUPS.plural) else None
+        kind = POD if resource == ("", "pods") else GROUP if resource == (POD_GROUPS.group, POD_GROUPS.plural) else None
         found.append(None if kind is None else Consumer(kind, namespace, each["name"], each.get("uid", "")))
     return found
 
@@ -83,7 +81,7 @@ def new_claim(kind: OwnerKind, owner: Object, entry: str, template: Object, avoi
         "annotations": {**annotations_of(spec), POD_CLAIM_ANNOTATION: entry},
         "ownerReferences": [
             {
-                "apiVersion": kind.api_version,
+                "apiVersion": kind.resource.api_version,
                 "kind": kind.kind,
                 "name": metadata["name"],
                 "uid": metadata["uid"],

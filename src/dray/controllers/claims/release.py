@@ -8,14 +8,15 @@ stays, unless the claim itself has to go.
 
 from __future__ import annotations
 
-from dray.api.objects import Key, Object, is_deleting
+from dray.api.objects import Key, Object, is_deleting, key_of
 from dray.api.resource_claims import FINALIZER, allocation_of, is_protected, reserved_for
 from dray.client.cache import Cache
 from dray.client.errors import ApiError
 from dray.client.interface import Client, DeleteOptions
 from dray.controllers.claims.consumers import Consumers
 from dray.controllers.claims.own_writes import Written
-from dray.controllers.claims.owners import CLAIMS, made_for, users
+from dray.controllers.claims.owners import made_for, users
+from dray.controllers.kinds import RESOURCE_CLAIMS
 
 
 class Release:
@@ -53,10 +54,10 @@ class Release:
         freed = len(kept) < len(reserved)
         unused = not kept and is_protected(claim) and (freed or over or is_deleting(claim))
         if freed or (unused and allocation_of(claim) is not None):
-            claim = await self._client.update_status(CLAIMS, _with_status(claim, kept, deallocated=unused))
+            claim = await self._client.update_status(RESOURCE_CLAIMS, _with_status(claim, kept, deallocated=unused))
             self._written.add(claim)
         if unused and allocation_of(claim) is None:
-            claim = await self._client.update(CLAIMS, _unprotected(claim))
+            claim = await self._client.update(RESOURCE_CLAIMS, _unprotected(claim))
             self._written.add(claim)
         if over and not is_deleting(claim):
             await self._delete(claim)
@@ -68,11 +69,11 @@ class Release:
         return owner is not None and not await self._consumers.uses(owner)
 
     async def _delete(self, claim: Object) -> None:
-        metadata = claim["metadata"]
+        metadata, (namespace, name) = claim["metadata"], key_of(claim)
         # At this version: somebody may just have taken the owner away from it, to keep it.
         options = DeleteOptions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
         try:
-            await self._client.delete(CLAIMS, metadata["name"], namespace=metadata["namespace"], options=options)
+            await self._client.delete(RESOURCE_CLAIMS, name, namespace=namespace, options=options)
         except ApiError as error:
             if not error.is_not_found:
                 raise

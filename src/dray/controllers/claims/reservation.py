@@ -9,7 +9,8 @@ from dray.client.cache import Cache
 from dray.client.interface import Client
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.own_writes import Written
-from dray.controllers.claims.owners import CLAIMS, GROUP, POD, reservation
+from dray.controllers.claims.owners import GROUP, POD, reservation
+from dray.controllers.kinds import RESOURCE_CLAIMS
 
 
 class Reservation:
@@ -25,7 +26,7 @@ class Reservation:
     async def reserve(self, pod: Object) -> None:
         for claim, reference in self._lacking(pod):
             status = {**claim["status"], "reservedFor": [*reserved_for(claim), reference]}
-            self._written.add(await self._client.update_status(CLAIMS, {**claim, "status": status}))
+            self._written.add(await self._client.update_status(RESOURCE_CLAIMS, {**claim, "status": status}))
 
     def _lacking(self, pod: Object) -> list[tuple[Object, dict[str, str]]]:
         """The allocated claims of a pod on a node that are not reserved for it but could be, and how they would be."""

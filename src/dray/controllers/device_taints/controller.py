@@ -15,6 +15,7 @@ from typing import Any, Final
 from dray.allocation.devices import DeviceID
 from dray.api.objects import Key, Object, is_deleting, key_of, status_of
 from dray.api.pods import node_of
+from dray.api.resource_claims import devices_of
 from dray.client.cache import Change
 from dray.controllers.device_taints import evictions, pods, rules
 from dray.controllers.device_taints.deletion import EVENT, Deletion
@@ -121,7 +122,7 @@ class DeviceTaintEviction:
             self._workers.queue.add(key_of(pod))
 
     def _is_tainted(self, claim: Object) -> bool:
-        return any(True for device in evictions.devices(claim) for _ in self._taints_of(device))
+        return any(True for device in devices_of(claim) for _ in self._taints_of(device))
 
     def _taints_of(self, device: DeviceID) -> Iterator[tuple[Reason, Object]]:
         for position, taint in self._tainted.taints(device):
@@ -202,7 +203,7 @@ class DeviceTaintEviction:
         affected: set[Key] = set()
         allocated = 0
         for claim in await self._lookup.selected(rule):
-            allocated += sum(rules.selects(rule, device) for device in evictions.devices(claim))
+            allocated += sum(rules.selects(rule, device) for device in devices_of(claim))
             if evictions.claim_eviction(claim, lambda device: [reason] if rules.selects(rule, device) else []):
                 users = filter(self._can_go, self._lookup.users(claim))
                 affected |= {key_of(pod) for pod in users if pods.uses(pod, claim)}

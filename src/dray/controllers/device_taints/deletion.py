@@ -12,12 +12,12 @@ from typing import Final
 
 from prometheus_client import Counter, Histogram
 
-from dray.api.catalogue import find
 from dray.api.objects import Object, conditions_of, is_deleting, key_of
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
-from dray.client.interface import DeleteOptions, PatchType
 from dray.controllers.environment import Environment
+from dray.controllers.kinds import PODS
+from dray.controllers.pod_deletion import end_pod
 
 EVENT: Final = "DeviceTaintManagerEviction"
 _CONDITION: Final = {
@@ -33,9 +33,6 @@ _REMEMBERED: Final = 500
 class Deletion:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        kind = find("v1", "Pod")
-        assert kind is not None
-        self._kind = kind
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._total = Counter(
             "device_taint_eviction_controller_pod_deletions",
@@ -71,24 +68,12 @@ class Deletion:
     async def _delete(self, known: Object, uid: str) -> bool:
         client = self._environment.client
         namespace, name = key_of(known)
-        pod = await client.get(self._kind, name, namespace=namespace)
+        pod = await client.get(PODS, name, namespace=namespace)
         if pod["metadata"].get("uid") != uid or is_deleting(pod):
             return False
         self._environment.events.normal(pod, EVENT, "Marking for deletion")
         condition = self._condition(pod)
-        if condition is not None:
-            # The uid is a precondition.
-            body = {"metadata": {"uid": uid}, "status": {"conditions": [condition]}}
-            await client.patch(
-                self._kind,
-                name,
-                body,
-                namespace=namespace,
-                patch_type=PatchType.STRATEGIC,
-                subresource="status",
-            )
-        await client.delete(self._kind, name, namespace=namespace, options=DeleteOptions(uid=uid))
-        return True
+        return await end_pod(client, pod, status={"conditions": [condition]} if condition is not None else None)
 
     def _condition(self, pod: Object) -> Object | None:
         """What to write; None where it is there."""

@@ -7,7 +7,7 @@ several taints the earliest moment counts and every taint is a reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dray.allocation import taints
 from dray.allocation.devices import DeviceID
 from dray.api.objects import Object
-from dray.api.resource_claims import allocation_of, allocation_results
+from dray.api.resource_claims import results_of
 from dray.api.times import after
 from dray.client.clock import moment
 from dray.controllers.device_taints.rules import NO_EXECUTE
@@ -59,19 +59,9 @@ def by_slice(device: DeviceID, position: int) -> Reason:
     return Reason(True, "", "", *device, position)
 
 
-def results(claim: Object) -> list[Object]:
-    allocation = allocation_of(claim) or {}
-    return allocation_results(allocation)
-
-
-def devices(claim: Object) -> Iterator[DeviceID]:
-    for result in results(claim):
-        yield result["driver"], result["pool"], result["device"]
-
-
 def claim_eviction(claim: Object, taints_of: TaintsOf) -> Eviction | None:
     found: dict[Reason, datetime] = {}
-    for result in results(claim):
+    for result in results_of(claim):
         tolerations = result.get("tolerations") or ()
         for reason, taint in taints_of((result["driver"], result["pool"], result["device"])):
             when = _when(taint, tolerations)

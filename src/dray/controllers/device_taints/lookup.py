@@ -6,11 +6,12 @@ import asyncio
 from typing import Final
 
 from dray.allocation.devices import DeviceID
-from dray.api.catalogue import KindVersion, find
 from dray.api.objects import Object, key_of
 from dray.api.pods import claims_used
+from dray.api.resource_claims import devices_of
 from dray.client.informers import Informers
-from dray.controllers.device_taints import evictions, pods, rules
+from dray.controllers.device_taints import pods, rules
+from dray.controllers.kinds import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 
 _BY_CLAIM: Final = "device-taints: claim"
 _BY_DEVICE: Final = "device-taints: device"
@@ -20,9 +21,9 @@ _BREATH: Final = 500
 
 class Lookup:
     def __init__(self, informers: Informers) -> None:
-        self.pods = informers.of(_kind("v1", "Pod"), {_BY_CLAIM: pods.index_by_claim})
-        self.claims = informers.of(_kind("resource.k8s.io/v1", "ResourceClaim"), {_BY_DEVICE: _index_by_device})
-        self.slices = informers.of(_kind("resource.k8s.io/v1", "ResourceSlice"))
+        self.pods = informers.of(PODS, {_BY_CLAIM: pods.index_by_claim})
+        self.claims = informers.of(RESOURCE_CLAIMS, {_BY_DEVICE: _index_by_device})
+        self.slices = informers.of(RESOURCE_SLICES)
 
     def users(self, claim: Object) -> list[Object]:
         """Pods that name the claim."""
@@ -50,7 +51,7 @@ class Lookup:
         for number, claim in enumerate(self.claims.cache, 1):
             if number % _BREATH == 0:
                 await asyncio.sleep(0)
-            if any(rules.selects(rule, each) for each in evictions.devices(claim)):
+            if any(rules.selects(rule, each) for each in devices_of(claim)):
                 found.append(claim)
         return found
 
@@ -73,11 +74,5 @@ class Lookup:
         return sum(count for _, count in found.values())
 
 
-def _kind(api_version: str, name: str) -> KindVersion:
-    found = find(api_version, name)
-    assert found is not None
-    return found
-
-
 def _index_by_device(claim: Object) -> list[str]:
-    return ["/".join(device) for device in evictions.devices(claim)]
+    return ["/".join(device) for device in devices_of(claim)]

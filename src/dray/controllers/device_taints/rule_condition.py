@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dray.api.objects import Object, conditions_of
+from dray.api.objects import Object, condition_of
 from dray.controllers.device_taints.rules import NO_EXECUTE, effect_of
 
 TYPE: Final = "EvictionInProgress"
@@ -38,8 +38,7 @@ def condition(rule: Object, impact: Impact, evicted: int) -> Object:
 
 def of(rule: Object) -> Object | None:
     """The condition that the rule has."""
-    conditions: list[Object] = conditions_of(rule)
-    return next((each for each in conditions if each.get("type") == TYPE), None)
+    return condition_of(rule, TYPE)
 
 
 def _state(effect: str, impact: Impact, evicted: int) -> tuple[str, str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from dray.api.objects import Object, conditions_of, int64, is_deleting, status_of
+from dray.api.objects import Object, conditions_of, int64, is_deleting, is_true, status_of
 from dray.api.times import after
 from dray.client.clock import moment, timestamp
 
@@ -37,15 +37,6 @@ def scaled(value: int | str, total: int) -> int:
     return -(-max(0, int64(value.removesuffix("%")) or 0) * total // 100)
 
 
-def is_ready(pod: Object) -> bool:
-    conditions = conditions_of(pod)
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
-
-
-def is_leaving(pod: Object) -> bool:
-    return is_deleting(pod)
-
-
 @dataclass(frozen=True, slots=True)
 class Disrupted:
     """Pods whose eviction was granted and not seen yet."""
@@ -63,7 +54,7 @@ def disrupted(budget: Object, pods: Iterable[Object], now: datetime) -> Disrupte
     overdue = []
     for pod in pods:
         name = pod["metadata"]["name"]
-        if name not in granted or is_leaving(pod):
+        if name not in granted or is_deleting(pod):
             continue
         if after(moment(granted[name]), DELETION_TIMEOUT) > now:
             waiting[name] = granted[name]
@@ -74,7 +65,9 @@ def disrupted(budget: Object, pods: Iterable[Object], now: datetime) -> Disrupte
 
 
 def healthy(pods: Iterable[Object], waiting: dict[str, str]) -> int:
-    return sum(is_ready(pod) and not is_leaving(pod) and pod["metadata"]["name"] not in waiting for pod in pods)
+    return sum(
+        is_true(pod, "Ready") and not is_deleting(pod) and pod["metadata"]["name"] not in waiting for pod in pods
+    )
 
 
 def status(budget: Object, pods: list[Object], expected: int, waiting: dict[str, str], now: datetime) -> Object:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dray.api.catalogue import KindVersion, find
+from dray.api.catalogue import built_in
 from dray.api.label_selectors import Matcher, from_object
-from dray.api.objects import Key, Object, conditions_of, labels_of, status_of
+from dray.api.objects import Key, Object, conditions_of, controller_of, is_true, labels_of, status_of
 from dray.client.cache import Change
 from dray.controllers.disruption import budget as budgets
-from dray.controllers.disruption.scale import Scales, UnknownScale, controller_of
+from dray.controllers.disruption.scale import Scales, UnknownScale
 from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.kinds import JOBS, PODS
 
 # Pods come and go in crowds: a budget waits for this long for more of them, then counts once.
 _GATHER: Final = 0.05
@@ -20,15 +21,7 @@ _UNMANAGED: Final = (
 )
 
 
-def _kind(api_version: str, name: str) -> KindVersion:
-    found = find(api_version, name)
-    assert found is not None, name
-    return found
-
-
-BUDGETS: Final = _kind("policy/v1", "PodDisruptionBudget")
-PODS: Final = _kind("v1", "Pod")
-JOBS: Final = _kind("batch/v1", "Job")
+BUDGETS: Final = built_in("policy/v1", "PodDisruptionBudget")
 
 
 class DisruptionController:
@@ -143,6 +136,6 @@ def _matters(before: Object, now: Object) -> bool:
     return (
         old.get("labels") != new.get("labels")
         or old.get("deletionTimestamp") != new.get("deletionTimestamp")
-        or budgets.is_ready(before) != budgets.is_ready(now)
+        or is_true(before, "Ready") != is_true(now, "Ready")
         or controller_of(before) != controller_of(now)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dray.api.catalogue import split_api_version
-from dray.api.objects import Object, conditions_of, metadata_of, owners_of, spec_of
+from dray.api.objects import Object, controller_of, is_true, metadata_of, spec_of
 from dray.client.cache import Cache
 from dray.client.errors import ApiError
 from dray.client.interface import Client, GroupVersionResource
@@ -14,13 +14,6 @@ from dray.controllers.served import discover
 
 class UnknownScale(Exception):
     """A pod's controller does not say how many pods it wants."""
-
-
-def controller_of(pod: Object) -> Object | None:
-    for reference in owners_of(pod):
-        if reference.get("controller"):
-            return dict(reference)
-    return None
 
 
 class Scales:
@@ -70,9 +63,7 @@ class Scales:
         job = self._jobs.get(reference["name"], namespace=pod["metadata"]["namespace"])
         if job is None or job["metadata"]["uid"] != reference["uid"]:
             raise _unknown(pod)
-        if any(
-            each.get("type") in ("Complete", "Failed") and each.get("status") == "True" for each in conditions_of(job)
-        ):
+        if is_true(job, "Complete") or is_true(job, "Failed"):
             return 0
         parallelism = job["spec"].get("parallelism")
         return 1 if parallelism is None else int(parallelism)

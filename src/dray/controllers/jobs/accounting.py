@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, uid_of
+from dray.api.pods import phase_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.indexes import Indexes
@@ -50,10 +51,10 @@ def enter(view: JobView, outcome: Outcome | None) -> Entry:
             partial = True
             break
         released.append(pod)
-        uid = pod_facts.uid(pod)
+        uid = uid_of(pod)
         if uid in listed["succeeded"] or uid in listed["failed"] or not view.has_place(pod):
             continue
-        if pod_facts.phase(pod) == "Succeeded":
+        if phase_of(pod) == "Succeeded":
             if not view.fulfils(pod):
                 continue
             if view.spec.indexed:
@@ -71,13 +72,13 @@ def enter(view: JobView, outcome: Outcome | None) -> Entry:
 
 
 def _may_go(view: JobView, outcome: Outcome | None, pod: Object) -> bool:
-    if view.is_leaving or outcome is not None or pod_facts.phase(pod) == "Succeeded":
+    if view.is_leaving or outcome is not None or phase_of(pod) == "Succeeded":
         return True
     if not view.has_failed(pod):
         return False
     index = pod_facts.completion_index(pod)
     retained = view.retained.get(index) if index is not None else None
-    return retained is None or pod_facts.uid(retained) != pod_facts.uid(pod)
+    return retained is None or uid_of(retained) != uid_of(pod)
 
 
 def _counts_as_failed(view: JobView, outcome: Outcome | None, pod: Object) -> bool:

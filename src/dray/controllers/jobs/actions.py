@@ -7,9 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
-from dray.api.catalogue import KindVersion, find
 from dray.api.job_defaults import UID_LABEL
-from dray.api.objects import Object, finalizers_of
+from dray.api.objects import Object, finalizers_of, uid_of
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, DeleteOptions, PatchType, Selection
@@ -18,19 +17,10 @@ from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import template
 from dray.controllers.jobs.own_writes import OwnWrites
 from dray.controllers.jobs.view import JobView
+from dray.controllers.kinds import PODS
 
 _AT_ONCE: Final = 32
 _NAMES: Final = 4
-
-
-def _kind(api_version: str, name: str) -> KindVersion:
-    found = find(api_version, name)
-    assert found is not None, name
-    return found
-
-
-JOBS: Final = _kind("batch/v1", "Job")
-PODS: Final = _kind("v1", "Pod")
 
 
 class PodActions:
@@ -121,12 +111,12 @@ class PodActions:
         listed = await self._client.list_all(PODS, namespace=namespace, selection=Selection(labels=labels))
         there = set()
         for pod in listed["items"]:
-            reference = pod_facts.owner(pod)
+            reference = pod_facts.job_of(pod)
             if reference is not None and reference["uid"] == uid:
-                there.add(pod_facts.uid(pod))
+                there.add(uid_of(pod))
                 self._keep(job, {"apiVersion": "v1", "kind": "Pod", **pod})
         for pod in known:
-            if pod_facts.uid(pod) not in there:
+            if uid_of(pod) not in there:
                 self._keep(job, _leaving(_untracked(pod), self._time.now()))
         self.uncertain.discard(uid)
 

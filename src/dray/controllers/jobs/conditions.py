@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.objects import Object, conditions_of
+from dray.api.objects import Object, condition_of
 
 COMPLETE = "Complete"
 FAILED = "Failed"
@@ -11,17 +11,9 @@ FAILURE_TARGET = "FailureTarget"
 SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
 
 
-def find(job: Object, kind: str) -> Object | None:
-    """The condition if it is true."""
-    for condition in conditions_of(job):
-        if condition.get("type") == kind and condition.get("status") == "True":
-            return dict(condition)
-    return None
-
-
 def end(job: Object) -> Object | None:
     """The condition that says that the Job is over."""
-    return find(job, COMPLETE) or find(job, FAILED)
+    return condition_of(job, COMPLETE, "True") or condition_of(job, FAILED, "True")
 
 
 def put(status: Object, kind: str, holds: bool, reason: str, message: str, now: str) -> bool:

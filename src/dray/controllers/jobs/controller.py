@@ -12,7 +12,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from dray.api.objects import Key, Object, status_of
+from dray.api.objects import Key, Object, condition_of, controller_of, status_of, uid_of
+from dray.api.pods import phase_of
 from dray.api.times import after
 from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
@@ -21,7 +22,7 @@ from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.jobs import accounting, conditions, outcome
 from dray.controllers.jobs import pods as pod_facts
-from dray.controllers.jobs.actions import JOBS, PODS, PodActions, release
+from dray.controllers.jobs.actions import PodActions, release
 from dray.controllers.jobs.backoff import Record
 from dray.controllers.jobs.groups import JobGroups
 from dray.controllers.jobs.membership import BY_JOB, Membership, index_by_job
@@ -30,6 +31,7 @@ from dray.controllers.jobs.plan import Plan, plan
 from dray.controllers.jobs.spec import JobSpec, is_known_mode, is_managed_here
 from dray.controllers.jobs.status_writer import StatusWriter
 from dray.controllers.jobs.view import JobView
+from dray.controllers.kinds import JOBS, PODS
 
 # How often to look whether the informer has come to what was written here.
 _CATCH_UP: Final = 5.0
@@ -79,8 +81,8 @@ class JobController:
 
     def _on_pod(self, change: Change) -> None:
         before, pod = change.previous, change.object
-        reference = pod_facts.owner(pod)
-        former = pod_facts.owner(before) if before is not None else None
+        reference = pod_facts.job_of(pod)
+        former = pod_facts.job_of(before) if before is not None else None
         if former is not None and (reference is None or reference["uid"] != former["uid"]):
             self._wake(change.key[0], former)
         if reference is None:
@@ -88,7 +90,7 @@ class JobController:
                 self._on_nobodys(change.key, pod)
             return
         if change.type == "DELETED":
-            self._written_pods.removed(reference["uid"], pod_facts.uid(pod))
+            self._written_pods.removed(reference["uid"], uid_of(pod))
         elif before is not None and not _matters(before, pod):
             return
         if not self._wake(change.key[0], reference) and change.type != "DELETED" and pod_facts.is_tracked(pod):
@@ -123,11 +125,11 @@ class JobController:
         pod = self._pods.cache.get(key[1], namespace=key[0])
         if pod is None or not pod_facts.is_tracked(pod):
             return
-        reference = pod_facts.owner(pod)
+        reference = pod_facts.job_of(pod)
         if reference is not None:
             if await self._exists(reference, pod):
                 return
-        elif pod_facts.is_controlled(pod) or self._membership.selecting(pod):
+        elif controller_of(pod) is not None or self._membership.selecting(pod):
             return
         await release(self._client, pod)
 
@@ -268,7 +270,7 @@ class JobController:
         known = self._records.get(view.job["metadata"]["uid"])
         if known is not None:
             return known.after(view.newly_succeeded, view.newly_failed)
-        succeeded = [pod for pod in view.pods if pod_facts.phase(pod) == "Succeeded"]
+        succeeded = [pod for pod in view.pods if phase_of(pod) == "Succeeded"]
         return Record().after(succeeded, [pod for pod in view.pods if view.has_failed(pod)])
 
 
@@ -276,7 +278,7 @@ def _started(job: Object, now: str) -> tuple[Object, list[tuple[str, str]]]:
     """The Job with its start and its suspension in the status, and what is to be told of that."""
     status = dict(status_of(job))
     news: list[tuple[str, str]] = []
-    if any(conditions.find(job, kind) for kind in (conditions.FAILURE_TARGET, conditions.SUCCESS_CRITERIA_MET)):
+    if any(condition_of(job, kind, "True") for kind in (conditions.FAILURE_TARGET, conditions.SUCCESS_CRITERIA_MET)):
         return job, news
     if job["spec"].get("suspend"):
         if conditions.put(status, conditions.SUSPENDED, True, "JobSuspended", "Job suspended", now):
@@ -297,7 +299,7 @@ def _matters(before: Object, now: Object) -> bool:
     old, new = before["metadata"], now["metadata"]
     if _is_moved(before, now) or any(old.get(name) != new.get(name) for name in ("deletionTimestamp", "finalizers")):
         return True
-    if pod_facts.phase(before) != pod_facts.phase(now) or pod_facts.is_ready(before) != pod_facts.is_ready(now):
+    if phase_of(before) != phase_of(now) or pod_facts.is_ready(before) != pod_facts.is_ready(now):
         return True
     restarts_in_place = now["spec"].get("restartPolicy") == "OnFailure"
     return restarts_in_place and pod_facts.restarts(before) != pod_facts.restarts(now)

@@ -11,27 +11,21 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from dray.api.catalogue import KindVersion, find
+from dray.api.catalogue import KindVersion, built_in
 from dray.api.objects import Object, owners_of, spec_of
 from dray.client.errors import ApiError, ClientError
 from dray.controllers.environment import Environment
 from dray.controllers.jobs.plan import wanted
 from dray.controllers.jobs.template import reference
 from dray.controllers.jobs.view import JobView
+from dray.controllers.kinds import POD_GROUPS
 
 _VERSION: Final = "scheduling.k8s.io/v1beta1"
 _TEMPLATE: Final = "pods"
 _LONGEST_NAME: Final = 63
 
 
-def _kind(name: str) -> KindVersion:
-    found = find(_VERSION, name)
-    assert found is not None, name
-    return found
-
-
-WORKLOADS: Final = _kind("Workload")
-GROUPS: Final = _kind("PodGroup")
+WORKLOADS: Final = built_in(_VERSION, "Workload")
 
 
 class JobGroups:
@@ -55,7 +49,7 @@ class JobGroups:
             spec = _spec(job, size)
             try:
                 workload = await self._put(WORKLOADS, _workload(job, name, spec))
-                await self._put(GROUPS, _group(job, name, spec, workload))
+                await self._put(POD_GROUPS, _group(job, name, spec, workload))
             except ClientError as error:
                 self._events.warning(job, "FailedCreate", f"Error creating the PodGroup: {error}")
                 raise

@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.label_selectors import Matcher, from_object
-from dray.api.objects import Key, Object, labels_of
+from dray.api.objects import Key, Object, controller_of, is_deleting, labels_of, uid_of
 from dray.client.errors import ApiError
 from dray.client.informer import Informer
 from dray.client.interface import Client, PatchType
 from dray.controllers.jobs import conditions
 from dray.controllers.jobs import pods as pod_facts
-from dray.controllers.jobs.actions import JOBS, PODS
 from dray.controllers.jobs.own_writes import OwnWrites
 from dray.controllers.jobs.spec import is_managed_here
 from dray.controllers.jobs.template import reference
+from dray.controllers.kinds import JOBS, PODS
 
 BY_JOB: Final = "job"
 """The index of pods by the uid of their Job; those that nobody controls are under their namespace."""
@@ -27,9 +27,9 @@ _NOBODYS: Final = "nobody's in "
 
 def index_by_job(pod: Object) -> list[str]:
     metadata = pod["metadata"]
-    if not pod_facts.is_controlled(pod):
+    if controller_of(pod) is None:
         return [_NOBODYS + str(metadata.get("namespace"))] if metadata.get("labels") else []
-    owner = pod_facts.owner(pod)
+    owner = pod_facts.job_of(pod)
     return [owner["uid"]] if owner is not None else []
 
 
@@ -43,7 +43,7 @@ class Membership:
     def of(self, job: Object) -> list[Object]:
         """The Job's pods, as they were last written here or by somebody else."""
         selects = _selector(job)
-        return [pod for pod in self.controlled(job["metadata"]["uid"]) if selects(_labels(pod))]
+        return [pod for pod in self.controlled(job["metadata"]["uid"]) if selects(labels_of(pod))]
 
     def controlled(self, uid: str) -> list[Object]:
         """Those that say that the Job controls them, or did until they were let go."""
@@ -51,8 +51,8 @@ class Membership:
 
     def selecting(self, pod: Object) -> list[Key]:
         """The Jobs that would take in a pod that nobody controls."""
-        labels, namespace = _labels(pod), pod["metadata"]["namespace"]
-        if not labels or pod_facts.is_controlled(pod) or pod_facts.is_leaving(pod):
+        labels, namespace = labels_of(pod), pod["metadata"]["namespace"]
+        if not labels or controller_of(pod) is not None or is_deleting(pod):
             return []
         found = (job for job in self._jobs.in_namespace(namespace) if _takes_pods_in(job))
         return [(namespace, job["metadata"]["name"]) for job in found if _selector(job)(labels)]
@@ -64,13 +64,13 @@ class Membership:
         uid, namespace, selects = job["metadata"]["uid"], job["metadata"]["namespace"], _selector(job)
         controlled = self.controlled(uid)
         for pod in controlled:
-            if not selects(_labels(pod)) and pod_facts.owner(pod) is not None:
+            if not selects(labels_of(pod)) and pod_facts.job_of(pod) is not None:
                 await self._let_go(uid, pod)
-        known = {pod_facts.uid(pod) for pod in controlled}
+        known = {uid_of(pod) for pod in controlled}
         found = [
             pod
             for pod in self._pods.by(BY_JOB, _NOBODYS + namespace)
-            if selects(_labels(pod)) and not pod_facts.is_leaving(pod) and pod_facts.uid(pod) not in known
+            if selects(labels_of(pod)) and not is_deleting(pod) and uid_of(pod) not in known
         ]
         if found and await self._stands(job):
             for pod in found:
@@ -123,7 +123,3 @@ def _takes_pods_in(job: Object) -> bool:
 def _selector(job: Object) -> Matcher:
     """Where there is none, those that it controls are the Job's."""
     return from_object(job["spec"].get("selector") or {})
-
-
-def _labels(pod: Object) -> dict[str, str]:
-    return labels_of(pod)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from dray.api.objects import condition_of
+from dray.api.pods import phase_of
 from dray.api.times import after
 from dray.client.clock import moment
 from dray.controllers.jobs import conditions, policies
@@ -35,7 +37,7 @@ def judge(view: JobView, now: datetime) -> Outcome | None:
 
 def _written(view: JobView) -> Outcome | None:
     for kind, succeeded in ((conditions.SUCCESS_CRITERIA_MET, True), (conditions.FAILURE_TARGET, False)):
-        found = conditions.find(view.job, kind)
+        found = condition_of(view.job, kind, "True")
         if found is not None:
             return Outcome(succeeded, found.get("reason") or "", found.get("message") or "")
     return None
@@ -56,7 +58,7 @@ def _failed(view: JobView, now: datetime) -> Outcome | None:
 def _restarted_too_often(view: JobView) -> bool:
     if not view.spec.restarts_in_place:
         return False
-    restarts = sum(pod_facts.restarts(pod) for pod in view.pods if pod_facts.phase(pod) in ("Running", "Pending"))
+    restarts = sum(pod_facts.restarts(pod) for pod in view.pods if phase_of(pod) in ("Running", "Pending"))
     return restarts > 0 and restarts >= view.spec.backoff_limit
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, uid_of
 from dray.controllers.jobs import backoff
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.indexes import Indexes
@@ -63,8 +63,8 @@ def _surplus(view: JobView, number: int) -> list[Object]:
     misplaced = _misplaced(view) if view.spec.indexed else []
     if len(misplaced) >= number:
         return misplaced
-    gone = {pod_facts.uid(pod) for pod in misplaced}
-    others = sorted((pod for pod in view.active if pod_facts.uid(pod) not in gone), key=pod_facts.removal_order)
+    gone = {uid_of(pod) for pod in misplaced}
+    others = sorted((pod for pod in view.active if uid_of(pod) not in gone), key=pod_facts.removal_order)
     return misplaced + others[: number - len(misplaced)]
 
 

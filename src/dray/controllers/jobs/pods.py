@@ -8,14 +8,15 @@ from typing import Any, Final
 from dray.api.objects import (
     Object,
     annotations_of,
-    conditions_of,
+    condition_of,
+    controller_of,
     finalizers_of,
     int64,
     is_deleting,
-    owners_of,
-    spec_of,
+    is_true,
     status_of,
 )
+from dray.api.pods import is_terminal, node_of, phase_of
 from dray.api.times import after
 from dray.client.clock import moment
 
@@ -27,26 +28,12 @@ IGNORED_FAILURE_COUNT: Final = "batch.kubernetes.io/job-index-ignored-failure-co
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-def owner(pod: Object) -> Object | None:
+def job_of(pod: Object) -> Object | None:
     """The reference to the Job that controls the pod."""
-    for reference in owners_of(pod):
-        if reference.get("controller"):
-            is_job = reference.get("kind") == "Job" and reference.get("apiVersion", "").startswith("batch/")
-            return reference if is_job else None
-    return None
-
-
-def is_controlled(pod: Object) -> bool:
-    """By a Job or by somebody else."""
-    return any(reference.get("controller") for reference in owners_of(pod))
-
-
-def uid(pod: Object) -> str:
-    return str(pod["metadata"].get("uid") or "")
-
-
-def phase(pod: Object) -> str:
-    return str(status_of(pod).get("phase") or "")
+    found = controller_of(pod)
+    if found is None or found.get("kind") != "Job" or not found.get("apiVersion", "").startswith("batch/"):
+        return None
+    return found
 
 
 def is_tracked(pod: Object) -> bool:
@@ -54,20 +41,12 @@ def is_tracked(pod: Object) -> bool:
     return TRACKING in finalizers_of(pod)
 
 
-def is_terminal(pod: Object) -> bool:
-    return phase(pod) in ("Succeeded", "Failed")
-
-
-def is_leaving(pod: Object) -> bool:
-    return is_deleting(pod)
-
-
 def is_active(pod: Object) -> bool:
-    return not is_terminal(pod) and not is_leaving(pod)
+    return not is_terminal(pod) and not is_deleting(pod)
 
 
 def is_ready(pod: Object) -> bool:
-    return (_ready(pod) or {}).get("status") == "True"
+    return is_true(pod, "Ready")
 
 
 def completion_index(pod: Object) -> int | None:
@@ -108,7 +87,7 @@ def finish_time(pod: Object) -> datetime:
     ]
     if ended:
         return max(ended)
-    ready = _ready(pod)
+    ready = condition_of(pod, "Ready")
     if ready and ready.get("status") == "False" and ready.get("lastTransitionTime"):
         return moment(ready["lastTransitionTime"])
     metadata = pod["metadata"]
@@ -119,11 +98,11 @@ def finish_time(pod: Object) -> datetime:
 
 def removal_order(pod: Object) -> tuple[Any, ...]:
     """Sorts first what is lost least by deleting it: unplaced, pending, unready, restarted, young pods."""
-    ready = _ready(pod) or {}
+    ready = condition_of(pod, "Ready") or {}
     is_up = ready.get("status") == "True"
     return (
-        bool(spec_of(pod).get("nodeName")),
-        _PHASES.get(phase(pod), 0),
+        bool(node_of(pod)),
+        _PHASES.get(phase_of(pod), 0),
         is_up,
         _later_first(ready.get("lastTransitionTime") if is_up else None),
         -restarts(pod),
@@ -133,10 +112,3 @@ def removal_order(pod: Object) -> tuple[Any, ...]:
 
 def _later_first(text: str | None) -> float:
     return -moment(text).timestamp() if text else 0.0
-
-
-def _ready(pod: Object) -> Object | None:
-    for condition in conditions_of(pod):
-        if condition.get("type") == "Ready":
-            return dict(condition)
-    return None

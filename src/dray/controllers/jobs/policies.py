@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dray.api.objects import Object, conditions_of
+from dray.api.pods import phase_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.indexes import Indexes
 from dray.controllers.jobs.spec import JobSpec
@@ -21,7 +22,7 @@ class Matched:
 
 def match(spec: JobSpec, pod: Object) -> Matched | None:
     """None where no rule speaks, and for pods that have not failed: they count as they always did."""
-    if not spec.failure_rules or pod_facts.phase(pod) != "Failed":
+    if not spec.failure_rules or phase_of(pod) != "Failed":
         return None
     for number, rule in enumerate(spec.failure_rules):
         how = _by_exit_code(rule.get("onExitCodes"), pod) or _by_condition(rule.get("onPodConditions"), pod)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dray.api.objects import Object
+from dray.api.objects import Object, uid_of
 from dray.client.clock import timestamp
 from dray.client.informer import Informer
 from dray.controllers.environment import Environment
 from dray.controllers.jobs import accounting, conditions
-from dray.controllers.jobs import pods as pod_facts
-from dray.controllers.jobs.actions import JOBS, PodActions
+from dray.controllers.jobs.actions import PodActions
 from dray.controllers.jobs.metrics import JobMetrics
 from dray.controllers.jobs.outcome import Outcome
 from dray.controllers.jobs.own_writes import OwnWrites, version
 from dray.controllers.jobs.spec import JobSpec
 from dray.controllers.jobs.view import JobView
+from dray.controllers.kinds import JOBS
 
 
 class StatusWriter:
@@ -48,7 +48,7 @@ class StatusWriter:
 
     async def enter(self, view: JobView, found: Outcome | None) -> tuple[Object, bool]:
         """The Job with its ended pods entered and let go, and whether there were too many for one time."""
-        uids = {pod_facts.uid(pod) for pod in view.tracked}
+        uids = {uid_of(pod) for pod in view.tracked}
         settled = {**view.job, "status": accounting.settle(view.status, uids)}
         view = JobView(settled, view.spec, view.pods)
         entry = accounting.enter(view, found)
@@ -71,7 +71,7 @@ class StatusWriter:
     async def conclude(self, job: Object, found: Outcome | None) -> Object:
         """The Job with everything counted that was let go, and ended if it is over and its pods are gone."""
         view = JobView.of(job, self._pods_of(job))
-        status = accounting.settle(view.status, {pod_facts.uid(pod) for pod in view.tracked})
+        status = accounting.settle(view.status, {uid_of(pod) for pod in view.tracked})
         status = _with_numbers(status, view)
         is_over = accounting.is_settled(status) and not view.active and not view.terminating
         if found is None or not is_over:

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from dray.api.objects import Object, is_deleting, status_of
+from dray.api.objects import Object, is_deleting, status_of, uid_of
+from dray.api.pods import is_terminal, phase_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.indexes import Indexes
@@ -45,7 +46,7 @@ class JobView:
 
     @cached_property
     def terminating(self) -> list[Object]:
-        return [pod for pod in self.pods if pod_facts.is_leaving(pod) and not pod_facts.is_terminal(pod)]
+        return [pod for pod in self.pods if is_deleting(pod) and not is_terminal(pod)]
 
     @cached_property
     def tracked(self) -> list[Object]:
@@ -53,10 +54,10 @@ class JobView:
 
     def has_failed(self, pod: Object) -> bool:
         """A pod that is being deleted counts at once, unless the Job waits for its end before replacing it."""
-        phase = pod_facts.phase(pod)
+        phase = phase_of(pod)
         if phase == "Failed":
             return True
-        return not self.spec.replaces_ended_only and pod_facts.is_leaving(pod) and phase != "Succeeded"
+        return not self.spec.replaces_ended_only and is_deleting(pod) and phase != "Succeeded"
 
     def has_place(self, pod: Object) -> bool:
         """Whether the pod counts at all: that of an Indexed Job needs one of its indexes."""
@@ -90,16 +91,14 @@ class JobView:
         return [
             pod
             for pod in self.tracked
-            if pod_facts.phase(pod) == "Succeeded" and pod_facts.uid(pod) not in known and self.fulfils(pod)
+            if phase_of(pod) == "Succeeded" and uid_of(pod) not in known and self.fulfils(pod)
         ]
 
     @cached_property
     def newly_failed(self) -> list[Object]:
         known = set(self.uncounted_failed)
         return [
-            pod
-            for pod in self.tracked
-            if self.has_failed(pod) and pod_facts.uid(pod) not in known and self.has_place(pod)
+            pod for pod in self.tracked if self.has_failed(pod) and uid_of(pod) not in known and self.has_place(pod)
         ]
 
     @cached_property

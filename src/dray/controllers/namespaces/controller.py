@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.api.catalogue import find
 from dray.api.objects import Object, is_deleting, spec_of, status_of
 from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ApiError
 from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.kinds import NAMESPACES
 from dray.controllers.namespaces.contents import empty
 from dray.controllers.namespaces.report import Report, updated
 from dray.controllers.served import Discovered, discover
@@ -32,10 +32,7 @@ class NamespaceController:
         self._workers: Workers[str] = environment.workers(
             "namespaces", self.reconcile, called=named("Namespace"), count=4
         )
-        kind = find("v1", "Namespace")
-        assert kind is not None
-        self._kind = kind
-        self._namespaces = environment.informers.of(kind)
+        self._namespaces = environment.informers.of(NAMESPACES)
         self._namespaces.add_handler(self._changed)
 
     async def run(self) -> None:
@@ -58,7 +55,7 @@ class NamespaceController:
 
     async def _end(self, name: str) -> float | None:
         # The cache may lag behind what this controller wrote itself.
-        namespace = await self._client.get(self._kind, name)
+        namespace = await self._client.get(NAMESPACES, name)
         if not _is_ours(namespace):
             return None
         found = await discover(self._client)
@@ -83,7 +80,7 @@ class NamespaceController:
         spec = spec_of(namespace)
         left = [each for each in spec.get("finalizers") or () if each != FINALIZER]
         body = {**namespace, "spec": {**spec, "finalizers": left}}
-        await self._client.update(self._kind, body, subresource="finalize")
+        await self._client.update(NAMESPACES, body, subresource="finalize")
 
     async def _tell(self, namespace: Object, report: Report) -> None:
         status = status_of(namespace)
@@ -91,7 +88,7 @@ class NamespaceController:
         if conditions is None and status.get("phase") == "Terminating":
             return
         new = {**status, "phase": "Terminating", "conditions": conditions or status.get("conditions") or []}
-        await self._client.update_status(self._kind, {**namespace, "status": new})
+        await self._client.update_status(NAMESPACES, {**namespace, "status": new})
 
     def _patience(self, namespace: Object) -> float:
         """The longer it takes already, the longer until the next look."""

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from dray.api.catalogue import KindVersion, find
+from dray.api.catalogue import built_in
 from dray.api.objects import Object, spec_of
 from dray.client.cache import Change
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
 from dray.client.interface import PatchType
 from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.kinds import NODES, PODS
 from dray.controllers.node_lifecycle import health
 from dray.controllers.node_lifecycle.evictions import Evictions
 from dray.controllers.node_lifecycle.heartbeats import LEASES, Heartbeats, renewed
 from dray.controllers.node_lifecycle.readiness import mark_unready
-from dray.controllers.pod_deletion import BY_NODE, node_of, pods
+from dray.controllers.pod_deletion import BY_NODE, node_of
 
 GRACE: Final = 50.0
 STARTUP_GRACE: Final = 60.0
@@ -35,13 +36,13 @@ class NodeLifecycle:
         self._grace = grace_period
         self._startup_grace = startup_grace_period
         self._workers: Workers[str] = environment.workers("node lifecycle", self.reconcile, called=named("Node"))
-        self._node_kind = _kind("v1", "Node")
-        self._lease_kind = _kind("coordination.k8s.io/v1", "Lease")
+        self._node_kind = NODES
+        self._lease_kind = built_in("coordination.k8s.io/v1", "Lease")
         leases = environment.informers.of(self._lease_kind)
         self._heartbeats = Heartbeats(leases.cache, self._time)
         self._evictions = Evictions(environment)
         self._nodes = environment.informers.of(self._node_kind)
-        self._pods = environment.informers.of(pods(), {BY_NODE: node_of})
+        self._pods = environment.informers.of(PODS, {BY_NODE: node_of})
         leases.add_handler(self._lease_changed)
         self._nodes.add_handler(self._node_changed)
 
@@ -145,9 +146,3 @@ def _differs(before: Object, now: Object) -> bool:
         or was.get("unschedulable") != is_.get("unschedulable")
         or health.statuses(before) != health.statuses(now)
     )
-
-
-def _kind(api_version: str, name: str) -> KindVersion:
-    found = find(api_version, name)
-    assert found is not None
-    return found

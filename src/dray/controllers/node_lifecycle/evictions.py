@@ -11,8 +11,9 @@ from dray.api.objects import Key, Object, key_of, spec_of
 from dray.client.cache import Change
 from dray.client.clock import moment
 from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.kinds import PODS
 from dray.controllers.node_lifecycle.tolerations import Expulsion, deadline
-from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, is_disrupted, node_of, pods
+from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, is_disrupted, node_of
 
 _REASON: Final = "DeletionByTaintManager"
 _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
@@ -30,7 +31,7 @@ class Evictions:
         self._expulsions: dict[str, tuple[Expulsion, ...]] = {}
         # Pods whose time has not come yet.
         self._scheduled: set[Key] = set()
-        self._pods = environment.informers.of(pods(), {BY_NODE: node_of})
+        self._pods = environment.informers.of(PODS, {BY_NODE: node_of})
         self._deleted = Counter(
             "taint_eviction_controller_pod_deletions",
             "Pods deleted because of node taints.",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dray.api.objects import Object, conditions_of, key_of
+from dray.api.objects import Object, condition_of, key_of
 from dray.client.errors import ApiError
 from dray.client.events import EventRecorder
 from dray.client.interface import Client, PatchType
-from dray.controllers.pod_deletion import pods
+from dray.controllers.kinds import PODS
 
 
 async def mark_unready(client: Client, events: EventRecorder, found: Iterable[Object], now: str) -> None:
     for pod in found:
-        ready = _ready(pod)
+        ready = condition_of(pod, "Ready")
         if ready is None or ready.get("status") != "True":
             continue
         condition = {**ready, "status": "False", "lastTransitionTime": now}
@@ -22,7 +22,7 @@ async def mark_unready(client: Client, events: EventRecorder, found: Iterable[Ob
         namespace, name = key_of(pod)
         try:
             await client.patch(
-                pods(), name, body, namespace=namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+                PODS, name, body, namespace=namespace, patch_type=PatchType.STRATEGIC, subresource="status"
             )
         except ApiError as error:
             if not error.is_not_found:
@@ -30,8 +30,3 @@ async def mark_unready(client: Client, events: EventRecorder, found: Iterable[Ob
         else:
             about = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]}
             events.warning(about, "NodeNotReady", "Node is not ready")
-
-
-def _ready(pod: Object) -> Object | None:
-    conditions: list[Object] = conditions_of(pod)
-    return next((each for each in conditions if each.get("type") == "Ready"), None)

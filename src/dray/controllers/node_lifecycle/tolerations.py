@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from dray.api.objects import Object, conditions_of, spec_of
+from dray.api.objects import Object, condition_of, spec_of
 from dray.api.times import after
 from dray.client.clock import moment
 from dray.scheduling.tolerations import tolerates
@@ -39,10 +39,8 @@ def deadline(pod: Object, expulsions: Iterable[Expulsion], now: datetime) -> dat
 
 
 def _bound(pod: Object) -> datetime | None:
-    for condition in conditions_of(pod):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
-            return _moment(condition.get("lastTransitionTime"))
-    return _moment(pod["metadata"].get("creationTimestamp"))
+    condition = condition_of(pod, "PodScheduled", "True")
+    return _moment(condition.get("lastTransitionTime") if condition else pod["metadata"].get("creationTimestamp"))
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -15,16 +15,17 @@ from prometheus_client import Counter, Histogram
 from dray.allocation import taints
 from dray.allocation.slices import PoolKey, Slice
 from dray.allocation.usage import Usage, claim_key
-from dray.api.catalogue import RESOURCE_GROUP, KindVersion, find
+from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object
+from dray.api.resource_claims import devices_of, results_of
 from dray.client.backoff import Backoff
 from dray.client.cache import Change
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import DeleteOptions
-from dray.controllers.device_taints.evictions import devices, results
 from dray.controllers.device_taints.rules import has_selector, taint_rules
 from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.controllers.pool_status import counting
 from dray.controllers.pool_status.expiry import is_expired
 
@@ -41,8 +42,8 @@ class PoolStatus:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         informers = environment.informers
-        self._claims = informers.of(_kind("ResourceClaim"), {_BY_DRIVER: _drivers_of_claim})
-        self._slices = informers.of(_kind("ResourceSlice"), {_BY_DRIVER: _driver_of_slice})
+        self._claims = informers.of(RESOURCE_CLAIMS, {_BY_DRIVER: _drivers_of_claim})
+        self._slices = informers.of(RESOURCE_SLICES, {_BY_DRIVER: _driver_of_slice})
         self._rules = taint_rules(environment)
         self._requests = OptionalInformer(environment.client, informers, RESOURCE_GROUP, "resourcepoolstatusrequests")
         self._waiting: dict[str, dict[str, int]] = {}
@@ -169,7 +170,7 @@ class PoolStatus:
             if number % _BREATH == 0:
                 await asyncio.sleep(0)
             held: dict[PoolKey, list[Object]] = {}
-            for result in results(claim):
+            for result in results_of(claim):
                 key = (result["driver"], result["pool"])
                 if key in pools:
                     held.setdefault(key, []).append(result)
@@ -207,15 +208,9 @@ class PoolStatus:
         return _CLEAN_UP
 
 
-def _kind(name: str) -> KindVersion:
-    found = find("resource.k8s.io/v1", name)
-    assert found is not None
-    return found
-
-
 def _driver_of_slice(document: Object) -> tuple[str, ...]:
     return (document["spec"]["driver"],)
 
 
 def _drivers_of_claim(claim: Object) -> set[str]:
-    return {driver for driver, _, _ in devices(claim)}
+    return {driver for driver, _, _ in devices_of(claim)}

@@ -1,0 +1,16 @@
+"""The built-in kinds that several controllers work on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.api.catalogue import built_in
+
+PODS: Final = built_in("v1", "Pod")
+NODES: Final = built_in("v1", "Node")
+NAMESPACES: Final = built_in("v1", "Namespace")
+JOBS: Final = built_in("batch/v1", "Job")
+POD_GROUPS: Final = built_in("scheduling.k8s.io/v1beta1", "PodGroup")
+RESOURCE_CLAIMS: Final = built_in("resource.k8s.io/v1", "ResourceClaim")
+RESOURCE_CLAIM_TEMPLATES: Final = built_in("resource.k8s.io/v1", "ResourceClaimTemplate")
+RESOURCE_SLICES: Final = built_in("resource.k8s.io/v1", "ResourceSlice")
