@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from dray.api.catalogue import find
-from dray.client.discovery import OptionalInformer, served_version
-from dray.client.errors import ApiError, ConnectionFailed
+from dray.client.discovery import OptionalInformer, discover, served_version
+from dray.client.errors import ApiError, ConnectionFailed, Garbled
 from dray.client.retries import Retries
 from dray.testing.cluster import LocalCluster
 from tests.controllers.device_objects import rule
@@ -97,3 +97,44 @@ async def test_an_informer_of_what_is_served_later(caplog):
         assert informer.cache.get("r") is not None
         assert waited[2:] == [600.0]
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_discovery_finds_each_resource_once_in_its_preferred_version():
+    async with LocalCluster() as cluster:
+        found = await discover(cluster.client)
+    assert not found.failed
+    preferred = list(found.preferred)
+    assert len(preferred) == len({each.qualified for each in preferred})
+    claims = next(each for each in preferred if each.plural == "resourceclaims")
+    assert (claims.api_version, claims.namespaced, claims.kind) == ("resource.k8s.io/v1", True, "ResourceClaim")
+    assert {"delete", "list", "watch"} <= claims.verbs
+    assert [each.version for each in found.resources if each.plural == "resourceclaims"][:2] == ["v1", "v1beta2"]
+    assert not any("/" in each.plural for each in found.resources)
+
+
+async def test_a_group_whose_server_is_down_is_told():
+    def group(name, freshness):
+        kind = {"group": name, "version": "v1", "kind": "Thing"}
+        things = {"resource": "things", "responseKind": kind, "scope": "Namespaced", "verbs": ["list"]}
+        return {
+            "metadata": {"name": name},
+            "versions": [{"version": "v1", "freshness": freshness, "resources": [things]}],
+        }
+
+    class Half:
+        async def request(self, method, path, **rest):
+            items = [group("down.example.com", "Stale"), group("up.example.com", "Current")] if path == "/apis" else []
+            return {"kind": "APIGroupDiscoveryList", "items": items}
+
+    found = await discover(Half())
+    assert [each.qualified for each in found.resources] == ["things.up.example.com"]
+    assert found.failed == {"down.example.com": "stale GroupVersion discovery: down.example.com/v1"}
+
+
+async def test_a_server_that_knows_the_plain_form_only_is_said_to_be_too_old():
+    class Old:
+        async def request(self, method, path, **rest):
+            return {"kind": "APIVersions", "versions": ["v1"]}
+
+    with pytest.raises(Garbled, match=r"since 1\.27"):
+        await discover(Old())

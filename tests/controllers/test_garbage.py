@@ -4,13 +4,13 @@ import asyncio
 import itertools
 import time
 
+from dray.client.discovery import ServedResource
 from dray.client.errors import ApiError, ConnectionFailed
 from dray.client.interface import DeleteOptions, GroupVersionResource
 from dray.client.transport import Answer
 from dray.controllers.garbage import GarbageCollector
 from dray.controllers.garbage.graph import Graph, Source
 from dray.controllers.garbage.owners import blocks, policy, unblocked, without_owners
-from dray.controllers.served import ServedResource, discover
 from dray.testing.cluster import LocalCluster, kind_of
 
 _number = itertools.count()
@@ -392,36 +392,6 @@ async def test_an_owner_of_an_unknown_kind_is_nobodys_proof():
         # The kind comes, and there is no such owner.
         await cluster.create(definition("Widget", "widgets"))
         await gone(cluster, "ConfigMap", "undecided")
-
-
-async def test_discovery_finds_each_kind_once():
-    async with LocalCluster() as cluster:
-        found = await discover(cluster.client)
-    assert not found.failed
-    names = [(each.group, each.plural) for each in found.resources]
-    assert len(names) == len(set(names))
-    claims = next(each for each in found.resources if each.plural == "resourceclaims")
-    assert (claims.api_version, claims.namespaced, claims.kind) == ("resource.k8s.io/v1", True, "ResourceClaim")
-    assert {"delete", "list", "watch"} <= claims.verbs
-    assert not any("/" in each.plural for each in found.resources)
-
-
-async def test_a_group_that_does_not_answer_is_told():
-    class Half:
-        async def request(self, method, path, **rest):
-            if path == "/apis":
-                versions = [{"version": "v1"}, {"version": "v2"}]
-                groups = [{"name": each, "versions": versions} for each in ("down.example.com", "gone.example.com")]
-                return {"groups": groups}
-            if "down" in path:
-                raise ApiError(503, "ServiceUnavailable", "it is down")
-            if "gone" in path:
-                raise ApiError(404, "NotFound", "it is gone")
-            return {"resources": [{"name": "pods", "kind": "Pod", "namespaced": True, "verbs": ["list"]}]}
-
-    found = await discover(Half())
-    assert [each.plural for each in found.resources] == ["pods"]
-    assert found.failed == {"down.example.com": "it is down"}
 
 
 def test_owner_references_as_data():

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Mapping
 
 from dray.client.api import ApiClient
-from dray.client.errors import ApiError
+from dray.client.discovery import ServedResource
 from dray.controllers.namespaces import NamespaceController
 from dray.controllers.namespaces.contents import empty
 from dray.controllers.namespaces.report import Report, updated
-from dray.controllers.served import ServedResource
 from dray.testing.cluster import LocalCluster
 
 
@@ -129,10 +128,11 @@ async def test_a_group_that_does_not_answer_holds_it_up():
         async def request(self, method, path, **rest):
             if down and path == "/apis":
                 answer = await real(self, method, path, **rest)
-                group = {"name": "down.example.com", "versions": [{"version": "v1"}]}
-                return {**answer, "groups": [*answer["groups"], group]}
-            if down and "down.example.com" in path:
-                raise ApiError(503, "ServiceUnavailable", "it is down")
+                group = {
+                    "metadata": {"name": "down.example.com"},
+                    "versions": [{"version": "v1", "freshness": "Stale"}],
+                }
+                return {**answer, "items": [*answer["items"], group]}
             return await real(self, method, path, **rest)
 
         cluster.client.request = request.__get__(cluster.client)

@@ -19,19 +19,18 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import click
 
 from dray.cli.reports import one_line
-from dray.cli.served import Catalog, ServedKind, served
+from dray.cli.resource_names import Catalog
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
+    from dray.client.discovery import ServedResource
     from dray.client.endpoint import Endpoint
     from dray.client.errors import ApiError, ClientError
     from dray.client.transport import Answer, Request, Stream, Transport
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-JSON: Final = "application/json"
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
-_DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 _ESCAPE: Final = re.compile(r"\\(.)")
 # Somebody waits at a terminal: enough for a hiccup, and no long silence if the server is not there.
@@ -49,13 +48,20 @@ class Where:
 
 def located(command: Command) -> Command:
     """Gives a command the options that make its argument `where`."""
+    namespace = click.option(
+        "--namespace", "-n", default="", metavar="NAME", help="Instead of the one the context names."
+    )
+    return reaching(namespace(command))
+
+
+def reaching(command: Command) -> Command:
+    """Gives a command the options that say which server."""
     for option in (
-        click.option("--namespace", "-n", default="", metavar="NAME", help="Instead of the one the context names."),
         click.option("--context", default="", metavar="NAME", help="Of the kubeconfig, instead of the current one."),
         click.option(
             "--kubeconfig",
             type=click.Path(path_type=Path),
-            help="How to reach the server. Without it, $KUBECONFIG, or else ~/.kube/config.",
+            help="How to reach the server. Without it, $KUBECONFIG, ~/.kube/config, or a pod's service account.",
         ),
     ):
         command = option(command)
@@ -63,9 +69,9 @@ def located(command: Command) -> Command:
 
 
 class Accepting:
-    """A transport that asks for everything in a form of its own, and passes on the server's warnings, each once."""
+    """A transport that passes on the server's warnings, each once, and with `accept` asks for another form."""
 
-    def __init__(self, transport: Transport, accept: str) -> None:
+    def __init__(self, transport: Transport, accept: str = "") -> None:
         self._transport = transport
         self.watch_seconds = transport.watch_seconds
         self._accept = accept
@@ -88,6 +94,8 @@ class Accepting:
     def _asking(self, request: Request) -> Request:
         from msgspec.structs import replace
 
+        if not self._accept:
+            return request
         return replace(request, headers={**request.headers, "accept": self._accept})
 
 
@@ -99,29 +107,25 @@ class Cluster:
         self._catalog: Catalog | None = None
         self.namespace = namespace
         self.insists = insists
-        self.client = self.speaking(JSON)
+        self.client = self.speaking()
 
-    def speaking(self, accept: str) -> ApiClient:
+    def speaking(self, accept: str = "") -> ApiClient:
         from dray.client.api import ApiClient
         from dray.client.retries import Retries
 
         return ApiClient(Accepting(self._transport, accept), retries=Retries(attempts=_ATTEMPTS))
 
     async def catalog(self, *, anew: bool = False) -> Catalog:
-        from dray.client.errors import Garbled
+        from dray.client.discovery import discover
 
         if self._catalog is None or anew:
-            client = self.speaking(_DISCOVERY)
-            answers = [await client.request("GET", path) for path in ("/api", "/apis")]
-            if any(answer.get("kind") != "APIGroupDiscoveryList" for answer in answers):
-                raise Garbled("the server cannot list all it serves at once, as Kubernetes does since 1.27")
-            self._catalog = Catalog(kind for answer in answers for kind in served(answer))
+            self._catalog = Catalog((await discover(self.client)).resources)
         return self._catalog
 
-    async def kinds(self, types: str) -> list[ServedKind]:
+    async def kinds(self, types: str) -> list[ServedResource]:
         """Of one type or several with commas between; raises ClickException for one that is not served."""
         catalog = await self.catalog()
-        found: list[ServedKind] = []
+        found: list[ServedResource] = []
         for text in types.split(","):
             named = catalog.named(text)
             if not named:
@@ -131,19 +135,23 @@ class Cluster:
             found += named
         return found
 
-    def place(self, kind: ServedKind) -> str:
+    def place(self, kind: ServedResource) -> str:
         return self.namespace if kind.namespaced else ""
 
 
 def ask(where: Where, work: Callable[[Cluster], Awaitable[int]]) -> NoReturn:
     """Ends the command with the status that the work gives, or with what kept it from being done."""
+    ending(where, lambda endpoint: asyncio.run(_work(endpoint, where, work)))
+
+
+def ending(where: Where, work: Callable[[Endpoint], int]) -> NoReturn:
     from dray.client.errors import ApiError, ClientError
 
     server = ""
     try:
         endpoint = endpoint_of(where)
         server = endpoint.server
-        sys.exit(asyncio.run(_work(endpoint, where, work)))
+        sys.exit(work(endpoint))
     except ApiError as error:
         complain(error)
         sys.exit(1)

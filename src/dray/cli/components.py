@@ -8,12 +8,11 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
-from dray.cli.cluster import Where, complain, complain_unasked, endpoint_of
+from dray.cli.cluster import Where, ending
 from dray.cli.guard import AtWork, Guard
 from dray.cli.metrics import MetricsAddress, MetricsError, serving_metrics
 from dray.cli.serving import log_to_stderr, run, stopping
@@ -128,20 +127,6 @@ def leading(name: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def reaching(command: Command) -> Command:
-    """Gives a command the options that say which server."""
-    for option in (
-        click.option("--context", default="", metavar="NAME", help="Of the kubeconfig, instead of the current one."),
-        click.option(
-            "--kubeconfig",
-            type=click.Path(path_type=Path),
-            help="How to reach the server. Without it, $KUBECONFIG, ~/.kube/config, or a pod's service account.",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
 def identity() -> str:
     """Of this process among all that may ever want a lease."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
@@ -151,26 +136,12 @@ def run_against(
     where: Where, options: PlaneOptions, metrics: MetricsAddress, title: str, guard: Guard | None = None
 ) -> NoReturn:
     """Until a signal comes; ends the process with a status."""
-    from dray.client.errors import ApiError, ClientError
-
     log_to_stderr()
-    server = ""
     try:
-        endpoint = endpoint_of(where)
-        server = endpoint.server
-        sys.exit(run(_run(endpoint, options, metrics, title, guard)))
-    except AtWork as error:
+        ending(where, lambda endpoint: run(_run(endpoint, options, metrics, title, guard)))
+    except (AtWork, MetricsError) as error:
         click.echo(f"error: {error}", err=True)
-        sys.exit(1)
-    except ApiError as error:
-        complain(error)
-        sys.exit(1)
-    except ClientError as error:
-        complain_unasked(error, server)
-        sys.exit(2)
-    except MetricsError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(2)
+        sys.exit(1 if isinstance(error, AtWork) else 2)
 
 
 async def _run(

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from dray.api.gates import FeatureGates
-from dray.cli.cluster import Where
-from dray.cli.components import choosing, identity, leading, reaching, run_against
+from dray.cli.cluster import Where, reaching
+from dray.cli.components import choosing, identity, leading, run_against
 from dray.cli.guard import forcing, of_controllers
 from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.serving import client_gates_option

@@ -19,8 +19,8 @@ from dray.api.objects import Object, spec_of
 from dray.cli.cluster import Cluster, Where, ask, complain, located
 from dray.cli.manifests import Manifest, Reading, read
 from dray.cli.reports import one_line
+from dray.cli.resource_names import wanted
 from dray.cli.rest_mapping import FOUNDATIONS, Misplaced, Target, UnknownKind, complain_about, locate
-from dray.cli.served import wanted
 from dray.client.interface import DeleteOptions
 
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+|\d+(?:\.\d+)?")

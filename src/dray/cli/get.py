@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dray.api.objects import Object, metadata_of
-from dray.cli.cluster import JSON, TABLE, Cluster, Where, ask, complain, located
+from dray.cli.cluster import TABLE, Cluster, Where, ask, complain, located
 from dray.cli.layout import Layout
-from dray.cli.served import ServedKind, wanted
+from dray.cli.resource_names import wanted
 from dray.client.interface import Selection
 from dray.yaml.writing import as_json, as_yaml
 
 if TYPE_CHECKING:
+    from dray.client.discovery import ServedResource
     from dray.client.errors import ApiError
 
 
@@ -42,13 +43,13 @@ class View:
     def tabular(self) -> bool:
         return self.output in _TABLES
 
-    def place(self, cluster: Cluster, kind: ServedKind) -> str:
+    def place(self, cluster: Cluster, kind: ServedResource) -> str:
         return "" if self.everywhere else cluster.place(kind)
 
     def selection(self, names: list[str]) -> Selection:
         return Selection(self.labels, f"metadata.name={names[0]}" if names else "")
 
-    def layout(self, kind: ServedKind, *, titled: bool = False) -> Layout:
+    def layout(self, kind: ServedResource, *, titled: bool = False) -> Layout:
         namespaces = self.everywhere and kind.namespaced
         return Layout(wide=self.output == "wide", namespaces=namespaces, title=kind.title if titled else "")
 
@@ -57,7 +58,7 @@ class View:
 class Fetched:
     """Of one kind: tables or objects, as the view has it, and what was refused."""
 
-    kind: ServedKind
+    kind: ServedResource
     resource_version: str = ""
     documents: list[Object] = field(default_factory=list)
     refusals: list[ApiError] = field(default_factory=list)
@@ -122,10 +123,10 @@ async def _get(cluster: Cluster, things: list[tuple[str, list[str]]], view: View
     return 1 if refusals else 0
 
 
-async def _fetch(cluster: Cluster, kind: ServedKind, names: list[str], view: View) -> Fetched:
+async def _fetch(cluster: Cluster, kind: ServedResource, names: list[str], view: View) -> Fetched:
     from dray.client.errors import ApiError
 
-    client = cluster.speaking(TABLE if view.tabular else JSON)
+    client = cluster.speaking(TABLE if view.tabular else "")
     place, fetched = view.place(cluster, kind), Fetched(kind)
     for name in names:
         try:
@@ -148,7 +149,7 @@ async def _fetch(cluster: Cluster, kind: ServedKind, names: list[str], view: Vie
     return fetched
 
 
-def presented(item: Object, kind: ServedKind) -> Object:
+def presented(item: Object, kind: ServedResource) -> Object:
     """With its kind, which lists leave out, and without the bookkeeping of field managers."""
     metadata = {key: value for key, value in metadata_of(item).items() if key != "managedFields"}
     return {"apiVersion": kind.api_version, "kind": kind.kind, **item, "metadata": metadata}
@@ -178,7 +179,7 @@ def _name(item: Object) -> str:
     return f"{kind.lower()}/{item['metadata']['name']}"
 
 
-async def _watch(cluster: Cluster, kind: ServedKind, names: list[str], view: View) -> int:
+async def _watch(cluster: Cluster, kind: ServedResource, names: list[str], view: View) -> int:
     fetched, layout = await _fetch(cluster, kind, names, view), view.layout(kind)
     for refusal in fetched.refusals:
         complain(refusal)
@@ -195,7 +196,7 @@ async def _watch(cluster: Cluster, kind: ServedKind, names: list[str], view: Vie
 
     for document in fetched.documents:
         show(document)
-    events = cluster.speaking(TABLE if view.tabular else JSON).watch(
+    events = cluster.speaking(TABLE if view.tabular else "").watch(
         kind,
         namespace=view.place(cluster, kind),
         selection=view.selection(names),

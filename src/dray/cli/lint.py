@@ -67,7 +67,7 @@ def lint(files: tuple[str, ...], output: str, gates: FeatureGates, ignore: tuple
     findings = [finding for finding in examine(reading.manifests, gates=gates) if finding.rule not in ignore]
     unchecked = sum(is_foreign(each) and pod_spec(each.document) is None for each in reading.manifests)
     checked = len(reading.manifests) - unchecked
-    FORMATS[output](Report(findings, reading.problems, checked, unchecked, colour=sys.stdout.isatty()))
+    FORMATS[output](Report(findings, reading.problems, checked, unchecked))
     sys.exit(2 if reading.problems else 1 if findings else 0)
 
 

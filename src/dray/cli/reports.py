@@ -7,6 +7,7 @@ Text is one line a finding and a line that sums up. JSON is a list of objects wi
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,15 +27,15 @@ class Report:
     problems: Sequence[ManifestError] = ()
     objects: int = 0
     unchecked: int = 0
-    colour: bool = False
 
 
 def text(report: Report) -> None:
     for problem in report.problems:
         click.echo(one_line(str(problem)), err=True)
-    show = _coloured() if report.colour else click.echo
+    # Without a terminal click leaves colours out.
+    colour = False if os.environ.get("NO_COLOR") else None
     for finding in report.findings:
-        show(_line(finding))
+        click.echo(_line(finding), color=colour)
     if report.objects or report.unchecked or not report.problems:
         click.echo(_summary(report))
 
@@ -72,24 +73,9 @@ def _sentence(finding: Finding) -> str:
 
 
 def _line(finding: Finding) -> str:
-    where = f"{finding.manifest.source}:{finding.line}:{finding.column}"
-    return f"{one_line(where)}: {finding.severity}[{finding.rule}]: {_sentence(finding)}"
-
-
-def _coloured() -> Callable[[str], None]:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-
-    def show(line: str) -> None:
-        styled = Text(line)
-        for severity, colour in _COLOURS.items():
-            styled.highlight_regex(rf" {severity}\[[a-z-]+\]", f"bold {colour}")
-        styled.highlight_regex(r"^\S+?:\d+:\d+:", "bold")
-        console.print(styled, soft_wrap=True)
-
-    return show
+    where = click.style(one_line(f"{finding.manifest.source}:{finding.line}:{finding.column}") + ":", bold=True)
+    what = click.style(f"{finding.severity}[{finding.rule}]", bold=True, fg=_COLOURS[finding.severity])
+    return f"{where} {what}: {_sentence(finding)}"
 
 
 def _summary(report: Report) -> str:

@@ -14,9 +14,10 @@ from dray.cli.cluster import ADVICE, Cluster
 from dray.cli.hints import hint_for
 from dray.cli.manifests import Manifest
 from dray.cli.reports import one_line
-from dray.cli.served import ServedKind, is_name
+from dray.cli.resource_names import is_name
 
 if TYPE_CHECKING:
+    from dray.client.discovery import ServedResource
     from dray.client.errors import ApiError
 
 DEFINITION: Final = "CustomResourceDefinition"
@@ -40,7 +41,7 @@ class UnknownKind(Misplaced):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    kind: ServedKind
+    kind: ServedResource
     namespace: str
     name: str
 
@@ -68,7 +69,7 @@ async def locate(cluster: Cluster, manifest: Manifest, *, patience: float = 0.0)
     return Target(kind, namespace, manifest.name)
 
 
-async def _served(cluster: Cluster, manifest: Manifest, patience: float) -> ServedKind:
+async def _served(cluster: Cluster, manifest: Manifest, patience: float) -> ServedResource:
     for field, value in (("apiVersion", manifest.api_version), ("kind", manifest.kind)):
         if not value:
             raise Misplaced(field, f"{field} is required")

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from dray.api.gates import FeatureGates
-from dray.cli.cluster import Where
-from dray.cli.components import identity, leading, reaching, run_against, scheduler_options, scheduling
+from dray.cli.cluster import Where, reaching
+from dray.cli.components import identity, leading, run_against, scheduler_options, scheduling
 from dray.cli.guard import forcing, of_scheduler
 from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.serving import client_gates_option

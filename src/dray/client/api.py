@@ -15,6 +15,7 @@ from dray.client.errors import ApiError, Garbled
 from dray.client.interface import (
     DELETE,
     EVERYTHING,
+    JSON,
     SHARED,
     WRITE,
     DeleteOptions,
@@ -28,9 +29,6 @@ from dray.client.retries import Retries, retry_after
 from dray.client.transport import Answer, Known, Request, Transport
 from dray.client.watching import Watching
 
-_JSON: Final = "application/json"
-_ACCEPT: Final = {"accept": _JSON}
-_SEND: Final = {"accept": _JSON, "content-type": _JSON}
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -161,9 +159,9 @@ class ApiClient:
         return await self._call("DELETE", path, _selecting(selection), _deleting(options))
 
     async def request(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Any = None
+        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Any = None, accept: str = JSON
     ) -> Object:
-        return await self._call(method, path, query, body)
+        return await self._call(method, path, query, body, accept=accept)
 
     async def stream(self, path: str, *, query: Mapping[str, str] | None = None) -> AsyncGenerator[bytes, None]:
         stream = await self._transport.stream(Request("GET", path, query or {}))
@@ -193,13 +191,14 @@ class ApiClient:
         query: Mapping[str, str] | None = None,
         body: Any = None,
         *,
-        content_type: str = _JSON,
+        content_type: str = JSON,
+        accept: str = JSON,
         shared: bool = False,
     ) -> Object:
         if body is None:
-            request = Request(method, path, query or {}, _ACCEPT)
+            request = Request(method, path, query or {}, {"accept": accept})
         else:
-            headers = _SEND if content_type == _JSON else {"accept": _JSON, "content-type": content_type}
+            headers = {"accept": accept, "content-type": content_type}
             if shared and self._known is not None:
                 request = Request(method, path, query or {}, headers, document=body)
             else:

@@ -1,20 +1,23 @@
-"""Which version of a kind a server serves, and the informer of a kind that it may not serve, or not yet.
+"""Discovery: what a server serves, and the informer of a kind that it may not serve, or not yet.
 
 Kubernetes 1.34 to 1.37 differ in the kinds and versions they serve, and what is served also depends on how the server
-was started. So the parts that read such a kind ask first, and do without it where there is none.
+was started. So the parts that read such a kind ask first, and do without it where there is none. Parts that work on
+every kind there is read the aggregated form, which has all groups in two documents.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from dray.api.catalogue import KINDS, Kind, KindVersion
+from dray.api.objects import Object, key_of, mapping
 from dray.client.backoff import Backoff
 from dray.client.cache import Cache, Index
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ApiError, ClientError, Garbled
 from dray.client.informer import Handler, Informer
 from dray.client.informers import Informers
 from dray.client.interface import Client, Resource
@@ -23,8 +26,89 @@ from dray.client.retries import Retries
 # A server that is replaced by a newer one may come to serve the kind.
 _LOOK_AGAIN: Final = 600.0
 _RETRIES: Final = Retries(backoff=Backoff(first=0.5, longest=30.0))
+_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ServedResource:
+    """A resource in one of the versions it is served in."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    verbs: frozenset[str]
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def title(self) -> str:
+        """As kubectl calls an object of the kind: `pod`, `resourceclaim.resource.k8s.io`."""
+        return f"{self.kind.lower()}.{self.group}" if self.group else self.kind.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """`failed` are groups of which not every version answered, with what went wrong: there may be more in them."""
+
+    resources: tuple[ServedResource, ...]
+    """Groups and versions in the server's order of preference."""
+    failed: dict[str, str]
+
+    @property
+    def preferred(self) -> Iterable[ServedResource]:
+        """Each resource in its preferred version."""
+        found: dict[str, ServedResource] = {}
+        for resource in self.resources:
+            found.setdefault(resource.qualified, resource)
+        return found.values()
+
+
+async def discover(client: Client) -> Discovered:
+    """Raises ClientError where there is no answer."""
+    resources: list[ServedResource] = []
+    failed: dict[str, str] = {}
+    for path in ("/api", "/apis"):
+        answer = await client.request("GET", path, accept=_AGGREGATED)
+        if answer.get("kind") != "APIGroupDiscoveryList":
+            raise Garbled("the server cannot list all it serves at once, as Kubernetes does since 1.27")
+        for group in answer.get("items") or ():
+            name = key_of(group)[1]
+            for version in group.get("versions") or ():
+                if version.get("freshness") == "Stale":
+                    # An aggregated server that is down: what is listed may be old.
+                    failed[name] = f"stale GroupVersion discovery: {name}/{version['version']}"
+                else:
+                    resources += _resources(name, version)
+    return Discovered(tuple(resources), failed)
+
+
+def _resources(group: str, version: Object) -> Iterator[ServedResource]:
+    for each in version.get("resources") or ():
+        if kind := mapping(each.get("responseKind")).get("kind"):
+            yield ServedResource(
+                group=group,
+                version=version["version"],
+                plural=each["resource"],
+                kind=kind,
+                namespaced=each.get("scope") == "Namespaced",
+                verbs=frozenset(each.get("verbs") or ()),
+                singular=each.get("singularResource") or kind.lower(),
+                short_names=tuple(each.get("shortNames") or ()),
+                categories=tuple(each.get("categories") or ()),
+            )
 
 
 async def served_version(

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from dray.api.objects import Object, metadata_of
+
+JSON: Final = "application/json"
 
 
 class Resource(Protocol):
@@ -179,9 +181,15 @@ class Client(Protocol):
     ) -> Object: ...
 
     async def request(
-        self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Any = None
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        accept: str = JSON,
     ) -> Object:
-        """Anything else that speaks JSON: discovery, version, reviews."""
+        """Anything else that speaks JSON: discovery, version, reviews. `accept` asks for one of its forms."""
         ...
 
     def stream(self, path: str, *, query: Mapping[str, str] | None = None) -> AsyncGenerator[bytes, None]:

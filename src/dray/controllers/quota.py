@@ -17,11 +17,10 @@ from dray.api.objects import Key, Object, status_of
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.quota import charges, names, scopes
 from dray.client.cache import Change
-from dray.client.discovery import served_version
+from dray.client.discovery import discover, served_version
 from dray.client.informer import Informer
 from dray.client.interface import Resource
 from dray.controllers.environment import Environment, Workers, named
-from dray.controllers.served import discover
 
 _GATHER: Final = 0.05
 _LONGEST: Final = 5.0
@@ -209,7 +208,7 @@ class QuotaController:
         return resource
 
     async def _discovered(self, qualified: str) -> Resource | None:
-        for each in (await discover(self._client)).resources:
+        for each in (await discover(self._client)).preferred:
             if each.qualified == qualified and each.namespaced and {"list", "watch"} <= each.verbs:
                 return each
         return None

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dray.api.catalogue import split_api_version
 from dray.api.objects import Object, controller_of, is_true, metadata_of, spec_of
 from dray.client.cache import Cache
+from dray.client.discovery import discover
 from dray.client.errors import ApiError
 from dray.client.interface import Client, GroupVersionResource
-from dray.controllers.served import discover
 
 
 class UnknownScale(Exception):
@@ -72,7 +72,7 @@ class Scales:
         """None where no such kind is served."""
         if (group, kind) not in self._plurals:
             found = await discover(self._client)
-            self._plurals.update({(each.group, each.kind): each.plural for each in found.resources})
+            self._plurals.update({(each.group, each.kind): each.plural for each in found.preferred})
         return self._plurals.get((group, kind))
 
 

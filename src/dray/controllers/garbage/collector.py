@@ -12,6 +12,7 @@ from typing import Final
 
 from dray.api.objects import Object, metadata_of
 from dray.client.cache import Change
+from dray.client.discovery import ServedResource
 from dray.client.errors import ApiError
 from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers
@@ -28,7 +29,6 @@ from dray.controllers.garbage.owners import (
     unblocked,
     without_owners,
 )
-from dray.controllers.served import ServedResource
 
 # An owner may be seen later than its dependent: they come by different watches.
 _LATE: Final = 0.5

@@ -11,7 +11,7 @@ from typing import Final
 
 from dray.api.objects import Object, key_of
 from dray.client.cache import Cache
-from dray.controllers.served import ServedResource
+from dray.client.discovery import ServedResource
 
 _REMEMBERED: Final = 10_000
 

@@ -16,13 +16,13 @@ from dray.api.catalogue import find_plural, split_api_version
 from dray.api.objects import Object, metadata_of
 from dray.client.backoff import Backoff
 from dray.client.cache import Change
+from dray.client.discovery import ServedResource, discover
 from dray.client.errors import ClientError
 from dray.client.informer import Informer
 from dray.client.interface import EVERYTHING, Client, Resource, Selection, WatchEvent
 from dray.client.retries import Retries
 from dray.controllers.environment import Environment
 from dray.controllers.garbage.graph import Source
-from dray.controllers.served import ServedResource, discover
 
 _NEEDED: Final = frozenset({"delete", "list", "watch"})
 # Nobody owns events but their age, and there are many.
@@ -116,12 +116,12 @@ class Monitors:
 
     async def _refresh(self) -> None:
         found = await discover(self._client)
-        resources = {(each.group, each.plural): each for each in found.resources if each.group not in found.failed}
+        resources = {(each.group, each.plural): each for each in found.preferred if each.group not in found.failed}
         for key, source in self._sources.items():
             if key[0] in found.failed:
                 # What does not answer is still there, as far as anybody knows.
                 resources[key] = source.resource
-        known = {(each.group, each.kind): each for each in found.resources}
+        known = {(each.group, each.kind): each for each in found.preferred}
         kept = {key: each for key, each in self._kinds.items() if key[0] in found.failed}
         news = self._kinds != (kinds := {**kept, **known})
         self._kinds = kinds

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from dray.api.objects import Object, finalizers_of
+from dray.client.discovery import ServedResource
 from dray.client.errors import ApiError, ClientError
 from dray.client.interface import Client, DeleteOptions
 from dray.controllers.namespaces.report import Report
-from dray.controllers.served import ServedResource
 
 _AT_ONCE: Final = 8
 _BACKGROUND: Final = DeleteOptions(propagation="Background")

@@ -10,12 +10,12 @@ from typing import Final
 from dray.api.objects import Object, is_deleting, spec_of, status_of
 from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
+from dray.client.discovery import Discovered, discover
 from dray.client.errors import ApiError
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import NAMESPACES
 from dray.controllers.namespaces.contents import empty
 from dray.controllers.namespaces.report import Report, updated
-from dray.controllers.served import Discovered, discover
 
 FINALIZER: Final = "kubernetes"
 _NEEDED: Final = frozenset({"delete", "list"})
@@ -69,7 +69,7 @@ class NamespaceController:
     async def _empty(self, name: str, found: Discovered) -> Report:
         """Pods go before everything that they may rely on until they have ended."""
         report = Report(undiscovered=[f"{group}: {why}" for group, why in sorted(found.failed.items())])
-        resources = [each for each in found.resources if each.namespaced and each.verbs >= _NEEDED]
+        resources = [each for each in found.preferred if each.namespaced and each.verbs >= _NEEDED]
         pods = [each for each in resources if (each.group, each.plural) == _PODS]
         await empty(self._client, pods, name, report)
         if not (report.remaining or report.failures):

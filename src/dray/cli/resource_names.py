@@ -1,54 +1,28 @@
-"""The names a server has for what it serves: from the answers of discovery, for the words of a command line."""
+"""Resource types and names on the command line: what TYPE, TYPE/NAME and short names mean to a server."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
-from dray.api.objects import Object, metadata_of
-
-
-@dataclass(frozen=True, slots=True)
-class ServedKind:
-    """A kind in one of the versions it is served in."""
-
-    group: str
-    version: str
-    plural: str
-    singular: str
-    kind: str
-    namespaced: bool
-    short_names: tuple[str, ...]
-    categories: tuple[str, ...]
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def title(self) -> str:
-        """As kubectl calls an object of the kind: `pod`, `resourceclaim.resource.k8s.io`."""
-        return f"{self.kind.lower()}.{self.group}" if self.group else self.kind.lower()
-
-    @property
-    def names(self) -> tuple[tuple[str, ...], ...]:
-        """Those that win over the others first."""
-        return (self.plural,), (self.singular, self.kind.lower()), self.short_names
+if TYPE_CHECKING:
+    from dray.client.discovery import ServedResource
 
 
 class Catalog:
     """What a server serves, groups and versions in its order of preference."""
 
-    def __init__(self, kinds: Iterable[ServedKind]) -> None:
-        self.kinds = list(kinds)
+    def __init__(self, resources: Iterable[ServedResource]) -> None:
+        """What cannot be listed is a question, not a thing."""
+        self.kinds = [each for each in resources if "list" in each.verbs]
 
-    def find(self, api_version: str, kind: str) -> ServedKind | None:
+    def find(self, api_version: str, kind: str) -> ServedResource | None:
         return next((each for each in self.kinds if (each.api_version, each.kind) == (api_version, kind)), None)
 
-    def named(self, text: str) -> list[ServedKind]:
+    def named(self, text: str) -> list[ServedResource]:
         """What TYPE, TYPE.GROUP or TYPE.VERSION.GROUP means: one kind, all of a category, or nothing.
 
         As for kubectl, plurals win over other names and whole groups over the beginnings of groups; the server's
@@ -60,7 +34,7 @@ class Catalog:
         for kinds in self._narrowed(rest):
             for rank in range(3):
                 for each in kinds:
-                    if name in each.names[rank]:
+                    if name in _names(each)[rank]:
                         return [each]
         return []
 
@@ -69,14 +43,14 @@ class Catalog:
         plurals = dict.fromkeys(each.plural for each in self.kinds)
         return difflib.get_close_matches(text.lower().partition(".")[0], plurals, n=2)
 
-    def _category(self, name: str) -> list[ServedKind]:
-        members: dict[tuple[str, str], ServedKind] = {}
+    def _category(self, name: str) -> list[ServedResource]:
+        members: dict[tuple[str, str], ServedResource] = {}
         for each in self.kinds:
             if name in each.categories:
                 members.setdefault((each.group, each.plural), each)
         return list(members.values())
 
-    def _narrowed(self, rest: str) -> Iterator[list[ServedKind]]:
+    def _narrowed(self, rest: str) -> Iterator[list[ServedResource]]:
         if not rest:
             yield self.kinds
             return
@@ -86,27 +60,9 @@ class Catalog:
         yield [each for each in self.kinds if each.group.startswith(rest)]
 
 
-def served(document: Object) -> Iterator[ServedKind]:
-    """What an APIGroupDiscoveryList lists; that which cannot be listed itself is a question, not a thing."""
-    for group in document.get("items") or ():
-        for version in group.get("versions") or ():
-            for each in version.get("resources") or ():
-                if "list" in (each.get("verbs") or ()) and each.get("responseKind"):
-                    yield _kind(metadata_of(group).get("name") or "", version["version"], each)
-
-
-def _kind(group: str, version: str, each: Object) -> ServedKind:
-    kind = each["responseKind"]["kind"]
-    return ServedKind(
-        group=group,
-        version=version,
-        plural=each["resource"],
-        singular=each.get("singularResource") or kind.lower(),
-        kind=kind,
-        namespaced=each.get("scope") == "Namespaced",
-        short_names=tuple(each.get("shortNames") or ()),
-        categories=tuple(each.get("categories") or ()),
-    )
+def _names(resource: ServedResource) -> tuple[tuple[str, ...], ...]:
+    """Those that win over the others first."""
+    return (resource.plural,), (resource.singular, resource.kind.lower()), resource.short_names
 
 
 def wanted(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
