@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dray.api import pod_requests as requests
-from tests.scheduling.world import container
+from tests.scheduling.models import container
 
 MI = 1024 * 1024
 

@@ -11,7 +11,7 @@ from dray.client.http import HttpTransport
 from dray.client.interface import GroupVersionResource
 from dray.control_plane.control_plane import ControlPlane, Lease, PlaneOptions
 from dray.scheduling.scheduler import Options
-from tests.scheduling_loop.rough import BadDay
+from tests.scheduling_loop.faulty_server import BadDay
 from tests.server.process import listening
 
 LEASES = GroupVersionResource("coordination.k8s.io", "v1", "leases")

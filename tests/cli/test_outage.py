@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 from tests.cli.running import Running, eventually
-from tests.scheduling_loop.ways import Apart
+from tests.scheduling_loop.api_servers import DrayServer
 
 
 def answer(url: str) -> tuple[int, str]:
@@ -20,7 +20,7 @@ def answer(url: str) -> tuple[int, str]:
 
 
 def test_an_outage_shows_in_the_log_and_in_readyz(tmp_path: Path) -> None:
-    server = Apart(tmp_path)
+    server = DrayServer(tmp_path)
     server.start()
     log = tmp_path / "scheduler.log"
     options = ("--kubeconfig", str(tmp_path / "kubeconfig"), "--no-leader-elect", "--metrics-port", "0")

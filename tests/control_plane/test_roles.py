@@ -16,8 +16,9 @@ from dray.scheduling_loop.loop import Sharing
 from dray.server.application import LOCAL_USER
 from dray.server.authorization import User
 from dray.testing.cluster import LocalCluster, kind_of
+from dray.testing.objects import claim_template, node, priority_class
 from tests.controllers.device_objects import rule
-from tests.scheduling_loop.objects import device_class, gpus_of, node, pod, priority_class, template
+from tests.gpus import device_class, pod, slice_of
 
 DEPLOY = Path(__file__).parents[2] / "examples" / "deploy"
 CONTROLLERS = ("resourceclaim", "device-taint-eviction", "resource-pool-status")
@@ -87,7 +88,7 @@ def planes(cluster, forbidden):
 @contextlib.asynccontextmanager
 async def working(missing=None, forbidden=None):
     """A cluster whose scheduler and controllers have the rights of the manifests, apart from one that is missing."""
-    async with LocalCluster(objects=[node("n"), gpus_of("n", 2)]) as cluster:
+    async with LocalCluster(objects=[node("n"), slice_of("n", 2)]) as cluster:
         for name in ("scheduler", "controllers"):
             for document in manifests(name):
                 if document["kind"] == "Deployment":
@@ -97,7 +98,7 @@ async def working(missing=None, forbidden=None):
                 kind = kind_of(document["kind"], document["apiVersion"])
                 await cluster.client.create(kind, document)
         await cluster.create(device_class("gpu", extendedResourceName="example.com/gpu"))
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         running = planes(cluster, forbidden if forbidden is not None else [])
         tasks = [asyncio.create_task(plane.run()) for plane in running]
         try:
@@ -124,7 +125,7 @@ async def test_they_suffice_for_claims_extended_resources_preemption_and_taints(
         await cluster.create({**kind, "metadata": {"name": "g"}, "spec": gang})
         await cluster.create(pod("grouped", schedulingGroup={"podGroupName": "g"}))
         await cluster.eventually(bound(cluster, "grouped"))
-        await cluster.create(pod("extended", requests={"example.com/gpu": "2"}))
+        await cluster.create(pod("extended", requests={"example.com/gpu": "2"}, limits={"example.com/gpu": "2"}))
         await cluster.eventually(bound(cluster, "extended"))
         await cluster.delete("Pod", "extended")
         await cluster.create(pod("claiming", templates=["t"]))
@@ -132,7 +133,7 @@ async def test_they_suffice_for_claims_extended_resources_preemption_and_taints(
         for name in ("plain", "claiming", "low"):
             await cluster.eventually(bound(cluster, name))
         await cluster.create(priority_class("high", 1000))
-        await cluster.create(pod("urgent", templates=["t"], priority="high"))
+        await cluster.create(pod("urgent", templates=["t"], priorityClassName="high"))
         await cluster.eventually(bound(cluster, "urgent"))
         assert all(plane.obstacles() == [] for plane in running)
         await cluster.create(rule("broken", {"driver": "gpu.example.com"}, effect="NoExecute"))

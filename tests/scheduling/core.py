@@ -4,7 +4,8 @@ from itertools import count
 
 from dray.scheduling.actions import Bind, Refuse
 from dray.scheduling.scheduler import Options, Scheduler
-from tests.scheduling_loop import objects
+from dray.testing import objects
+from tests import gpus
 
 NEVER = {"preemptionPolicy": "Never"}
 
@@ -26,7 +27,7 @@ class Core:
             return decide(*args)
 
         self.scheduler._decider.decide = counted
-        self.put(objects.device_class("gpu"), objects.device_class("net"), *documents)
+        self.put(gpus.device_class("gpu"), gpus.device_class("net"), *documents)
 
     @property
     def state(self):
@@ -192,9 +193,7 @@ def victims(actions):
 
 def pod(name, *, claims=(), cpu=None, value=0, **spec):
     """`value` is the priority."""
-    made = objects.pod(name, claims=claims, cpu=cpu, **spec)
-    made["spec"]["priority"] = value
-    return made
+    return gpus.pod(name, claims=claims, cpu=cpu, priority=value, **spec)
 
 
 def placed(name, node, **members):
@@ -212,14 +211,10 @@ def user(uid, node="n", **members):
 
 def holding(name, *devices, users=(), pool="n", node=None, **more):
     """A claim that has devices already."""
-    results = [{"request": "r", "driver": objects.DRIVER, "pool": pool, "device": each, **more} for each in devices]
-    allocation = {"devices": {"results": results}}
-    if node:
-        field = {"key": "metadata.name", "operator": "In", "values": [node]}
-        allocation["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     reserved = [{"resource": "pods", "name": each, "uid": each} for each in users]
-    return {**objects.claim(name), "status": {"allocation": allocation, "reservedFor": reserved}}
+    allocation = objects.allocation(*devices, pool=pool, nodeName=node, **more)
+    return objects.claim(name, status={"allocation": allocation, "reservedFor": reserved})
 
 
-def one_gpu_node(*more, gpus=1, **options):
-    return Core(objects.node("n"), objects.gpus_of("n", gpus), *more, **options)
+def one_gpu_node(*more, gpu_count=1, **options):
+    return Core(objects.node("n"), gpus.slice_of("n", gpu_count), *more, **options)

@@ -1,16 +1,17 @@
 """What devices take from their node: what is stated for a pod covers it, and a part of the node serves one pod."""
 
 from dray.scheduling.actions import Bind
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling.core import Core, bound, holding, pod, refused
-from tests.scheduling_loop import objects
 
 
 def costly(cpu="2"):
-    return objects.gpu("gpu-0", nodeAllocatableResources={"cpu": {"mapping": {"deviceMultiplier": cpu}}})
+    return gpus.gpu("gpu-0", nodeAllocatableResources={"cpu": {"mapping": {"deviceMultiplier": cpu}}})
 
 
 def world(*more, cpu="8"):
-    return Core(objects.node("n", cpu=cpu), objects.resource_slice("n", [costly()], node="n"), *more)
+    return Core(objects.node("n", cpu=cpu), objects.resource_slice("n", costly(), nodeName="n"), *more)
 
 
 def stating(cpu):

@@ -4,8 +4,9 @@ import pytest
 
 from dray.allocation import Inventory
 from dray.scheduling.claim_book import ClaimBook, Unresolved
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling.core import holding
-from tests.scheduling_loop import objects
 
 KEY = ("default", "c")
 ALLOCATION = holding("c", "gpu-0")["status"]["allocation"]
@@ -14,7 +15,7 @@ DEVICE = (objects.DRIVER, "n", "gpu-0")
 
 class Book(ClaimBook):
     def __init__(self):
-        self.inventory = Inventory(slices=[objects.gpus_of("n", 2)])
+        self.inventory = Inventory(slices=[gpus.slice_of("n", 2)])
         self.told = []
         super().__init__(self.inventory, self._note("freed"), self._note("taken"))
 
@@ -164,11 +165,11 @@ def test_claims_for_extended_resources_are_found_by_their_pod():
 @pytest.mark.parametrize(
     ("pod", "text"),
     [
-        (objects.pod("p", claims=["missing"]), 'could not find ResourceClaim "default/missing"'),
-        (objects.pod("p", templates=["t"]), 'pod "default/p": ResourceClaim not created yet'),
+        (gpus.pod("p", claims=["missing"]), 'could not find ResourceClaim "default/missing"'),
+        (gpus.pod("p", templates=["t"]), 'pod "default/p": ResourceClaim not created yet'),
         (
-            objects.pod("p", claims=[""]),
-            'pod "default/p", spec.resourceClaim "c0": none of the supported fields are set',
+            gpus.pod("p", claims=[""]),
+            'pod "default/p", spec.resourceClaim "claim-0": none of the supported fields are set',
         ),
     ],
 )
@@ -183,9 +184,9 @@ def test_the_claim_of_a_group_serves_its_pods():
     book = Book()
     owner = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "g", "uid": "g", "controller": True}
     book.put(claim(1, ownerReferences=[owner]))
-    pod = objects.pod("p", templates=["t"], schedulingGroup={"podGroupName": "g"})
+    pod = gpus.pod("p", templates=["t"], schedulingGroup={"podGroupName": "g"})
     pod["metadata"]["namespace"] = "default"
-    pod["status"] = {"resourceClaimStatuses": [{"name": "t0", "resourceClaimName": "c"}]}
+    pod["status"] = {"resourceClaimStatuses": [{"name": "template-0", "resourceClaimName": "c"}]}
     assert len(book.resolve(pod)) == 1
     pod["spec"]["schedulingGroup"] = {"podGroupName": "other"}
     with pytest.raises(Unresolved, match="not created for"):

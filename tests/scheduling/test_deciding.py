@@ -3,16 +3,14 @@
 import pytest
 
 from dray.scheduling.actions import Bind, Refuse
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling.core import Core, bound, holding, pod, refused, user
-from tests.scheduling_loop import objects
 
 
 def first_available(*ways):
-    alternatives = [
-        {"name": name, "deviceClassName": kind, "allocationMode": "ExactCount", "count": count}
-        for name, kind, count in ways
-    ]
-    return objects.devices({"name": "r", "firstAvailable": alternatives})
+    alternatives = [objects.subrequest(name, deviceClassName=kind, count=count) for name, kind, count in ways]
+    return objects.first_available("gpu", *alternatives)
 
 
 def devices_of(action):
@@ -21,43 +19,43 @@ def devices_of(action):
 
 def node_with(name, **kinds):
     """A node and a slice with so many devices of each kind."""
-    devices = [objects.gpu(f"{kind}-{n}", kind=kind) for kind, count in kinds.items() for n in range(count)]
-    return objects.node(name), objects.resource_slice(name, devices, node=name)
+    devices = [gpus.gpu(f"{kind}-{n}", kind=kind) for kind, count in kinds.items() for n in range(count)]
+    return objects.node(name), objects.resource_slice(name, *devices, nodeName=name)
 
 
 # Alternatives
 
 
 def test_the_rank_of_the_alternative_decides_the_node():
-    best, second = objects.device_class("best"), objects.device_class("second")
-    spec = first_available(("best", "best", 1), ("second", "second", 1))
+    best, second = gpus.device_class("best"), gpus.device_class("second")
+    wanted = first_available(("best", "best", 1), ("second", "second", 1))
     core = Core(best, second, *node_with("a", second=2), *node_with("b", best=1), *node_with("c", second=1))
-    core.put(objects.claim("c0", spec), objects.claim("c1", spec))
+    core.put(objects.claim("c0", wanted), objects.claim("c1", wanted))
     core.put(pod("first", claims=["c0"]), pod("next", claims=["c1"]))
     actions = core.actions()
     assert bound(actions)["first"] == "b"
     assert bound(actions)["next"] in ("a", "c")
-    assert actions[0].writes[0].allocation["devices"]["results"][0]["request"] == "r/best"
+    assert actions[0].writes[0].allocation["devices"]["results"][0]["request"] == "gpu/best"
 
 
 def test_a_node_that_offers_less_than_it_seemed_to_is_compared_again():
     """Two of the best by number, but not of one root: only the search finds out."""
-    spec = first_available(("pair", "gpu", 2), ("one", "other", 1))
-    spec["devices"]["constraints"] = [{"requests": ["r"], "matchAttribute": f"{objects.DRIVER}/root"}]
+    wanted = first_available(("pair", "gpu", 2), ("one", "other", 1))
+    constraints = [{"requests": ["gpu"], "matchAttribute": f"{objects.DRIVER}/root"}]
 
     def gpu(name, root):
-        return objects.gpu(name, attributes={"root": {"string": root}})
+        return gpus.gpu(name, attributes={"root": {"string": root}})
 
-    odd = [gpu("g0", "x"), gpu("g1", "y"), objects.gpu("o", kind="other", attributes={"root": {"string": "z"}})]
+    odd = [gpu("g0", "x"), gpu("g1", "y"), gpus.gpu("o", kind="other", attributes={"root": {"string": "z"}})]
     even = [gpu("g0", "x"), gpu("g1", "x")]
     core = Core(
-        objects.device_class("other"),
+        gpus.device_class("other"),
         # A little larger, so that it would be preferred.
         objects.node("odd", cpu="9"),
         objects.node("even"),
-        objects.resource_slice("odd", odd, node="odd"),
-        objects.resource_slice("even", even, node="even"),
-        objects.claim("c", spec),
+        objects.resource_slice("odd", *odd, nodeName="odd"),
+        objects.resource_slice("even", *even, nodeName="even"),
+        objects.claim("c", wanted, constraints=constraints),
         pod("p", claims=["c"], cpu="4"),
     )
     assert bound(core.actions()) == {"p": "even"}
@@ -185,7 +183,7 @@ def test_devices_that_are_getting_ready_are_waited_for():
 
 
 def test_an_extended_resource_is_served_by_devices():
-    resource = "deviceclass.resource.kubernetes.io/gpu"
+    resource = gpus.GPU
     core = Core(*node_with("a", gpu=3), pod("p", requests={resource: "2"}))
     (action,) = core.actions()
     (write,) = action.writes
@@ -198,13 +196,13 @@ def test_an_extended_resource_is_served_by_devices():
 
 
 def test_the_share_of_a_special_claim_stays_its_own():
-    shared = objects.gpu(
+    shared = gpus.gpu(
         "gpu-0",
         allowMultipleAllocations=True,
         capacity={"memory": {"value": "10", "requestPolicy": {"default": "6"}}},
     )
-    core = Core(objects.node("a"), objects.resource_slice("a", [shared], node="a"))
-    resource = {"deviceclass.resource.kubernetes.io/gpu": "1"}
+    core = Core(objects.node("a"), objects.resource_slice("a", shared, nodeName="a"))
+    resource = {gpus.GPU: "1"}
     core.put(pod("p", requests=resource))
     (action,) = core.actions()
     core.do(action)
@@ -213,7 +211,7 @@ def test_the_share_of_a_special_claim_stays_its_own():
 
 
 def test_what_an_earlier_attempt_left_is_cleared_away_first():
-    core = Core(*node_with("a", gpu=1), pod("p", requests={"deviceclass.resource.kubernetes.io/gpu": "1"}))
+    core = Core(*node_with("a", gpu=1), pod("p", requests={gpus.GPU: "1"}))
     (first,) = core.actions()
     core.write(first)
     core.scheduler.failed(first, core.now)
@@ -226,7 +224,7 @@ def test_what_an_earlier_attempt_left_is_cleared_away_first():
 def test_a_node_that_has_the_resource_itself_needs_no_devices():
     own = objects.node("a")
     own["status"]["allocatable"]["example.com/gpu"] = "1"
-    core = Core(objects.device_class("gpu", extendedResourceName="example.com/gpu"), own)
+    core = Core(gpus.device_class("gpu", extendedResourceName="example.com/gpu"), own)
     core.put(pod("p", requests={"example.com/gpu": "1"}))
     (action,) = core.actions()
     assert (action.node, action.writes) == ("a", ())
@@ -237,11 +235,11 @@ def test_a_node_that_has_the_resource_itself_needs_no_devices():
 
 def costly(multiplier="4"):
     mapping = {"cpu": {"mapping": {"deviceMultiplier": multiplier}}}
-    return objects.gpu("gpu-0", nodeAllocatableResources=mapping)
+    return gpus.gpu("gpu-0", nodeAllocatableResources=mapping)
 
 
 def test_what_devices_take_from_the_node_counts():
-    core = Core(objects.node("a", cpu="5"), objects.resource_slice("a", [costly()], node="a"), objects.claim("c"))
+    core = Core(objects.node("a", cpu="5"), objects.resource_slice("a", costly(), nodeName="a"), objects.claim("c"))
     core.put(pod("p", claims=["c"], cpu="1"))
     (action,) = core.actions()
     assert core.state.nodes["a"].requested["cpu"] == 5000
@@ -251,14 +249,14 @@ def test_what_devices_take_from_the_node_counts():
 
 
 def test_a_node_without_room_for_what_devices_take_is_no_place():
-    core = Core(objects.node("a", cpu="4"), objects.resource_slice("a", [costly()], node="a"), objects.claim("c"))
+    core = Core(objects.node("a", cpu="4"), objects.resource_slice("a", costly(), nodeName="a"), objects.claim("c"))
     core.put(pod("p", claims=["c"], cpu="1"))
     assert "Insufficient cpu" in refused(core.actions())["p"]
 
 
 def test_what_one_pods_claims_take_does_not_keep_others_off():
     """Pods are of one kind whatever the claims cost that they have already."""
-    slices = [objects.resource_slice("a", [costly("8")], node="a")]
+    slices = [objects.resource_slice("a", costly("8"), nodeName="a")]
     core = Core(objects.node("a", cpu="8"), *slices, holding("c", "gpu-0", pool="a", node="a"))
     core.put(pod("dear", claims=["c"], cpu="1"))
     assert "Insufficient cpu" in refused(core.actions())["dear"]
@@ -295,8 +293,8 @@ def test_the_message_says_what_the_allocator_says():
 
 
 def test_a_fault_is_an_error_and_not_a_lack():
-    spec = objects.devices(objects.request(selectors=[{"cel": {"expression": "device.attributes['x'].y == 1"}}]))
-    core = Core(*node_with("a", gpu=1), objects.claim("c", spec), pod("p", claims=["c"]))
+    wanted = objects.request(selectors=[{"cel": {"expression": "device.attributes['x'].y == 1"}}])
+    core = Core(*node_with("a", gpu=1), objects.claim("c", wanted), pod("p", claims=["c"]))
     (action,) = core.actions()
     assert action.reason == "SchedulerError"
 
@@ -305,40 +303,40 @@ def test_a_fault_is_an_error_and_not_a_lack():
 
 
 def _gpu_node(name, *devices):
-    return objects.node(name), objects.resource_slice(name, list(devices), node=name)
+    return objects.node(name), objects.resource_slice(name, *list(devices), nodeName=name)
 
 
 def test_a_refusal_speaks_of_the_node_where_least_is_missing():
-    small = objects.gpu("l40s", kind="shared", capacity={"memory": {"value": "48Gi"}}, allowMultipleAllocations=True)
-    wanted = objects.request(device_class="shared-gpu", capacity={"requests": {"memory": "60Gi"}})
+    small = gpus.gpu("l40s", kind="shared", capacity={"memory": {"value": "48Gi"}}, allowMultipleAllocations=True)
+    wanted = objects.request(deviceClassName="shared-gpu", capacity={"requests": {"memory": "60Gi"}})
     core = Core(
-        *_gpu_node("big", *(objects.gpu(f"gpu-{n}") for n in range(6))),
+        *_gpu_node("big", *(gpus.gpu(f"gpu-{n}") for n in range(6))),
         *_gpu_node("shared", small),
-        objects.device_class("shared-gpu", kind="shared"),
-        objects.claim("c", objects.devices(wanted)),
+        gpus.device_class("shared-gpu", kind="shared"),
+        objects.claim("c", wanted),
         pod("p", claims=["c"]),
     )
     said = refused(core.actions())["p"]
-    assert "shared: r: needs 1, 0 available" in said
+    assert "shared: gpu: needs 1, 0 available" in said
     assert "60Gi of memory wanted, 48Gi there" in said
 
 
 def test_a_node_whose_devices_are_in_use_is_nearer_than_one_without_any():
     core = Core(
-        *_gpu_node("a", *(objects.gpu(f"net-{n}", kind="net") for n in range(9))),
-        *_gpu_node("b", objects.gpu("gpu-0")),
+        *_gpu_node("a", *(gpus.gpu(f"net-{n}", kind="net") for n in range(9))),
+        *_gpu_node("b", gpus.gpu("gpu-0")),
         holding("other", "gpu-0", users=["somebody"], pool="b"),
         objects.claim("c"),
         pod("p", claims=["c"]),
     )
-    assert "b: r: needs 1, 0 available (1 in use by default/other)" in refused(core.actions())["p"]
+    assert "b: gpu: needs 1, 0 available (1 in use by default/other)" in refused(core.actions())["p"]
 
 
 def test_a_refusal_names_some_who_hold_the_devices_and_what_else_is_in_the_way():
-    tainted = objects.gpu("gpu-9", taints=[{"key": "broken", "effect": "NoSchedule"}])
-    gpus = [objects.gpu(f"gpu-{n}") for n in range(8)]
+    tainted = gpus.gpu("gpu-9", taints=[{"key": "broken", "effect": "NoSchedule"}])
+    whole = [gpus.gpu(f"gpu-{n}") for n in range(8)]
     held = [holding(f"h{n}", f"gpu-{n}", users=[f"u{n}"]) for n in range(8)]
-    core = Core(*_gpu_node("n", *gpus, tainted), *held, objects.claim("c"), pod("p", claims=["c"]))
+    core = Core(*_gpu_node("n", *whole, tainted), *held, objects.claim("c"), pod("p", claims=["c"]))
     said = refused(core.actions())["p"]
     assert "8 in use by default/h0, default/h1, default/h2, default/h3 and 4 more" in said
     assert "1 tainted broken=:NoSchedule" in said

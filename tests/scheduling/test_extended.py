@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dray.scheduling.extended import ResourceMap, requests_for, wanted
-from tests.scheduling.world import container, document
+from tests.scheduling.models import container, document
 
 GPU, FPGA = "example.com/gpu", "example.com/fpga"
 

@@ -8,8 +8,9 @@ import pytest
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.scheduling.inquiry import Inquiry
 from dray.scheduling.queue import Place
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling.core import Core, bound, one_gpu_node, placed, pod, refused
-from tests.scheduling_loop import objects
 
 HUGE = "1e400"
 DIGITS = "9" * 4301
@@ -79,7 +80,7 @@ def test_where_only_such_nodes_are_left_the_pod_is_told_of_the_error():
 
 
 def test_an_error_while_devices_are_looked_for_is_about_one_node():
-    nodes = [objects.node("bad", cpu="64"), objects.node("good"), objects.gpus_of("good"), objects.gpus_of("bad")]
+    nodes = [objects.node("bad", cpu="64"), objects.node("good"), gpus.slice_of("good"), gpus.slice_of("bad")]
     core = Core(*nodes, objects.claim("c"), pod("p", claims=["c"]))
     settled = core.scheduler._decider._settled
 
@@ -106,12 +107,12 @@ def test_whoever_asks_why_such_a_pod_waits_gets_an_answer():
 @pytest.mark.parametrize(
     ("kind", "document"),
     [
-        ("ResourceSlice", {**objects.gpus_of("n"), "spec": {"nodeName": "n", "pool": None}}),
-        ("ResourceSlice", {**objects.gpus_of("n"), "spec": {"driver": "d", "pool": {}, "devices": [{}]}}),
+        ("ResourceSlice", {**gpus.slice_of("n"), "spec": {"nodeName": "n", "pool": None}}),
+        ("ResourceSlice", {**gpus.slice_of("n"), "spec": {"driver": "d", "pool": {}, "devices": [{}]}}),
         ("ResourceClaim", {**objects.claim("c"), "status": {"allocation": {"devices": {"results": [{}]}}}}),
         ("ResourceClaim", {**objects.claim("c"), "status": {"reservedFor": [None]}}),
         ("DeviceTaintRule", {"kind": "DeviceTaintRule", "metadata": {"name": "r"}, "spec": {}}),
-        ("Pod", {**objects.pod("q"), "spec": {"nodeName": "n", "containers": None, "priority": "high"}}),
+        ("Pod", {**gpus.pod("q"), "spec": {"nodeName": "n", "containers": None, "priority": "high"}}),
         ("Node", {**objects.node("m"), "spec": None, "status": {"allocatable": {"cpu": []}, "images": [1]}}),
     ],
 )
@@ -120,10 +121,10 @@ def test_what_cannot_be_read_spoils_nothing_and_can_be_removed(kind, document):
     name = document["metadata"]["name"]
     with suppress(Exception):
         core.put(document)
-    core.put(objects.gpus_of("n"), objects.claim("mine"), pod("p", claims=["mine"]))
+    core.put(gpus.slice_of("n"), objects.claim("mine"), pod("p", claims=["mine"]))
     assert bound(core.actions()) == {"p": "n"}
     core.remove(kind, name)
-    core.put(objects.node("n"), objects.gpus_of("n", 2), objects.claim("yours"), pod("o", claims=["yours"]))
+    core.put(objects.node("n"), gpus.slice_of("n", 2), objects.claim("yours"), pod("o", claims=["yours"]))
     assert bound(core.later()) == {"o": "n"}
 
 
@@ -141,14 +142,16 @@ def test_what_cannot_be_read_spoils_nothing_and_can_be_removed(kind, document):
 def test_a_pod_on_a_node_may_claim_to_take_any_amount(spec):
     core = Core(objects.node("n"), objects.node("m"))
     core.put(placed("large", "n", **spec))
-    core.put(objects.pod("p", requests={"memory": "1Gi"}), objects.pod("o", cpu="1"))
+    core.put(gpus.pod("p", requests={"memory": "1Gi"}, limits={"memory": "1Gi"}), gpus.pod("o", cpu="1"))
     assert set(bound(core.actions())) >= {"p", "o"}
 
 
 def test_a_pod_that_was_granted_any_amount_is_no_obstacle():
     large = placed("large", "n")
     large["status"] = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": HUGE}}}]}
-    core = Core(objects.node("n"), objects.node("m"), large, objects.pod("p", requests={"memory": "1Gi"}))
+    core = Core(
+        objects.node("n"), objects.node("m"), large, gpus.pod("p", requests={"memory": "1Gi"}, limits={"memory": "1Gi"})
+    )
     assert bound(core.actions()) == {"p": "m"}
 
 
@@ -180,13 +183,12 @@ def test_a_node_affinity_with_something_else_than_a_number_matches_nothing(value
 
 
 def test_a_slice_whose_node_selector_makes_no_sense_is_left_out():
-    odd = objects.resource_slice("odd", [objects.gpu("g")])
+    odd = objects.resource_slice("odd", gpus.gpu("g"))
     del odd["spec"]["allNodes"]
     expression = {"key": "num", "operator": "Gt", "values": ["abc"]}
     odd["spec"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    ways = [{"name": name, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1} for name in "ab"]
-    spec = {"devices": {"requests": [{"name": "r", "firstAvailable": ways}]}}
-    core = one_gpu_node(objects.claim("c", spec), pod("p", claims=["c"]), pod("other"))
+    either = objects.first_available("gpu", objects.subrequest("a"), objects.subrequest("b"))
+    core = one_gpu_node(objects.claim("c", either), pod("p", claims=["c"]), pod("other"))
     with pytest.raises(NodeSelectorError, match="Gt needs exactly one whole number"):
         core.put(odd)
     assert bound(core.actions()) == {"p": "n", "other": "n"}
@@ -194,7 +196,7 @@ def test_a_slice_whose_node_selector_makes_no_sense_is_left_out():
 
 @pytest.mark.parametrize("when", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "garbage"])
 def test_a_claim_may_have_been_allocated_at_any_time(when):
-    result = {"request": "r", "driver": objects.DRIVER, "pool": "n", "device": "gpu-0", "bindingConditions": ["ok"]}
+    result = {"request": "gpu", "driver": objects.DRIVER, "pool": "n", "device": "gpu-0", "bindingConditions": ["ok"]}
     allocation = {"devices": {"results": [result]}, "allocationTimestamp": when}
     core = one_gpu_node({**objects.claim("c"), "status": {"allocation": allocation}}, pod("p", claims=["c"]))
     assert len(core.actions()) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from dray.scheduling import fit
 from dray.scheduling.model import Node
-from tests.scheduling.world import container, node, pod
+from tests.scheduling.models import container, node, pod
 
 NOTHING: frozenset[str] = frozenset()
 GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}

@@ -1,19 +1,15 @@
 """Pods wait for their group, and the claims it names are its own."""
 
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling.core import Core, bound, holding, pod, victims
-from tests.scheduling_loop import objects
 
 
 def group(name="g", *entries):
-    return {
-        "apiVersion": "scheduling.k8s.io/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name, "uid": f"uid-{name}"},
-        "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": list(entries)},
-    }
+    return objects.pod_group(name, uid=f"uid-{name}", resourceClaims=list(entries))
 
 
-def entry(claim, name="c0"):
+def entry(claim, name="claim-0"):
     return {"name": name, "resourceClaimName": claim}
 
 
@@ -26,7 +22,7 @@ def reserved_for(name="g"):
 
 
 def world(*more):
-    core = Core(objects.node("n"), objects.gpus_of("n", 2))
+    core = Core(objects.node("n"), gpus.slice_of("n", 2))
     core.scheduler.state.groups.served = True
     core.put(*more)
     return core
@@ -64,7 +60,7 @@ def held_by_group(*devices):
 
 
 def test_a_claim_of_the_group_is_given_back_while_none_of_its_pods_is_placed():
-    core = world(held_by_group("gpu-0"), group("g", entry("c")), objects.node("m"), objects.gpus_of("m", 1))
+    core = world(held_by_group("gpu-0"), group("g", entry("c")), objects.node("m"), gpus.slice_of("m", 1))
     core.change("Node", "n", spec={"unschedulable": True})
     core.put(member("p", "c"))
     assert bound(core.settle()) == {"p": "m"}
@@ -72,7 +68,7 @@ def test_a_claim_of_the_group_is_given_back_while_none_of_its_pods_is_placed():
 
 
 def test_but_not_once_one_is():
-    core = world(held_by_group("gpu-0"), group("g", entry("c")), objects.node("m"), objects.gpus_of("m", 1))
+    core = world(held_by_group("gpu-0"), group("g", entry("c")), objects.node("m"), gpus.slice_of("m", 1))
     core.put(member("first", "c"))
     assert bound(core.settle()) == {"first": "n"}
     core.change("Node", "n", spec={"unschedulable": True})
@@ -82,7 +78,7 @@ def test_but_not_once_one_is():
 
 def test_nobody_counts_on_the_devices_of_a_group_without_pods():
     """They are not about to be free, so that somebody else has to go."""
-    core = Core(objects.node("n"), objects.gpus_of("n", 2), held_by_group("gpu-0"), objects.claim("d"))
+    core = Core(objects.node("n"), gpus.slice_of("n", 2), held_by_group("gpu-0"), objects.claim("d"))
     core.put(objects.claim("e"), pod("low", claims=["e"]))
     assert bound(core.settle()) == {"low": "n"}
     core.put(pod("high", claims=["d"], value=10))

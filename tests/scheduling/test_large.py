@@ -8,8 +8,9 @@ from time import perf_counter
 
 import pytest
 
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling.core import Core, bound, placed, pod
-from tests.scheduling_loop import objects
 
 LONGEST = 3.0
 MANY = 5000
@@ -80,20 +81,20 @@ def spreading():
 
 def resources():
     wanted = {f"example.com/r{n}": "1" for n in range(2 * MANY)}
-    return nodes(200), objects.pod("p", requests=wanted)
+    return nodes(200), gpus.pod("p", requests=wanted, limits=wanted)
 
 
 def claims():
     slices = [
-        objects.resource_slice(f"s{n}", [objects.gpu(f"g{n}-{m}") for m in range(128)], node="n0") for n in range(4)
+        objects.resource_slice(f"s{n}", *[gpus.gpu(f"g{n}-{m}") for m in range(128)], nodeName="n0") for n in range(4)
     ]
     wanted = [f"c{n}" for n in range(500)]
     return [*nodes(2), *slices, *map(objects.claim, wanted)], pod("p", claims=wanted)
 
 
 def devices():
-    wanted = objects.devices(objects.request(count=2**63 - 1))
-    return [*nodes(2), objects.gpus_of("n0"), objects.claim("c", wanted)], pod("p", claims=["c"])
+    wanted = objects.request(count=2**63 - 1)
+    return [*nodes(2), gpus.slice_of("n0"), objects.claim("c", wanted)], pod("p", claims=["c"])
 
 
 LARGE = [

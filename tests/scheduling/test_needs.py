@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.scheduling.needs import Kinds
-from tests.scheduling.world import HOSTNAME, apart, container, document, near, spread, term
+from tests.scheduling.models import HOSTNAME, apart, container, document, near, spread, term
 
 
 def test_pods_that_need_the_same_share_their_needs() -> None:

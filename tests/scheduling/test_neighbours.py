@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dray.scheduling import judgement
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.neighbours import Neighbours
-from tests.scheduling.world import HOSTNAME, ZONE, apart, near, node, pod, spread, term
+from tests.scheduling.models import HOSTNAME, ZONE, apart, near, node, pod, spread, term
 
 
 class World:

@@ -5,53 +5,33 @@ from __future__ import annotations
 from dray.api.objects import Object
 from dray.scheduling.actions import Bind, Refuse
 from dray.scheduling.scheduler import Scheduler
-
-GPU = {"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}}
+from dray.testing import objects
 
 
 def claim(name: str, version: str, user: str = "") -> Object:
     status: Object = {}
     if user:
-        results = [{"request": "gpu", "driver": "d", "pool": "n", "device": device} for device in ("gpu-0", "gpu-1")]
         reserved = [{"resource": "pods", "name": user, "uid": user}]
-        status = {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}
-    metadata = {"name": name, "namespace": "default", "uid": f"claim {name}", "resourceVersion": version}
-    return {"metadata": metadata, "spec": {"devices": {"requests": [GPU]}}, "status": status}
+        status = {"allocation": objects.allocation("gpu-0", "gpu-1", pool="n"), "reservedFor": reserved}
+    identity = {"namespace": "default", "uid": f"claim {name}", "resourceVersion": version}
+    return objects.claim(name, objects.request(count=2), **identity, status=status)
 
 
-def pod(name: str, priority: int, node: str = "") -> Object:
-    spec: Object = {
-        "containers": [{"name": "c", "image": "i"}],
-        "priority": priority,
-        "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
-    }
-    if node:
-        spec["nodeName"] = node
-    return {"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec, "status": {}}
+def pod(name: str, priority: int, node: str | None = None) -> Object:
+    return objects.pod(name, claims=[name], priority=priority, nodeName=node, namespace="default", uid=name)
 
 
-def world() -> Scheduler:
+def one_node() -> Scheduler:
     scheduler = Scheduler()
-    amounts = {"cpu": "8", "memory": "8Gi", "pods": "10"}
-    scheduler.put_node({"metadata": {"name": "n"}, "spec": {}, "status": {"allocatable": amounts}})
-    scheduler.put_class({"metadata": {"name": "gpu"}, "spec": {}})
-    scheduler.put_slice(
-        {
-            "metadata": {"name": "s"},
-            "spec": {
-                "driver": "d",
-                "nodeName": "n",
-                "pool": {"name": "n", "generation": 1, "resourceSliceCount": 1},
-                "devices": [{"name": "gpu-0"}, {"name": "gpu-1"}],
-            },
-        }
-    )
+    scheduler.put_node(objects.node("n"))
+    scheduler.put_class(objects.device_class("gpu"))
+    scheduler.put_slice(objects.resource_slice("n", "gpu-0", "gpu-1", nodeName="n"))
     return scheduler
 
 
 def test_who_displaced_others_is_tried_as_soon_as_they_are_gone() -> None:
     """The place that is kept is taken for others, but not for the one it is kept for."""
-    scheduler = world()
+    scheduler = one_node()
     scheduler.put_claim(claim("low", "1", user="low"), 0)
     scheduler.put_pod(pod("low", 0, node="n"), 0)
     scheduler.put_claim(claim("high", "2"), 0)
@@ -69,7 +49,7 @@ def test_who_displaced_others_is_tried_as_soon_as_they_are_gone() -> None:
 
 
 def test_keeping_a_place_wakes_nobody_again_and_again() -> None:
-    scheduler = world()
+    scheduler = one_node()
     scheduler.put_claim(claim("low", "1", user="low"), 0)
     scheduler.put_pod(pod("low", 0, node="n"), 0)
     scheduler.put_claim(claim("high", "2"), 0)

@@ -6,8 +6,9 @@ from random import Random
 
 import pytest
 
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling.core import Core, bound, holding, placed, pod
-from tests.scheduling_loop import objects
 
 TEXTS = ["1e400", "9" * 4301, "-1", "abc", "", "9223372036854775808", "NaN", "Gt", "In", "9999-12-31T23:59:59Z"]
 NUMBERS = [0, -1, 2**31, 2**63 - 1, -(2**63), 2**70]
@@ -26,19 +27,20 @@ def documents():
         "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
     }
     spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}
-    ways = [{"name": name, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2} for name in "ab"]
-    selected = objects.resource_slice("selected", [objects.gpu("s", capacity={"memory": {"value": "4"}})])
+    either = objects.first_available("gpu", objects.subrequest("a", count=2), objects.subrequest("b", count=2))
+    images = [{"names": ["busybox:latest"], "sizeBytes": 7}]
+    selected = objects.resource_slice("selected", gpus.gpu("s", capacity={"memory": {"value": "4"}}))
     del selected["spec"]["allNodes"]
     selected["spec"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     taints = [{"key": "load", "value": "5", "effect": "NoSchedule"}]
     tolerations = [{"key": "load", "operator": "Gt", "value": "3", "effect": "NoSchedule"}]
     return [
-        objects.node("n", labels={"zone": "a", "size": "5"}, images=[{"names": ["busybox:latest"], "sizeBytes": 7}]),
+        objects.node("n", labels={"zone": "a", "size": "5"}, status={"images": images}),
         objects.node("m", labels={"zone": "b"}, taints=taints),
-        objects.gpus_of("n", 3),
+        gpus.slice_of("n", 3),
         selected,
-        objects.claim("c", objects.devices(objects.request(capacity={"requests": {"memory": "1"}}))),
-        objects.claim("d", {"devices": {"requests": [{"name": "r", "firstAvailable": ways}]}}),
+        objects.claim("c", objects.request(capacity={"requests": {"memory": "1"}})),
+        objects.claim("d", either),
         holding("h", "gpu-0", users=["u"], node="n", bindingConditions=["ok"]),
         placed("old", "n", cpu="1", overhead={"cpu": "1"}, affinity=affinity),
         pod("p", claims=["c"], tolerations=tolerations, topologySpreadConstraints=[spread]),

@@ -5,9 +5,10 @@ from random import Random
 import pytest
 
 from dray.allocation import PACK
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling.core import Core, bound, pod
 from tests.scheduling.trace import WHOLE, Machine, Task, drawn, played
-from tests.scheduling_loop import objects
 
 PACKING = {"policy": PACK, "weigh_devices": 3}
 
@@ -22,7 +23,7 @@ def shared_gpus(node, count=2):
         }
         for number in range(count)
     ]
-    return objects.resource_slice(node, devices, node=node)
+    return objects.resource_slice(node, *devices, nodeName=node)
 
 
 def share(name, milli):
@@ -78,12 +79,12 @@ def test_partitions_whose_counters_are_used_up_are_in_use():
     def cards(node):
         counters = {"memory": {"value": "40Gi"}}
         devices = [
-            objects.gpu(name, consumesCounters=[{"counterSet": "card", "counters": {"memory": {"value": size}}}])
+            gpus.gpu(name, consumesCounters=[{"counterSet": "card", "counters": {"memory": {"value": size}}}])
             for name, size in (("whole", "40Gi"), ("left", "20Gi"), ("right", "20Gi"))
         ]
-        sets = objects.resource_slice(f"{node}-sets", [], pool=node, node=node, count=2)
+        sets = objects.resource_slice(f"{node}-sets", pool=node, nodeName=node, resourceSliceCount=2)
         sets["spec"]["sharedCounters"] = [{"name": "card", "counters": counters}]
-        return [sets, objects.resource_slice(f"{node}-cards", devices, pool=node, node=node, count=2)]
+        return [sets, objects.resource_slice(f"{node}-cards", *devices, pool=node, nodeName=node, resourceSliceCount=2)]
 
     core = Core(objects.node("a"), objects.node("b"), *cards("a"), *cards("b"), **PACKING)
     assert place(core, "whole", "a", objects.claim("whole")) == "a"

@@ -3,24 +3,19 @@
 import pytest
 
 from dray.scheduling.actions import Refuse
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling.core import NEVER, Core, bound, holding, placed, pod, user, victims
-from tests.scheduling_loop import objects
 
 
 def budget(name, app, allowed):
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": {"app": app}}},
-        "status": {"disruptionsAllowed": allowed},
-    }
+    return objects.pod_disruption_budget(name, {"app": app}, status={"disruptionsAllowed": allowed})
 
 
-def gpu_world(*more, gpus=1, **options):
+def gpu_world(*more, gpu_count=1, **options):
     """A node whose GPUs are held by pods `low-0`…, one each."""
-    core = Core(objects.node("n"), objects.gpus_of("n", gpus), **options)
-    for number in range(gpus):
+    core = Core(objects.node("n"), gpus.slice_of("n", gpu_count), **options)
+    for number in range(gpu_count):
         core.put(user(f"low-{number}"), holding(f"held-{number}", f"gpu-{number}", users=[f"low-{number}"], node="n"))
     core.put(*more)
     return core
@@ -55,14 +50,14 @@ def test_for_devices():
 
 def test_not_for_devices_of_a_claim_that_the_pod_needs_itself():
     """If its other users went, the pod would have to get the same number of devices for it again."""
-    core = Core(objects.node("n"), objects.gpus_of("n", 2), user("low"), objects.claim("d"))
+    core = Core(objects.node("n"), gpus.slice_of("n", 2), user("low"), objects.claim("d"))
     core.put(holding("shared", "gpu-0", "gpu-1", users=["low"], node="n"))
     core.put(pod("high", claims=["shared", "d"], value=10))
     assert victims(core.settle()) == []
 
 
 def test_for_devices_beside_a_claim_that_the_pod_shares_with_the_victim():
-    core = Core(objects.node("n"), objects.gpus_of("n", 2), user("low"), objects.claim("d"))
+    core = Core(objects.node("n"), gpus.slice_of("n", 2), user("low"), objects.claim("d"))
     core.put(holding("shared", "gpu-0", users=["low"], node="n"), holding("own", "gpu-1", users=["low"], node="n"))
     core.put(pod("high", claims=["shared", "d"], value=10))
     (action,) = core.actions()
@@ -71,21 +66,21 @@ def test_for_devices_beside_a_claim_that_the_pod_shares_with_the_victim():
 
 
 def test_for_devices_that_serve_an_extended_resource():
-    resource = {"deviceclass.resource.kubernetes.io/gpu": "1"}
+    resource = {gpus.GPU: "1"}
     core = gpu_world(pod("high", value=10, requests=resource))
     assert victims(core.actions()) == ["low-0"]
 
 
 def test_for_devices_of_the_network_that_a_pod_elsewhere_holds():
-    net = objects.resource_slice("net", [objects.gpu("net-0", kind="net")])
-    spec = objects.devices(objects.request(device_class="net"))
+    net = objects.resource_slice("net", gpus.gpu("net-0", kind="net"))
+    wanted = objects.request(deviceClassName="net")
     core = Core(
         objects.node("n"),
         objects.node("m", cpu="1"),
         net,
         user("far", "m"),
         holding("held", "net-0", users=["far"], pool="net"),
-        objects.claim("c", spec),
+        objects.claim("c", wanted),
         pod("high", claims=["c"], cpu="4", value=10),
     )
     actions = core.actions()
@@ -100,18 +95,18 @@ def test_not_for_devices_where_that_is_switched_off():
     assert victims(room.actions()) == ["low"]
 
 
-def crowded(*, gpus, **options):
+def crowded(*, gpu_count, **options):
     """A node without room, whose only pod holds a GPU."""
-    core = Core(objects.node("n", cpu="4"), objects.gpus_of("n", gpus), **options)
+    core = Core(objects.node("n", cpu="4"), gpus.slice_of("n", gpu_count), **options)
     core.put(user("low", cpu="3"), holding("held", "gpu-0", users=["low"], node="n"))
     core.put(*wants_gpu(cpu="3"))
     return core
 
 
 def test_for_room_also_of_pods_with_devices_where_others_are_free():
-    assert victims(crowded(gpus=2, preempt_for_devices=False).actions()) == ["low"]
-    assert victims(crowded(gpus=1, preempt_for_devices=False).actions()) == []
-    assert victims(crowded(gpus=1).actions()) == ["low"]
+    assert victims(crowded(gpu_count=2, preempt_for_devices=False).actions()) == ["low"]
+    assert victims(crowded(gpu_count=1, preempt_for_devices=False).actions()) == []
+    assert victims(crowded(gpu_count=1).actions()) == ["low"]
 
 
 def test_not_by_pods_whose_policy_is_never():
@@ -136,7 +131,7 @@ def test_not_where_it_would_not_help():
 def test_not_of_a_pod_that_shares_its_device_with_one_that_stays():
     core = Core(
         objects.node("n"),
-        objects.gpus_of("n", 1),
+        gpus.slice_of("n", 1),
         user("low"),
         user("dear", value=50),
         holding("held", "gpu-0", users=["low", "dear"], node="n"),
@@ -160,7 +155,7 @@ def test_the_fewest():
 
 
 def test_the_least_important():
-    core = gpu_world(gpus=2)
+    core = gpu_world(gpu_count=2)
     core.put(user("low-0", value=5), *wants_gpu())
     assert victims(core.actions()) == ["low-1"]
 
@@ -218,7 +213,7 @@ def going(core, name):
 
 
 def test_no_second_preemption_while_the_victims_go():
-    core = gpu_world(*wants_gpu(), gpus=2)
+    core = gpu_world(*wants_gpu(), gpu_count=2)
     (victim,) = victims(core.actions())
     going(core, victim)
     core.put(objects.node("elsewhere"))
@@ -227,7 +222,7 @@ def test_no_second_preemption_while_the_victims_go():
 
 
 def test_no_second_preemption_while_the_device_is_not_given_back_yet():
-    core = gpu_world(*wants_gpu(), gpus=2)
+    core = gpu_world(*wants_gpu(), gpu_count=2)
     (victim,) = victims(core.actions())
     going(core, victim)
     core.later(5)
@@ -264,7 +259,7 @@ def test_a_place_that_cannot_be_had_any_more_is_not_kept():
 
 
 def test_each_of_several_of_one_kind_finds_its_own_victim():
-    core = gpu_world(*wants_gpu("a"), *wants_gpu("b"), gpus=3)
+    core = gpu_world(*wants_gpu("a"), *wants_gpu("b"), gpu_count=3)
     actions = core.actions()
     assert len(victims(actions)) == 2
     assert len(set(victims(actions))) == 2
@@ -288,11 +283,11 @@ def test_who_preempts_says_where_it_will_be():
 
 
 def test_thinking_about_it_changes_nothing():
-    core = gpu_world(*wants_gpu(value=0), gpus=4)
+    core = gpu_world(*wants_gpu(value=0), gpu_count=4)
     state = core.state
     before = (dict(state.inventory.usage.claims), dict(state.nodes["n"].requested), set(state.nodes["n"].pods))
     core.put(pod("huge", cpu="100", value=99))
-    core.put(objects.claim("many", objects.devices(objects.request(count=5))), pod("greedy", claims=["many"], value=99))
+    core.put(objects.claim("many", objects.request(count=5)), pod("greedy", claims=["many"], value=99))
     assert victims(core.later(100)) == []
     assert (dict(state.inventory.usage.claims), dict(state.nodes["n"].requested), set(state.nodes["n"].pods)) == before
 
@@ -325,8 +320,8 @@ def test_no_place_is_kept_for_one_whose_claim_is_gone():
 def test_a_share_that_was_kept_for_one_user_of_a_claim_stays_the_claims_when_another_gets_it():
     """Both count on the same share of the same claim; that the place is no longer kept must not free it."""
     capacity = {"memory": {"value": "10", "requestPolicy": {"default": "6"}}}
-    shared = objects.gpu("gpu-0", allowMultipleAllocations=True, capacity=capacity)
-    core = Core(objects.node("n"), objects.resource_slice("n", [shared], node="n"))
+    shared = gpus.gpu("gpu-0", allowMultipleAllocations=True, capacity=capacity)
+    core = Core(objects.node("n"), objects.resource_slice("n", shared, nodeName="n"))
     core.put(
         user("low"), holding("held", "gpu-0", users=["low"], node="n", shareID="s", consumedCapacity={"memory": "6"})
     )

@@ -3,11 +3,11 @@
 import pytest
 
 from dray.scheduling.queue import FIRST_DELAY, FLUSH_AFTER, LONGEST_DELAY, Place, Queue, delay
-from tests.scheduling import world
+from tests.scheduling import models
 
 
 def waiting(queue, name, *, priority=0, now=0.0):
-    pod = world.pod(name)
+    pod = models.pod(name)
     pod.priority = priority
     return queue.add(pod, now)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from dray.testing import objects
 from tests.scheduling.core import Core, bound, placed, pod
-from tests.scheduling_loop import objects
 
 
 def resized(wanted, granted, running, conditions=()):

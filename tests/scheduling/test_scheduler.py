@@ -4,8 +4,9 @@ import pytest
 
 from dray.scheduling.actions import Bind
 from dray.scheduling.queue import Place
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling.core import Core, bound, holding, one_gpu_node, placed, pod, refused
-from tests.scheduling_loop import objects
 
 # Being let in
 
@@ -19,27 +20,27 @@ def test_a_pod_waits_for_its_claim_without_being_tried():
 
 
 def test_a_pod_waits_for_the_claim_that_is_made_from_its_template():
-    core = one_gpu_node(objects.pod("p", templates=["t"]))
+    core = one_gpu_node(gpus.pod("p", templates=["t"]))
     assert core.actions() == []
     stored = core.get("Pod", "p")
     owner = {"kind": "Pod", "name": "p", "uid": stored["metadata"]["uid"], "controller": True}
-    generated = objects.claim("p-t0-x")
+    generated = objects.claim("made")
     generated["metadata"]["ownerReferences"] = [owner]
     core.put(generated)
     assert core.actions() == []
-    core.change("Pod", "p", status={"resourceClaimStatuses": [{"name": "t0", "resourceClaimName": "p-t0-x"}]})
+    core.change("Pod", "p", status={"resourceClaimStatuses": [{"name": "template-0", "resourceClaimName": "made"}]})
     assert bound(core.actions()) == {"p": "n"}
 
 
 def test_a_generated_claim_of_somebody_else_is_not_taken():
-    core = one_gpu_node(objects.claim("p-t0-x"), objects.pod("p", templates=["t"]))
-    core.change("Pod", "p", status={"resourceClaimStatuses": [{"name": "t0", "resourceClaimName": "p-t0-x"}]})
+    core = one_gpu_node(objects.claim("made"), gpus.pod("p", templates=["t"]))
+    core.change("Pod", "p", status={"resourceClaimStatuses": [{"name": "template-0", "resourceClaimName": "made"}]})
     assert core.later(1000) == []
 
 
 def test_an_entry_that_came_to_nothing_is_passed_over():
-    core = one_gpu_node(objects.pod("p", templates=["t"]))
-    core.change("Pod", "p", status={"resourceClaimStatuses": [{"name": "t0"}]})
+    core = one_gpu_node(gpus.pod("p", templates=["t"]))
+    core.change("Pod", "p", status={"resourceClaimStatuses": [{"name": "template-0"}]})
     (action,) = core.actions()
     assert (action.node, action.writes) == ("n", ())
 
@@ -190,7 +191,7 @@ def test_a_pod_that_goes_while_it_is_written_keeps_its_devices_until_that_is_ove
 
 
 def test_a_claim_of_the_same_name_is_another_claim():
-    core = one_gpu_node(objects.claim("c"), pod("p", claims=["c"]), gpus=2)
+    core = one_gpu_node(objects.claim("c"), pod("p", claims=["c"]), gpu_count=2)
     (old,) = core.actions()
     core.remove("Pod", "p")
     core.remove("ResourceClaim", "c")

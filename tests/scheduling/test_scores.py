@@ -6,7 +6,7 @@ import pytest
 
 from dray.scheduling import scores
 from dray.scheduling.model import Node
-from tests.scheduling.world import container, node, pod
+from tests.scheduling.models import container, node, pod
 
 MB = 1024 * 1024
 

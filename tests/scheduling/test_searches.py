@@ -3,9 +3,10 @@
 from dray.allocation import ATTEMPT
 from dray.scheduling.searches import Outcome
 from dray.scheduling_loop.search_process import answer
+from dray.testing import objects
+from tests import gpus
 from tests.allocation.hard import triple
 from tests.scheduling.core import Core, bound, refused
-from tests.scheduling_loop import objects
 
 CASE = triple(5, 16, 18).scenario
 LIMIT = 400_000
@@ -14,7 +15,7 @@ STILL = "node(s) undecided after all"
 
 def world(*names):
     """Nodes with devices that a claim of the case fits on, though it takes long to find that out."""
-    core = Core({"kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}})
+    core = Core(objects.device_class("any"))
     for name in names:
         core.put(objects.node(name), published(name))
     return core
@@ -22,16 +23,18 @@ def world(*names):
 
 def published(node):
     spec = {**CASE.slices[0]["spec"], "nodeName": node, "pool": {**CASE.slices[0]["spec"]["pool"], "name": node}}
-    return {"kind": "ResourceSlice", "metadata": {"name": f"{node}-devices"}, "spec": spec}
+    return {**objects.resource_slice(f"{node}-devices"), "spec": spec}
+
+
+def hard_claim(name):
+    devices = CASE.claims[0]["spec"]["devices"]
+    requests = [{**each, "exactly": {**each["exactly"], "deviceClassName": "any"}} for each in devices["requests"]]
+    return objects.claim(name, *requests, constraints=devices.get("constraints"))
 
 
 def hard_pod(core, name="hard", **more):
-    spec = {"devices": {**CASE.claims[0]["spec"]["devices"]}}
-    spec["devices"]["requests"] = [
-        {**each, "exactly": {**each["exactly"], "deviceClassName": "any"}} for each in spec["devices"]["requests"]
-    ]
-    core.put(objects.claim(f"{name}-claim", spec))
-    return core.put(objects.pod(name, claims=[f"{name}-claim"], **more))
+    core.put(hard_claim(f"{name}-claim"))
+    return core.put(gpus.pod(name, claims=[f"{name}-claim"], **more))
 
 
 def search(core, limit=LIMIT):
@@ -61,7 +64,7 @@ def spent(core):
 def test_an_attempt_is_bounded_over_all_nodes_and_others_go_on():
     core = world("n1", "n2", "n3", "n4")
     hard_pod(core)
-    core.put(objects.pod("easy"))
+    core.put(gpus.pod("easy"))
     actions = core.actions()
     assert set(bound(actions)) == {"easy"}
     assert f"4 node(s) undecided after {ATTEMPT:,} units of search, which goes on" in refused(actions)["hard"]
@@ -77,7 +80,7 @@ def test_a_pod_that_stays_undecided_is_not_tried_again_until_something_changes()
     assert STILL in refused(core.later(250))["hard"]
     assert search(core) is None
     assert core.decisions <= before + 2
-    core.put(objects.resource_slice("more", [objects.gpu("g")], node="n1"))
+    core.put(objects.resource_slice("more", gpus.gpu("g"), nodeName="n1"))
     core.later(60)
     assert search(core) == "n1"
 
@@ -102,8 +105,8 @@ def test_devices_that_were_taken_meanwhile_are_not_given_twice():
     hard_pod(core)
     core.actions()
     wanted = core.scheduler.further()
-    core.put(objects.claim("other", objects.devices(objects.request(device_class="any"))))
-    core.put(objects.pod("other", claims=["other"]))
+    core.put(objects.claim("other", objects.request(deviceClassName="any")))
+    core.put(gpus.pod("other", claims=["other"]))
     for action in core.actions():
         core.do(action)
     found = answer(
@@ -139,11 +142,11 @@ def test_expensive_selectors_are_evaluated_elsewhere_once():
     dear = f"{numbers}.all(a, {numbers}.all(b, {numbers}.all(c, device.attributes['{objects.DRIVER}'].id != 'X%d')))"
     core = Core()
     for node in ("n1", "n2", "n3", "n4"):
-        devices = [objects.gpu(f"g{n}", attributes={"id": {"string": f"{node}-{n}"}}) for n in range(4)]
-        core.put(objects.node(node), objects.resource_slice(f"{node}-devices", devices, node=node))
+        devices = [gpus.gpu(f"g{n}", attributes={"id": {"string": f"{node}-{n}"}}) for n in range(4)]
+        core.put(objects.node(node), objects.resource_slice(f"{node}-devices", *devices, nodeName=node))
     selectors = [{"cel": {"expression": dear % number}} for number in range(20)]
-    core.put(objects.claim("dear", objects.devices(objects.request(selectors=selectors))))
-    core.put(objects.pod("dear", claims=["dear"]), objects.pod("easy"))
+    core.put(objects.claim("dear", objects.request(selectors=selectors)))
+    core.put(gpus.pod("dear", claims=["dear"]), gpus.pod("easy"))
     actions = core.actions()
     assert set(bound(actions)) == {"easy"}
     assert spent(core) < ATTEMPT * 1.5

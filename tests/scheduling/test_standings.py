@@ -5,14 +5,14 @@ import random
 from dray.scheduling.demand import Demand
 from dray.scheduling.standings import Kind, Standing, Standings, obstacles
 from dray.scheduling.state import State
-from tests.scheduling import world
-from tests.scheduling_loop import objects
+from dray.testing import objects
+from tests.scheduling import models
 
 NOTHING = Demand([], frozenset(), {})
 
 
 def standing(state, **requests):
-    pod = world.pod(containers=[world.container(**requests)])
+    pod = models.pod(containers=[models.container(**requests)])
     return Standing(state, Kind(pod.needs, NOTHING))
 
 
@@ -29,10 +29,10 @@ def test_the_emptiest_is_the_best_and_changes_are_followed():
     for name in "abc":
         state.put_node(objects.node(name))
     for name in "ab":
-        state.place(world.pod(f"on-{name}", containers=[world.container(cpu="4")]), name)
+        state.place(models.pod(f"on-{name}", containers=[models.container(cpu="4")]), name)
     found = standing(state, cpu="2")
     assert best(found) == "c"
-    state.place(world.pod("more", containers=[world.container(cpu="7")]), "c")
+    state.place(models.pod("more", containers=[models.container(cpu="7")]), "c")
     state.displace(state.placed("uid-on-b"), "b")
     assert best(found) == "b"
     state.remove_node("b")
@@ -64,7 +64,7 @@ def test_a_heartbeat_is_no_change():
     state = State()
     state.put_node(objects.node("a"))
     end = state.touched.end
-    state.put_node(objects.node("a", conditions=[{"type": "Ready"}]))
+    state.put_node(objects.node("a", status={"conditions": [{"type": "Ready"}]}))
     assert state.touched.end == end
 
 
@@ -78,7 +78,7 @@ def test_it_is_always_what_it_would_be_if_worked_out_anew():
         move = chance.random()
         if move < 0.4:
             serial += 1
-            state.place(world.pod(f"p{serial}", containers=[world.container(cpu=str(chance.randrange(1, 5)))]), name)
+            state.place(models.pod(f"p{serial}", containers=[models.container(cpu=str(chance.randrange(1, 5)))]), name)
         elif move < 0.7:
             placed = [pod for node in state.nodes.values() for pod in node.pods.values()]
             if placed:
@@ -104,7 +104,7 @@ def test_few_standings_are_kept():
     state = State()
     state.put_node(objects.node("a"))
     standings = Standings(state)
-    pods = [world.pod(containers=[world.container(cpu=f"{n}m")]) for n in range(1, 200)]
+    pods = [models.pod(containers=[models.container(cpu=f"{n}m")]) for n in range(1, 200)]
     for pod in pods:
         assert standings.of(pod.needs, NOTHING).feasible
     assert len(standings._known) <= 64

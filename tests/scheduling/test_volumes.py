@@ -2,8 +2,8 @@
 
 import pytest
 
+from dray.testing import objects
 from tests.scheduling.core import Core, bound, pod, refused
-from tests.scheduling_loop import objects
 
 NAMED = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
 OWN = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}

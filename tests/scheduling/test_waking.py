@@ -1,7 +1,8 @@
 """A pod that waits is tried again when something changed that may help it, and not before."""
 
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling.core import Core, bound, holding, one_gpu_node, placed, pod, refused, user, victims
-from tests.scheduling_loop import objects
 
 
 def waiting_for_gpu(*more, **options):
@@ -41,17 +42,15 @@ def test_a_pod_that_waits_for_devices_is_tried_when_one_is_freed():
 
 def test_a_pod_that_waits_for_devices_is_tried_when_one_is_published():
     core = waiting_for_gpu(objects.node("m"))
-    core.put(objects.gpus_of("m", 1))
+    core.put(gpus.slice_of("m", 1))
     assert bound(core.later(11)) == {"p": "m"}
     assert core.decisions == 1
 
 
 def test_a_pod_that_waits_for_devices_is_tried_when_its_class_changes():
-    core = one_gpu_node(
-        objects.claim("c", objects.devices(objects.request(device_class="new"))), pod("p", claims=["c"])
-    )
+    core = one_gpu_node(objects.claim("c", objects.request(deviceClassName="new")), pod("p", claims=["c"]))
     assert "does not exist" in refused(core.actions())["p"]
-    core.put(objects.device_class("new", "gpu"))
+    core.put(gpus.device_class("new", "gpu"))
     assert bound(core.later(11)) == {"p": "n"}
 
 
@@ -69,16 +68,16 @@ def test_a_pod_that_waits_for_room_is_tried_when_there_is_some():
 def test_a_pod_that_others_keep_away_is_tried_when_its_own_labels_change():
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
     loner = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    unwelcome = objects.pod("p", labels={"app": "x"})
+    unwelcome = gpus.pod("p", labels={"app": "x"})
     core = Core(objects.node("n"), placed("there", "n", affinity=loner), unwelcome)
     assert "existing pods anti-affinity" in refused(core.actions())["p"]
-    core.put(objects.pod("p", labels={"app": "y"}))
+    core.put(gpus.pod("p", labels={"app": "y"}))
     assert bound(core.actions()) == {"p": "n"}
 
 
 def test_labels_that_nobody_speaks_of_try_nothing_again():
     core = waiting_for_gpu()
-    core.put(objects.pod("p", claims=["c"], labels={"app": "y"}))
+    core.put(gpus.pod("p", claims=["c"], labels={"app": "y"}))
     assert core.later(60) == []
     assert core.decisions == 0
 
@@ -123,12 +122,12 @@ def test_a_pod_that_is_leaving_no_longer_counts_for_spreading():
 
 def test_devices_of_a_pool_that_is_partly_of_one_node_wake_whom_they_should():
     """A slice for one node of a pool that others see too makes all nodes look again."""
-    own = objects.resource_slice("own", [objects.gpu("own-0")], pool="mixed", node="n", count=2)
-    shared = objects.resource_slice("all", [objects.gpu("net-0", kind="net")], pool="mixed", count=2)
+    own = objects.resource_slice("own", gpus.gpu("own-0"), pool="mixed", nodeName="n", resourceSliceCount=2)
+    shared = objects.resource_slice("all", gpus.gpu("net-0", kind="net"), pool="mixed", resourceSliceCount=2)
     core = Core(
         objects.node("n"),
         objects.node("m"),
-        objects.gpus_of("m", 1),
+        gpus.slice_of("m", 1),
         shared,
         own,
         holding("x", "own-0", users=["u"], pool="mixed"),

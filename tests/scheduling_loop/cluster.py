@@ -1,4 +1,4 @@
-"""A server in virtual time, with whatever runs against it over ways that may fail."""
+"""A server in virtual time, with whatever runs against it over connections that may fail."""
 
 import asyncio
 from random import Random
@@ -14,11 +14,12 @@ from dray.server.application import LOCAL_USER, Application
 from dray.server.authorization import ADMIN
 from dray.server.context import Context
 from dray.store.memory import MemoryStore
+from dray.testing import objects
 from dray.testing.cluster import kind_of
-from tests.scheduling_loop import objects
+from tests import gpus
 from tests.scheduling_loop.checker import Checker
+from tests.scheduling_loop.creation import make
 from tests.scheduling_loop.faults import FaultyTransport, client_over
-from tests.scheduling_loop.making import make
 from tests.virtual_time import VirtualTime
 
 PATIENCE = 20.0
@@ -27,30 +28,30 @@ PATIENCE = 20.0
 class VirtualCluster:
     """A server, the claim controller, and as many schedulers as are started."""
 
-    def __init__(self, seed=0, nodes=2, gpus=4, devices=None):
+    def __init__(self, seed=0, nodes=2, gpu_count=4, devices=None):
         self.chance = Random(seed)
         self.time = VirtualTime()
         context = Context(MemoryStore(), clock=self.time.now, new_uid=self._uid)
         self.server = ApiServer(context)
         self._application = Application(self.server)
-        self.client = ApiClient(self._way())
+        self.client = ApiClient(self._transport())
         self.nodes = [objects.node(f"n{n}", cpu="1000", pods="1000") for n in range(nodes)]
-        self.slices = devices or [objects.gpus_of(f"n{n}", gpus) for n in range(nodes)]
-        self.slices.append(objects.resource_slice("net", [objects.gpu(f"net-{n}", kind="net") for n in range(2)]))
+        self.slices = devices or [gpus.slice_of(f"n{n}", gpu_count) for n in range(nodes)]
+        self.slices.append(objects.resource_slice("net", *[gpus.gpu(f"net-{n}", kind="net") for n in range(2)]))
         self.checker = Checker(self.slices)
         self._tasks = {}
-        self.ways = {}
+        self.transports = {}
         self.planes = {}
 
     def _uid(self):
         return str(UUID(int=self.chance.getrandbits(128)))
 
-    def _way(self):
+    def _transport(self):
         return InProcessTransport(self._application, extensions={LOCAL_USER: ADMIN})
 
     async def __aenter__(self):
         await self.server.start()
-        for each in (*self.nodes, *self.slices, objects.device_class("gpu"), objects.device_class("net")):
+        for each in (*self.nodes, *self.slices, gpus.device_class("gpu"), gpus.device_class("net")):
             await self.create(each)
         self._tasks["checker"] = asyncio.create_task(self.checker.watch(self.client))
         self.run("controllers", PlaneOptions(None, ("resourceclaim", "garbage-collector")))
@@ -64,8 +65,8 @@ class VirtualCluster:
         await self.server.close()
 
     def run(self, name, options, **faults):
-        self.ways[name] = FaultyTransport(self._way(), self.chance, **faults)
-        plane = ControlPlane(client_over(self.ways[name], self.chance), options, time=self.time)
+        self.transports[name] = FaultyTransport(self._transport(), self.chance, **faults)
+        plane = ControlPlane(client_over(self.transports[name], self.chance), options, time=self.time)
         self.planes[name] = plane
         self._tasks[name] = asyncio.create_task(plane.run())
 
@@ -80,7 +81,7 @@ class VirtualCluster:
         self.run(name, PlaneOptions(Options(), (), Lease("kube-system", "dray-scheduler", name)), **faults)
 
     async def kill(self, name):
-        self.ways[name].cut()
+        self.transports[name].cut()
         task = self._tasks.pop(name)
         task.cancel()
         await asyncio.wait([task])

@@ -2,8 +2,6 @@
 
 from dray.testing.cluster import kind_of
 
-GPU = "deviceclass.resource.kubernetes.io/gpu"
-
 
 async def claim_of(cluster, pod):
     """The only claim that is reserved for the pod."""

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 
-from tests.scheduling_loop import objects
+from dray.testing import objects
+from tests import gpus
 from tests.scheduling_loop.readers import condition, events
 
 
@@ -22,8 +23,8 @@ def fail_on(virtual_cluster, name):
 
 async def test_a_pod_that_the_scheduler_fails_on_says_so_and_the_next_one_is_bound(virtual_cluster):
     fail_on(virtual_cluster, "bad")
-    await virtual_cluster.create(objects.pod("bad"))
-    await virtual_cluster.create(objects.pod("good"))
+    await virtual_cluster.create(gpus.pod("bad"))
+    await virtual_cluster.create(gpus.pod("good"))
     await virtual_cluster.quiet()
     said = condition(await virtual_cluster.get("Pod", "bad"))
     assert (said["status"], said["reason"]) == ("False", "SchedulerError")
@@ -42,9 +43,9 @@ async def test_what_cannot_be_taken_in_gets_an_event_and_is_left_out(virtual_clu
         put(document)
 
     scheduler.state.put_slice = fail
-    await virtual_cluster.create(objects.resource_slice("odd", [objects.gpu("g")]))
+    await virtual_cluster.create(objects.resource_slice("odd", gpus.gpu("g")))
     await virtual_cluster.create(objects.claim("c"))
-    await virtual_cluster.create(objects.pod("p", claims=["c"]))
+    await virtual_cluster.create(gpus.pod("p", claims=["c"]))
     await virtual_cluster.quiet()
     assert (await virtual_cluster.get("Pod", "p"))["spec"]["nodeName"]
     (event,) = await events(virtual_cluster, "SchedulerError")
@@ -53,13 +54,13 @@ async def test_what_cannot_be_taken_in_gets_an_event_and_is_left_out(virtual_clu
 
 
 async def test_a_slice_whose_nodes_cannot_be_told_stops_nobody_else(virtual_cluster):
-    odd = objects.resource_slice("odd", [objects.gpu("g")])
+    odd = objects.resource_slice("odd", gpus.gpu("g"))
     del odd["spec"]["allNodes"]
     expression = {"key": "num", "operator": "Gt", "values": ["abc"]}
     odd["spec"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     await virtual_cluster.create(odd)
     await virtual_cluster.create(objects.claim("c"))
-    await virtual_cluster.create(objects.pod("p", claims=["c"]))
+    await virtual_cluster.create(gpus.pod("p", claims=["c"]))
     await virtual_cluster.quiet()
     assert (await virtual_cluster.get("Pod", "p"))["spec"]["nodeName"]
     (event,) = await events(virtual_cluster, "SchedulerError")
@@ -74,7 +75,7 @@ async def test_each_cause_is_logged_with_its_trace_once_and_counted_each_time(vi
     logging.getLogger("dray.scheduler").addHandler(handler)
     try:
         fail_on(virtual_cluster, "bad")
-        await virtual_cluster.create(objects.pod("bad"))
+        await virtual_cluster.create(gpus.pod("bad"))
         await virtual_cluster.quiet()
         await asyncio.sleep(60)
     finally:

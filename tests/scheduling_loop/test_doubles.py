@@ -6,8 +6,9 @@ import pytest
 
 from dray.scheduling.scheduler import Options
 from dray.scheduling_loop import doubles
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
-from tests.scheduling_loop import objects
+from tests import gpus
 
 
 @pytest.fixture(autouse=True)
@@ -16,16 +17,15 @@ def soon(monkeypatch):
 
 
 def cluster():
-    slices = [objects.resource_slice("s", [objects.gpu("gpu-0"), objects.gpu("gpu-1")], pool="p")]
-    return LocalCluster(scheduler=Options(), objects=[objects.device_class("gpu"), *slices])
+    slices = [objects.resource_slice("s", gpus.gpu("gpu-0"), gpus.gpu("gpu-1"), pool="p")]
+    return LocalCluster(scheduler=Options(), objects=[gpus.device_class("gpu"), *slices])
 
 
 async def allocate(cluster, name, device="gpu-0", **more):
     """As another scheduler would, that knows of nobody."""
-    request = objects.request(**({"adminAccess": True} if "adminAccess" in more else {}))
-    made = await cluster.create(objects.claim(name, objects.devices(request)))
-    result = {"request": "r", "driver": objects.DRIVER, "pool": "p", "device": device, **more}
-    await write(cluster, made, {"allocation": {"devices": {"results": [result]}}})
+    request = objects.request(adminAccess=more.get("adminAccess"))
+    made = await cluster.create(objects.claim(name, request))
+    await write(cluster, made, {"allocation": objects.allocation(device, pool="p", **more)})
 
 
 async def write(cluster, claim, status):

@@ -3,23 +3,19 @@
 import pytest
 
 from dray.scheduling.scheduler import Options
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster
-from tests.scheduling_loop import objects
+from tests import gpus
 
 CONTROLLERS = ["resourceclaim", "podgroup-protection", "garbage-collector"]
 
 
 def group(entry=None):
-    return {
-        "apiVersion": "scheduling.k8s.io/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": "g"},
-        "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": [entry] if entry else []},
-    }
+    return objects.pod_group("g", resourceClaims=[entry] if entry else None)
 
 
 def member(name, entry=None):
-    made = objects.pod(name, schedulingGroup={"podGroupName": "g"})
+    made = gpus.pod(name, schedulingGroup={"podGroupName": "g"})
     if entry:
         made["spec"]["resourceClaims"] = [entry]
         made["spec"]["containers"][0]["resources"] = {"claims": [{"name": entry["name"]}]}
@@ -27,7 +23,7 @@ def member(name, entry=None):
 
 
 def cluster():
-    there = [objects.node("n"), objects.gpus_of("n", 2), objects.device_class("gpu")]
+    there = [objects.node("n"), gpus.slice_of("n", 2), gpus.device_class("gpu")]
     return LocalCluster(scheduler=Options(), controllers=CONTROLLERS, objects=there)
 
 
@@ -48,7 +44,9 @@ async def users(cluster):
 async def test_a_claim_of_the_group_is_reserved_once_and_until_the_group_ends(kind):
     async with cluster() as world:
         entry = {"name": "gpu", kind: "c"}
-        await world.apply(objects.claim("c") if kind == "resourceClaimName" else objects.template("c"), group(entry))
+        await world.apply(
+            objects.claim("c") if kind == "resourceClaimName" else objects.claim_template("c"), group(entry)
+        )
         await world.apply(member("p", entry), member("q", entry))
         await bound(world, "p", "q")
         assert await users(world) == [("podgroups", "g")]
@@ -58,14 +56,14 @@ async def test_a_claim_of_the_group_is_reserved_once_and_until_the_group_ends(ki
         await world.delete("PodGroup", "g")
 
         async def free():
-            return all(not objects.held(each) for each in await world.list("ResourceClaim"))
+            return all(not gpus.held(each) for each in await world.list("ResourceClaim"))
 
         await world.eventually(free)
 
 
 async def test_a_pod_is_not_placed_before_its_group_is_there():
     async with cluster() as world:
-        await world.apply(member("early"), objects.pod("other"))
+        await world.apply(member("early"), gpus.pod("other"))
         await bound(world, "other")
         assert not (await world.get("Pod", "early"))["spec"].get("nodeName")
         await world.create(group())

@@ -4,15 +4,16 @@ import asyncio
 
 import pytest
 
+from dray.testing import objects
 from dray.testing.cluster import kind_of
-from tests.scheduling_loop import objects
+from tests import gpus
 from tests.scheduling_loop.cluster import VirtualCluster
 from tests.scheduling_loop.readers import condition, events
 
 
 def conditional_slice():
-    device = objects.gpu("slow", bindingConditions=["ready"], bindingFailureConditions=["broken"], bindsToNode=True)
-    return objects.resource_slice("slow", [device], node="n0")
+    device = gpus.gpu("slow", bindingConditions=["ready"], bindingFailureConditions=["broken"], bindsToNode=True)
+    return objects.resource_slice("slow", device, nodeName="n0")
 
 
 async def report(cluster, claim, kind):
@@ -39,14 +40,14 @@ async def slow_device(virtual_time):
     async with VirtualCluster(nodes=1, devices=[conditional_slice()]) as cluster:
         cluster.schedule()
         await cluster.create(objects.claim("c"))
-        await cluster.create(objects.pod("p", claims=["c"]))
+        await cluster.create(gpus.pod("p", claims=["c"]))
         await asyncio.sleep(5)
         yield cluster
 
 
 async def test_a_pod_is_bound_when_its_devices_are_ready(slow_device):
     assert not await slow_device.node_of("p")
-    assert objects.held(await slow_device.get("ResourceClaim", "c")) == ["slow"]
+    assert gpus.held(await slow_device.get("ResourceClaim", "c")) == ["slow"]
     assert len(await events(slow_device, "BindingConditionsPending")) == 1
     await report(slow_device, "c", "ready")
     await slow_device.quiet()
@@ -60,7 +61,7 @@ async def test_devices_that_fail_to_get_ready_are_tried_anew(slow_device):
     claim = await slow_device.get("ResourceClaim", "c")
     assert int(claim["metadata"]["resourceVersion"]) > int(first)
     assert not (claim.get("status") or {}).get("devices")
-    assert objects.held(claim) == ["slow"]
+    assert gpus.held(claim) == ["slow"]
     await report(slow_device, "c", "ready")
     await slow_device.quiet()
     assert await slow_device.node_of("p") == "n0"
@@ -77,7 +78,7 @@ async def test_a_pod_says_that_its_devices_failed_to_get_ready(slow_device):
 
 
 async def test_devices_that_failed_for_one_pod_are_let_go_when_the_other_has_failed_too(slow_device):
-    await slow_device.create(objects.pod("q", claims=["c"]))
+    await slow_device.create(gpus.pod("q", claims=["c"]))
     await asyncio.sleep(5)
     await report(slow_device, "c", "broken")
     await slow_device.quiet()

@@ -9,19 +9,20 @@ from dray.client.errors import ApiError
 from dray.client.interface import DeleteOptions
 from dray.control_plane.control_plane import PlaneOptions
 from dray.scheduling.scheduler import Options
+from dray.testing import objects
 from dray.testing.cluster import kind_of
-from tests.scheduling_loop import objects
+from tests import gpus
 from tests.scheduling_loop.cluster import PATIENCE, VirtualCluster
 
 
 def gpu_pods(count, first=0):
-    return [objects.pod(f"p{n}", templates=["gpu"]) for n in range(first, first + count)]
+    return [gpus.pod(f"p{n}", templates=["gpu"]) for n in range(first, first + count)]
 
 
 async def _run_through(world, count):
     """Pods come in bursts, and whoever has a place finishes after a while, until all have had one."""
     done = set()
-    pods = [objects.pod(f"p{n}", templates=["gpu" if n % 3 else ("net" if n % 2 else "two")]) for n in range(count)]
+    pods = [gpus.pod(f"p{n}", templates=["gpu" if n % 3 else ("net" if n % 2 else "two")]) for n in range(count)]
     while len(done) < count:
         for _ in range(world.chance.randrange(12)):
             if pods:
@@ -38,12 +39,12 @@ async def _run_through(world, count):
 @pytest.mark.parametrize("seed", range(3))
 async def test_schedulers_that_share_never_give_a_device_twice(seed, virtual_time):
     async with VirtualCluster(seed) as world:
-        for name, spec in (
-            ("gpu", objects.devices()),
-            ("two", objects.devices(objects.request(count=2))),
-            ("net", objects.devices(objects.request(), objects.request("n", "net"))),
+        for each in (
+            objects.claim_template("gpu"),
+            objects.claim_template("two", objects.request(count=2)),
+            objects.claim_template("net", objects.request(), objects.request("net", deviceClassName="net")),
         ):
-            await world.create(objects.template(name, spec))
+            await world.create(each)
         for name in ("one", "other"):
             world.share(name, rate=0.05, slowest=0.05, watch_delay=0.4)
         await _run_through(world, 120)
@@ -57,7 +58,7 @@ async def test_schedulers_that_share_never_give_a_device_twice(seed, virtual_tim
 async def test_without_the_ledger_the_test_would_notice(virtual_time):
     """That the case above can fail: the same two schedulers, each of which believes to be alone."""
     async with VirtualCluster(0) as world:
-        await world.create(objects.template("gpu"))
+        await world.create(objects.claim_template("gpu"))
         for name in ("one", "other"):
             options = Options(seed=world.chance.randrange(100))
             world.run(name, PlaneOptions(options, ()), slowest=0.05, watch_delay=0.4)
@@ -68,20 +69,20 @@ async def test_without_the_ledger_the_test_would_notice(virtual_time):
 
 
 async def test_what_a_dead_scheduler_meant_to_give_is_free_after_a_while(virtual_time):
-    async with VirtualCluster(7, nodes=1, gpus=2) as world:
-        await world.create(objects.template("gpu"))
+    async with VirtualCluster(7, nodes=1, gpu_count=2) as world:
+        await world.create(objects.claim_template("gpu"))
         world.share("one", slowest=0.02)
         await asyncio.sleep(1)
         # It gets as far as the ledger, and no further.
-        way = world.ways["one"]
-        send = way._inner.send
+        transport = world.transports["one"]
+        send = transport._inner.send
 
         async def stop_before_claims(request):
             if request.method == "PUT" and request.path.endswith("/status"):
-                way.cut()
-            return await send(request) if not way._cut else way._check()
+                transport.cut()
+            return await send(request) if not transport._cut else transport._check()
 
-        way._inner.send = stop_before_claims
+        transport._inner.send = stop_before_claims
         for each in gpu_pods(2):
             await world.create(each)
         await asyncio.sleep(3)
@@ -105,7 +106,7 @@ async def _all_bound(world, count):
 
 async def test_a_scheduler_takes_over_what_another_one_was_killed_over(virtual_time):
     async with VirtualCluster(11) as world:
-        await world.create(objects.template("gpu"))
+        await world.create(objects.claim_template("gpu"))
         for name in ("one", "other"):
             world.share(name, slowest=0.05, watch_delay=0.2)
         for each in gpu_pods(8):
@@ -118,7 +119,7 @@ async def test_a_scheduler_takes_over_what_another_one_was_killed_over(virtual_t
 
 async def test_with_a_lease_one_works_and_the_other_goes_on_when_it_dies(virtual_time):
     async with VirtualCluster(3) as world:
-        await world.create(objects.template("gpu"))
+        await world.create(objects.claim_template("gpu"))
         world.lead("one")
         await asyncio.sleep(1)
         world.lead("other")
@@ -148,8 +149,8 @@ async def _finish_all(world):
 
 
 async def test_pages_of_pools_that_are_gone_are_deleted_once_nothing_is_held_there(virtual_time):
-    async with VirtualCluster(3, nodes=3, gpus=2) as world:
-        await world.create(objects.template("gpu"))
+    async with VirtualCluster(3, nodes=3, gpu_count=2) as world:
+        await world.create(objects.claim_template("gpu"))
         for name in ("one", "other"):
             world.share(name, slowest=0.02)
         await asyncio.sleep(1)
@@ -183,12 +184,12 @@ async def test_no_device_is_given_twice_while_pools_and_pages_come_and_go(seed, 
     monkeypatch.setattr("dray.scheduling_loop.old_pages.WHILE", 1.0)
     monkeypatch.setattr("dray.scheduling_loop.ledger._CLEARING", 0.0)
     async with VirtualCluster(seed) as world:
-        await world.create(objects.template("gpu"))
-        await world.create(objects.template("two", objects.devices(objects.request(count=2))))
+        await world.create(objects.claim_template("gpu"))
+        await world.create(objects.claim_template("two", objects.request(count=2)))
         for name in ("one", "other"):
             world.share(name, rate=0.05, slowest=0.05, watch_delay=0.4)
         deleted = asyncio.create_task(_come_and_go(world))
-        for each in (objects.pod(f"p{n}", templates=["gpu" if n % 3 else "two"]) for n in range(40)):
+        for each in (gpus.pod(f"p{n}", templates=["gpu" if n % 3 else "two"]) for n in range(40)):
             await world.create(each)
             await asyncio.sleep(world.chance.random() * 4)
             for pod in await world.bound():
@@ -198,7 +199,7 @@ async def test_no_device_is_given_twice_while_pools_and_pages_come_and_go(seed, 
         async def a_page_went():
             for pod in await world.bound():
                 await world.finish(pod)
-            heard = [each for way in world.ways.values() for each in way.heard]
+            heard = [call for each in world.transports.values() for call in each.heard]
             return any(method == "DELETE" and "dray-ledger" in path for method, path in heard)
 
         await world.until(a_page_went)

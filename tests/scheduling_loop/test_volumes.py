@@ -11,9 +11,9 @@ from dray.client.interface import WatchEvent
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling.volumes import VolumeClaims
 from dray.scheduling_loop import volumes
-from tests.scheduling_loop import objects
+from tests import gpus
 
-POD = objects.pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+POD = gpus.pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
 
 
 async def test_where_the_server_has_no_volumes_they_are_no_obstacle(virtual_cluster):

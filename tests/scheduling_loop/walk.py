@@ -20,11 +20,12 @@ from dray.server.application import LOCAL_USER, Application
 from dray.server.authorization import ADMIN
 from dray.server.context import Context
 from dray.store.memory import MemoryStore
+from dray.testing import objects
 from dray.testing.cluster import kind_of
-from tests.scheduling_loop import objects
+from tests import gpus
 from tests.scheduling_loop.checker import Checker
+from tests.scheduling_loop.creation import make
 from tests.scheduling_loop.faults import FaultyTransport, client_over
-from tests.scheduling_loop.making import make
 from tests.scheduling_loop.soundness import could_run, differences, is_named, outlived
 from tests.virtual_time import VirtualTime
 
@@ -35,45 +36,41 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 def slices_of(name):
     """What a node publishes: GPUs on two roots, one to be shared, and partitions of which two fit at a time."""
-    whole = objects.gpus_of(name, 3)
+    whole = gpus.slice_of(name, 3)
     memory = {"value": "16", "requestPolicy": {"default": "4"}}
     whole["spec"]["devices"].append(
-        objects.gpu("shared-0", kind="share", allowMultipleAllocations=True, capacity={"memory": memory})
+        gpus.gpu("shared-0", kind="share", allowMultipleAllocations=True, capacity={"memory": memory})
     )
     takes = [{"counterSet": "board", "counters": {"slots": {"value": "1"}}}]
-    parts = [objects.gpu(f"part-{n}", kind="part", consumesCounters=takes) for n in range(4)]
+    parts = [gpus.gpu(f"part-{n}", kind="part", consumesCounters=takes) for n in range(4)]
     pool = f"{name}-parts"
     board = {"name": "board", "counters": {"slots": {"value": "2"}}}
     return [
         whole,
-        objects.resource_slice(f"{name}-counters", [], pool=pool, node=name, count=2, sharedCounters=[board]),
-        objects.resource_slice(pool, parts, node=name, count=2),
+        objects.resource_slice(
+            f"{name}-counters", pool=pool, nodeName=name, resourceSliceCount=2, sharedCounters=[board]
+        ),
+        objects.resource_slice(pool, *parts, nodeName=name, resourceSliceCount=2),
     ]
 
 
 def network():
-    return objects.resource_slice("net", [objects.gpu(f"net-{n}", kind="net") for n in range(3)])
+    return objects.resource_slice("net", *[gpus.gpu(f"net-{n}", kind="net") for n in range(3)])
 
 
-CLAIMS = {
-    "one": objects.devices(objects.request()),
-    "pair": objects.devices(
-        objects.request(count=2), constraints=[{"requests": ["r"], "matchAttribute": f"{objects.DRIVER}/root"}]
+REQUESTS = {
+    "one": objects.request(),
+    "pair": objects.request(count=2),
+    "share": objects.request(deviceClassName="share", capacity={"requests": {"memory": "6"}}),
+    "part": objects.request(deviceClassName="part"),
+    "net": objects.request(deviceClassName="net"),
+    "either": objects.first_available(
+        "gpu", objects.subrequest("part", deviceClassName="part"), objects.subrequest("gpu")
     ),
-    "share": objects.devices(objects.request(device_class="share", capacity={"requests": {"memory": "6"}})),
-    "part": objects.devices(objects.request(device_class="part")),
-    "net": objects.devices(objects.request(device_class="net")),
-    "either": objects.devices(
-        {
-            "name": "r",
-            "firstAvailable": [
-                {"name": "part", "deviceClassName": "part", "allocationMode": "ExactCount", "count": 1},
-                {"name": "gpu", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1},
-            ],
-        }
-    ),
-    "tough": objects.devices(objects.request(tolerations=[{"operator": "Exists", "effect": "NoSchedule"}])),
+    "tough": objects.request(tolerations=[{"operator": "Exists", "effect": "NoSchedule"}]),
 }
+
+CONSTRAINTS = {"pair": [{"requests": ["gpu"], "matchAttribute": f"{objects.DRIVER}/root"}]}
 
 
 class Walk:
@@ -159,11 +156,11 @@ class Walk:
 
     async def _furnish(self):
         for kind in ("gpu", "share", "part", "net"):
-            await self._create(objects.device_class(kind))
+            await self._create(gpus.device_class(kind))
         for name, value in (("low", 10), ("high", 100)):
             await self._create(objects.priority_class(name, value))
-        for name, spec in CLAIMS.items():
-            await self._create(objects.template(name, spec))
+        for name, wanted in REQUESTS.items():
+            await self._create(objects.claim_template(name, wanted, constraints=CONSTRAINTS.get(name)))
         for number in range(NODES):
             await self._add_node(f"n{number}")
         await self._create(network())
@@ -217,16 +214,16 @@ class Walk:
         choose, spec = self.random.choice, {}
         kind = self.random.random()
         if kind < 0.55:
-            spec["templates"] = [choose(list(CLAIMS)) for _ in range(choose((1, 1, 1, 2)))]
+            spec["templates"] = [choose(list(REQUESTS)) for _ in range(choose((1, 1, 1, 2)))]
         elif kind < 0.7:
             claim = await self._any("ResourceClaim", is_named)
             spec["claims"] = [claim["metadata"]["name"] if claim else "later"]
         elif kind < 0.78:
-            spec["requests"] = {"deviceclass.resource.kubernetes.io/gpu": str(choose((1, 2)))}
+            spec["requests"] = spec["limits"] = {gpus.GPU: str(choose((1, 2)))}
         if self.random.random() < 0.4:
             spec["cpu"] = choose(("500m", "1", "2"))
         if self.random.random() < 0.3:
-            spec["priority"] = choose(("low", "high"))
+            spec["priorityClassName"] = choose(("low", "high"))
         chance = self.random.random()
         if chance < 0.06:
             spec["nodeSelector"] = {"zone": choose(("z0", "z1"))}
@@ -235,15 +232,16 @@ class Walk:
         elif chance < 0.2:
             spec |= _social(choose(("apart", "spread")))
         labels = {"app": choose("ab")}
-        pod = objects.pod(f"p{self._number}", grace=choose((0, 0, 3)), labels=labels, **spec)
-        if pod["spec"]["containers"][0]["resources"].get("claims") and "ports" in pod["spec"]["containers"][0]:
+        pod = gpus.pod(f"p{self._number}", terminationGracePeriodSeconds=choose((0, 0, 3)), labels=labels, **spec)
+        if pod["spec"]["containers"][0].get("resources", {}).get("claims") and "ports" in pod["spec"]["containers"][0]:
             del pod["spec"]["containers"][0]["ports"]
         await self._try(self._create(pod))
 
     async def add_claim(self):
         self._number += 1
-        spec = CLAIMS[self.random.choice(list(CLAIMS))]
-        await self._try(self._create(objects.claim(self.random.choice((f"c{self._number}", "later")), spec)))
+        kind = self.random.choice(list(REQUESTS))
+        name = self.random.choice((f"c{self._number}", "later"))
+        await self._try(self._create(objects.claim(name, REQUESTS[kind], constraints=CONSTRAINTS.get(kind))))
 
     async def remove_claim(self):
         claim = await self._any("ResourceClaim", is_named)

@@ -13,29 +13,32 @@ from dray.client.interface import DeleteOptions
 from dray.control_plane.control_plane import ControlPlane, PlaneOptions
 from dray.controllers.registry import CONTROLLERS
 from dray.scheduling.scheduler import Options
+from dray.testing import objects
 from dray.testing.cluster import kind_of
 from dray.testing.conformance.cluster import QUIET, Play
 from dray.testing.conformance.corpus import read
 from dray.testing.conformance.servers import OverHttp
-from tests.scheduling_loop import objects
+from tests import gpus
+from tests.scheduling_loop.api_servers import DrayServer, InProcessServer, KubernetesServer
 from tests.scheduling_loop.checker import Checker
-from tests.scheduling_loop.making import make
-from tests.scheduling_loop.rough import Rough
-from tests.scheduling_loop.ways import Apart, Here, Kubernetes
+from tests.scheduling_loop.creation import make
+from tests.scheduling_loop.faulty_server import FaultyServer
 
 STORIES = Path(__file__).parent.parent / "conformance" / "cluster.jsonl.gz"
-GPU = "deviceclass.resource.kubernetes.io/gpu"
+GPU = gpus.GPU
 # Namespaces and jobs are not needed, and service accounts are off.
 CONTROLLED = tuple(name for name in CONTROLLERS if name not in ("namespace", "serviceaccount"))
 
 pytestmark = pytest.mark.time_limit(180)
 
 
-@pytest.fixture(params=[Here, Apart, Rough, Kubernetes], ids=lambda way: way.name, scope="module")
-def way(request, tmp_path_factory):
-    if request.param is Kubernetes and (missing := Kubernetes.missing()):
+@pytest.fixture(
+    params=[InProcessServer, DrayServer, FaultyServer, KubernetesServer], ids=lambda server: server.name, scope="module"
+)
+def server(request, tmp_path_factory):
+    if request.param is KubernetesServer and (missing := KubernetesServer.missing()):
         pytest.skip(missing)
-    started = request.param() if request.param is Here else request.param(tmp_path_factory.mktemp("server"))
+    started = request.param() if request.param is InProcessServer else request.param(tmp_path_factory.mktemp("server"))
     try:
         started.start()
         yield started
@@ -44,10 +47,10 @@ def way(request, tmp_path_factory):
 
 
 @pytest.fixture
-def process(way):
-    if isinstance(way, Here):
+def process(server):
+    if isinstance(server, InProcessServer):
         pytest.skip("there is no process of its own")
-    return way
+    return server
 
 
 class Cluster:
@@ -100,9 +103,9 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def running(way):
+async def running(server):
     """A control plane on one connection, and the test on another."""
-    async with way.serving() as (for_test, for_plane), for_test() as own, for_plane() as theirs:
+    async with server.serving() as (for_test, for_plane), for_test() as own, for_plane() as theirs:
         cluster = Cluster(own)
         plane = ControlPlane(theirs, PlaneOptions(Options(), CONTROLLED))
         tasks = [asyncio.create_task(plane.run()), asyncio.create_task(cluster.checker.watch(own))]
@@ -119,7 +122,7 @@ async def running(way):
         for result in results:
             if isinstance(result, Exception):
                 raise result
-    if isinstance(way, Kubernetes):
+    if isinstance(server, KubernetesServer):
         # Over TLS it takes connections a moment to close.
         await asyncio.sleep(0.25)
 
@@ -134,23 +137,23 @@ async def _ready(plane, running):
 
 
 @pytest.fixture
-async def cluster(way):
-    async with running(way) as cluster:
+async def cluster(server):
+    async with running(server) as cluster:
         yield cluster
 
 
-def machines(count=2, gpus=4):
+def machines(count=2, gpu_count=4):
     for number in range(count):
         yield objects.node(f"n{number}")
-        yield objects.gpus_of(f"n{number}", gpus)
-    yield objects.device_class("gpu")
-    yield objects.template("t")
+        yield gpus.slice_of(f"n{number}", gpu_count)
+    yield gpus.device_class("gpu")
+    yield objects.claim_template("t")
 
 
 async def test_devices_are_given_away_and_come_back(cluster):
     await cluster.make(*machines())
     for number in range(9):
-        await cluster.make(objects.pod(f"p{number}", templates=["t"]))
+        await cluster.make(gpus.pod(f"p{number}", templates=["t"]))
     await cluster.until(lambda: _bound(cluster, 8))
     (waiting,) = {f"p{n}" for n in range(9)} - (await cluster.bound()).keys()
     gone = next(iter(await cluster.bound()))
@@ -166,7 +169,7 @@ async def _bound(cluster, count):
 async def test_a_claim_is_shared(cluster):
     await cluster.make(*machines(), objects.claim("c"))
     for number in range(3):
-        await cluster.make(objects.pod(f"p{number}", claims=["c"]))
+        await cluster.make(gpus.pod(f"p{number}", claims=["c"]))
     await cluster.until(lambda: _bound(cluster, 3))
     assert len(set((await cluster.bound()).values())) == 1
     (claim,) = await cluster.list("ResourceClaim")
@@ -177,24 +180,24 @@ async def test_a_claim_is_shared(cluster):
 
 
 async def _released(cluster):
-    return not any(objects.held(each) for each in await cluster.list("ResourceClaim"))
+    return not any(gpus.held(each) for each in await cluster.list("ResourceClaim"))
 
 
 async def test_an_extended_resource_is_served_by_devices(cluster):
     await cluster.make(*machines())
-    await cluster.make(objects.pod("p", requests={GPU: "4"}))
+    await cluster.make(gpus.pod("p", requests={GPU: "4"}, limits={GPU: "4"}))
     await cluster.until(lambda: _bound(cluster, 1))
     (claim,) = await cluster.list("ResourceClaim")
-    assert len(objects.held(claim)) == 4
+    assert len(gpus.held(claim)) == 4
 
 
 async def test_an_important_pod_gets_the_device_of_another(cluster):
     await cluster.make(*machines(1, 1))
     with contextlib.suppress(ApiError):
         await cluster.make(objects.priority_class("high", 100))
-    await cluster.make(objects.pod("low", templates=["t"]))
+    await cluster.make(gpus.pod("low", templates=["t"]))
     await cluster.until(lambda: _bound(cluster, 1))
-    await cluster.make(objects.pod("high", templates=["t"], priority="high"))
+    await cluster.make(gpus.pod("high", templates=["t"], priorityClassName="high"))
     await cluster.until(lambda: _has(cluster, "high"))
     assert "low" not in {each["metadata"]["name"] for each in await cluster.list("Pod")}
 
@@ -208,14 +211,14 @@ async def test_a_server_that_is_killed_meanwhile(process):
     async with running(process) as cluster:
         await cluster.make(*machines(4, 15))
         for number in range(50):
-            await cluster.make(objects.pod(f"p{number}", templates=["t"]))
+            await cluster.make(gpus.pod(f"p{number}", templates=["t"]))
             if number == 25:
                 restarting = asyncio.create_task(asyncio.to_thread(process.restart))
                 await asyncio.sleep(0.05)
                 await restarting
         await cluster.until(lambda: _bound(cluster, 50), within=120)
         claims = await cluster.list("ResourceClaim")
-        held = [(each["pool"], each["device"]) for claim in claims for each in objects.results(claim)]
+        held = [(each["pool"], each["device"]) for claim in claims for each in gpus.results(claim)]
         assert len(held) == len(set(held)) == 50
 
 
@@ -238,7 +241,7 @@ async def test_stories(process, name, monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     (story,) = [each for each in read(STORIES) if each["name"] == name]
     async with running(process):
-        teller = Play if type(process) is Apart else Patient
+        teller = Play if type(process) is DrayServer else Patient
         play = teller(OverHttp(process.url, process.token), "default-scheduler", QUIET / 4)
         outcome = await asyncio.to_thread(play.run, story)
     assert not outcome.difference, outcome

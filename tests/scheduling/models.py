@@ -1,4 +1,4 @@
-"""Nodes and pods for the tests of the pure scheduler."""
+"""Nodes and pods as the scheduler models them, and terms of affinity and spreading."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dray.api.objects import Object
 from dray.scheduling import nodes
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.needs import Kinds
+from dray.testing import objects
 
 KINDS = Kinds()
 HOSTNAME = "kubernetes.io/hostname"
@@ -18,27 +19,19 @@ def node(name: str = "n", number: int = 0, *, labels: Object | None = None, **me
     """`members`: taints, unschedulable, images, and amounts by resource (dashes as underscores)."""
     spec = {key: members.pop(key) for key in ("taints", "unschedulable") if key in members}
     images = [{"names": [image], "sizeBytes": size} for image, size in members.pop("images", {}).items()]
-    allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110", **{k.replace("_", "-"): v for k, v in members.items()}}
+    amounts = {key.replace("_", "-"): value for key, value in members.items()}
     made = Node(name, number)
-    nodes.read(
-        made,
-        {
-            "metadata": {"name": name, "labels": labels or {}},
-            "spec": spec,
-            "status": {"allocatable": allocatable, "images": images},
-        },
-    )
+    document = objects.node(name, allocatable=amounts, status={"images": images}, **spec)
+    nodes.read(made, {**document, "metadata": {"name": name, "labels": labels or {}}})
     return made
 
 
-def document(name: str = "p", *, namespace: str = "default", labels: Object | None = None, **spec: Any) -> Object:
-    spec.setdefault("containers", [container()])
-    metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
-    return {"metadata": metadata, "spec": spec}
+def document(name: str = "p", *, namespace: str = "default", **members: Any) -> Object:
+    return objects.pod(name, namespace=namespace, **{"labels": {}, **members})
 
 
 def container(name: str = "c", **requests: str) -> Object:
-    return {"name": name, "image": "busybox", "resources": {"requests": requests}}
+    return objects.container(name, requests=requests)
 
 
 def pod(name: str = "p", **members: Any) -> Pod:

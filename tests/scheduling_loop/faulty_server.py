@@ -17,7 +17,7 @@ from yarl import URL
 from dray.client.api import ApiClient
 from dray.client.endpoint import Endpoint
 from dray.client.http import HttpTransport
-from tests.scheduling_loop.ways import Apart
+from tests.scheduling_loop.api_servers import DrayServer
 
 _REASONS = {
     409: "Conflict",
@@ -141,7 +141,7 @@ class BadDay:
         return response
 
 
-class Rough(Apart):
+class FaultyServer(DrayServer):
     name = "dray apiserver on a bad day"
 
     def __init__(self, folder):

@@ -65,7 +65,7 @@ def _answers(url, token=""):
         return False
 
 
-class Here:
+class InProcessServer:
     """In this process; each loop that asks has a server of its own."""
 
     name = "in process"
@@ -143,7 +143,7 @@ class _Process:
         yield client, client
 
 
-class Apart(_Process):
+class DrayServer(_Process):
     """`dray apiserver`, in a process of its own."""
 
     name = "dray apiserver"
@@ -169,7 +169,7 @@ class Apart(_Process):
         return Kubeconfig.load([self._kubeconfig]).endpoint()
 
 
-class Kubernetes(_Process):
+class KubernetesServer(_Process):
     """etcd and kube-apiserver, as KUBEBUILDER_ASSETS has them. Nothing else of Kubernetes runs."""
 
     name = "kube-apiserver"
