@@ -78,8 +78,8 @@ class Forgotten:
 
 
 @contextlib.asynccontextmanager
-async def seeing_claims_only_in_lists(**world_options):
-    async with VirtualCluster(**world_options) as virtual_cluster:
+async def seeing_claims_only_in_lists(**options):
+    async with VirtualCluster(**options) as virtual_cluster:
         virtual_cluster.schedule()
         transport = virtual_cluster.transports["scheduler"]
         stream = transport.stream
@@ -103,7 +103,7 @@ async def test_a_special_claim_that_came_and_went_between_two_lists_is_forgotten
 
 
 async def test_a_special_claim_that_went_with_its_pod_between_two_lists_is_forgotten(virtual_time):
-    async with seeing_claims_only_in_lists(nodes=1, gpus=4) as (virtual_cluster, _):
+    async with seeing_claims_only_in_lists(nodes=1, gpu_count=4) as (virtual_cluster, _):
         await virtual_cluster.create(gpus.pod("p", requests={GPU: "4"}, limits={GPU: "4"}))
         while not await virtual_cluster.node_of("p"):
             await asyncio.sleep(0.1)
