@@ -12,12 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import yaml
-
 from dray.api.objects import Object
 from dray.server.security.certificates import Credential
 from dray.server.security.loopback import is_loopback
 from dray.server.security.private_files import write_private
+from dray.yaml.writing import as_yaml
 
 
 class KubeconfigError(ValueError):
@@ -52,7 +51,7 @@ def plain(server: str, *, name: str = "dray") -> Object:
 
 def write_kubeconfig(path: Path, document: Object) -> bytes:
     """Readable by its owner only, replaced as a whole; what was written."""
-    content = yaml.safe_dump(document, sort_keys=False).encode()
+    content = as_yaml([document]).encode()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(path, content)
