@@ -40,6 +40,12 @@ def test_a_list_reads_as_it_was(items: list[Any]) -> None:
         {"items": {"a": 1}},
         {"items": [1, {"a": 2}]},
         {"a": "y", "items": [{"b": "a\n\n\n"}]},
+        {"kind": "Table", "columnDefinitions": [{"name": "Name"}], "rows": [{"cells": ["a", None], "object": {}}]},
+        {"k" * 2000: [{"a": 1}]},
+        {},
+        [],
+        ["a"],
+        "a",
     ],
 )
 def test_other_documents_too(document: Any) -> None:

@@ -43,8 +43,6 @@ class _Gone(Exception):
 
 
 _LONGEST_NAME = 200
-# A byte of JSON takes as long to write as YAML as so many take to read.
-_YAML_EFFORT = 8
 _CONTENT_JSON = (b"content-type", b"application/json")
 
 
@@ -180,7 +178,7 @@ class Application:
         size = len(answer.body) if answer.rest is None else AT_ONCE + 1
         run = self.server.context.worker.run
         if answer.content_type == JSON and negotiation.wants_yaml(request.headers.get("accept", "")):
-            body = await run(size * _YAML_EFFORT, lambda: yaml_answers.written(answer.whole()))
+            body = await run(size, lambda: yaml_answers.written(answer.whole()))
             return body, negotiation.YAML
         if answer.rest is not None:
             await run(size, answer.whole)

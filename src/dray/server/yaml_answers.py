@@ -6,35 +6,29 @@ as the interpreter lets nobody else work.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 
 from dray.server import documents
-from dray.yaml.writing import as_yaml
+from dray.yaml.writing import Writer
 
-
-class _List(msgspec.Struct):
-    """What a list has besides its items comes before them, and is small."""
-
-    items: list[msgspec.Raw]
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def written(body: bytes) -> bytes:
     """A document of JSON as YAML."""
-    try:
-        items = msgspec.json.decode(body, type=_List).items
-    except msgspec.ValidationError:
-        items = []
-    if not all(bytes(item).startswith(b"{") for item in items) or not items:
-        return as_yaml([documents.decode(body)]).encode()
-    head = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    members = [{name: documents.decode(value)} for name, value in head.items() if name != "items"]
-    parts = [*map(_block, members), "items:\n", *(_block([documents.decode(item)]) for item in items)]
-    return "".join(parts).encode()
+    return b"".join(part.encode() for part in _parts(body))
 
 
-def _block(value: dict[str, Any] | list[Any]) -> str:
-    """A value as a part of a larger one: without the mark that ends a document whose last text is open-ended."""
-    text = as_yaml([value])
-    return text[:-4] if text.endswith("\n...\n") else text
+def _parts(body: bytes) -> Iterator[str]:
+    writer = Writer()
+    if not body.startswith(b"{") or body == b"{}":
+        yield writer.write(documents.decode(body))
+        return
+    for name, value in _members(body).items():
+        if bytes(memoryview(value)[:1]) == b"[" and (items := _items(value)):
+            yield from writer.write_list(name, map(documents.decode, items))
+        else:
+            yield writer.write({name: documents.decode(value)})

@@ -15,7 +15,7 @@ from typing import Final
 
 Scalar = str | int | float | bool | None
 
-_WORDS: Final[dict[str, Scalar]] = {
+WORDS: Final[dict[str, Scalar]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -34,8 +34,8 @@ _LONGEST_INTEGER: Final = 64
 
 def resolve(text: str) -> Scalar:
     """The value of a plain scalar. Infinity and NaN come back as floats; JSON has no place for them."""
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in WORDS:
+        return WORDS[text]
     if text[0] not in _NUMERIC_START:
         return text
     plain = text if text[0] == "." else text.replace("_", "")

@@ -1,45 +1,144 @@
-"""Objects as YAML or JSON, in a form that kubectl reads back as the same objects."""
+"""Objects as YAML or JSON, in a form that kubectl reads back as the same objects.
+
+YAML is written in block style, in the order of the keys, without anchors. The objects are plain JSON data. They are
+written directly, because a general emitter makes nodes and events of them first and takes ten times as long.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
-import yaml
+from dray.yaml import styles
 
-from dray.yaml.scalars import is_text
-
-_BASE: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-
-class _Dumper(_BASE):  # type: ignore[misc]
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _represent_text(dumper: Any, value: str) -> Any:
-    """Blocks for several lines; quotes for what kubectl would read as a number or a boolean."""
-    style = "|" if "\n" in value else None if is_text(value) else "'"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-
-_Dumper.add_representer(str, _represent_text)
+# In bytes: a longer key is written after a question mark, as libyaml does. Readers take 1024 characters.
+_LONGEST_KEY: Final = 128
+# In characters: what is nested deeper is written on one line, so that a small object does not become a large text.
+_WIDEST_MARGIN: Final = 100
+# Strings occur again and again in a list of objects. So many are kept with what they are written as.
+_MOST_KNOWN: Final = 10_000
+_LONGEST_KNOWN: Final = 64
+_COLLECTIONS: Final = (dict, list, tuple)
 
 
 def as_yaml(objects: Sequence[dict[str, Any] | list[Any]]) -> str:
-    return yaml.dump_all(
-        objects,
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        explicit_start=len(objects) > 1,
-        default_flow_style=False,
-        width=1_000_000,
-    )
+    writer = Writer()
+    start = "---\n" if len(objects) > 1 else ""
+    return "".join(start + writer.write(each) for each in objects)
 
 
 def as_json(objects: Sequence[dict[str, Any]]) -> str:
     """One object as itself, several as a List, which kubectl takes in one piece."""
     whole = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+class Writer:
+    """Writes values one after the other. `lead` stands before the first line of a value and `margin` before others."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self._lines: list[str] = []
+
+    def write(self, value: Any) -> str:
+        self._value(value, "", "")
+        written = "".join(self._lines)
+        self._lines.clear()
+        return written
+
+    def write_list(self, name: str, items: Iterable[Any]) -> Iterator[str]:
+        """A member of a mapping: its name, then each item as it comes."""
+        yield f"{self._key(name, '')}:\n"
+        for item in items:
+            yield self.write([item])
+
+    def _value(self, value: Any, lead: str, margin: str) -> None:
+        if not value or not isinstance(value, _COLLECTIONS):
+            self._lines.append(f"{lead}{self._scalar(value, margin)}\n")
+        elif len(margin) > _WIDEST_MARGIN:
+            self._flow(value, lead, "\n")
+        elif isinstance(value, dict):
+            self._mapping(value, lead, margin)
+        else:
+            self._sequence(value, lead, margin)
+
+    def _mapping(self, value: dict[str, Any], lead: str, margin: str) -> None:
+        add, known, inner = self._lines.append, self._known, margin + "  "
+        for key, each in value.items():
+            name = known.get(key) or self._key(key, margin)
+            if isinstance(each, str):
+                add(f"{lead}{name}: {known.get(each) or self._text(each, inner)}\n")
+            elif not each or not isinstance(each, _COLLECTIONS):
+                add(f"{lead}{name}: {self._scalar(each, inner)}\n")
+            elif len(inner) > _WIDEST_MARGIN:
+                self._flow(each, f"{lead}{name}: ", "\n")
+            else:
+                add(f"{lead}{name}:\n")
+                below = inner if isinstance(each, dict) else margin
+                self._value(each, below, below)
+            lead = margin
+
+    def _sequence(self, value: Sequence[Any], lead: str, margin: str) -> None:
+        inner = margin + "  "
+        for each in value:
+            self._value(each, lead + "- ", inner)
+            lead = margin
+
+    def _flow(self, value: Any, lead: str, end: str) -> None:
+        """On one line, as JSON but for the mark of a key, without which its length is limited."""
+        add = self._lines.append
+        if not value or not isinstance(value, _COLLECTIONS):
+            add(f"{lead}{styles.quoted(value) if isinstance(value, str) else self._scalar(value, '')}{end}")
+        elif isinstance(value, dict):
+            add(lead)
+            for number, (key, each) in enumerate(value.items()):
+                self._flow(each, f"{', ' if number else '{'}? {styles.quoted(key)} : ", "")
+            add("}" + end)
+        else:
+            add(lead)
+            for number, each in enumerate(value):
+                self._flow(each, ", " if number else "[", "")
+            add("]" + end)
+
+    def _scalar(self, value: Any, margin: str) -> str:
+        """A scalar or an empty collection; the lines of a text have the margin."""
+        match value:
+            case str():
+                return self._known.get(value) or self._text(value, margin)
+            case None:
+                return "null"
+            case bool():
+                return "true" if value else "false"
+            case int():
+                return str(value)
+            case float():
+                return _number(value)
+            case dict():
+                return "{}"
+            case list() | tuple():
+                return "[]"
+        raise TypeError(f"{type(value).__name__} is not JSON")
+
+    def _key(self, key: str, margin: str) -> str:
+        name = styles.inline(key) if "\n" in key else self._text(key, margin)
+        return f"? {name}\n{margin}" if len(key.encode()) > _LONGEST_KEY else name
+
+    def _text(self, text: str, margin: str) -> str:
+        if "\n" in text:
+            return styles.block(text, margin)
+        written = styles.inline(text)
+        if len(text) <= _LONGEST_KNOWN:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[text] = written
+        return written
+
+
+def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return ".nan" if math.isnan(value) else ".inf" if value > 0 else "-.inf"
+    text = repr(value)
+    # Without the point, a reader of YAML 1.1 takes it for text.
+    return text if "." in text else text.replace("e", ".0e")
