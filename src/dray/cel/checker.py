@@ -11,6 +11,7 @@ from dray.cel.environment import Environment
 from dray.cel.errors import CompileError
 from dray.cel.inference import Substitutions, less_specific
 from dray.cel.parser import qualified_name
+from dray.cel.recursion import Step, run
 from dray.cel.syntax import (
     Call,
     Comprehension,
@@ -42,7 +43,7 @@ _LITERALS: dict[type, Type] = {
 def check(root: Node, environment: Environment, text: str) -> Node:
     """The tree with its types written in. The root may be replaced when it is a qualified name."""
     checker = Checker(environment, text)
-    root = checker.check(root)
+    root = run(checker.check(root), checker.check)
     if checker.substitutions.used:
         resolve = checker.substitutions.resolve
         for node in walk(root):
@@ -63,15 +64,15 @@ class Checker:
     def error(self, node: Node, message: str) -> CompileError:
         return CompileError(message, text=self.text, offset=node.offset)
 
-    def check(self, node: Node) -> Node:
-        """Checks a node; its first operands are visited in a loop, everything else by recursion."""
+    def check(self, node: Node) -> Step[Node]:
+        """Checks a node; its first operands are visited in a loop, everything else is a step of its own."""
         if type(node) is Literal:
             node.type = _LITERALS[type(node.value)]
             return node
         chain = [node]
         while (inner := self._first(chain[-1])) is not None:
             chain.append(inner)
-        checked = self._leaf(chain.pop())
+        checked = yield from self._leaf(chain.pop())
         while chain:
             outer = chain.pop()
             if type(outer) is Select:
@@ -82,7 +83,7 @@ class Checker:
                     outer.target = checked
                 elif outer.args:
                     outer.args[0] = checked
-                self._call(outer, first_checked=True)
+                yield from self._call(outer, first_checked=True)
             checked = outer
         return checked
 
@@ -100,7 +101,7 @@ class Checker:
             return node.target
         return first_operand(node)
 
-    def _leaf(self, node: Node) -> Node:
+    def _leaf(self, node: Node) -> Step[Node]:
         if type(node) is Ident:
             self._ident(node)
         elif isinstance(node, Literal):
@@ -108,13 +109,13 @@ class Checker:
         elif isinstance(node, Select):
             return self._qualified(node)
         elif isinstance(node, Call):
-            self._call(node, first_checked=False)
+            yield from self._call(node, first_checked=False)
         elif isinstance(node, ListNode):
-            self._list(node)
+            yield from self._list(node)
         elif isinstance(node, MapNode):
-            self._map(node)
+            yield from self._map(node)
         elif isinstance(node, Comprehension):
-            self._comprehension(node)
+            yield from self._comprehension(node)
         elif isinstance(node, Struct):
             raise self.error(node, f"undeclared reference to '{node.name}' (in container '')")
         return node
@@ -177,16 +178,17 @@ class Checker:
             raise self.error(node, f"type '{target}' does not support field selection")
         return t.DYN
 
-    def _call(self, node: Call, *, first_checked: bool) -> None:
+    def _call(self, node: Call, *, first_checked: bool) -> Step[None]:
         if node.function == "_?._":
-            return self._optional_select(node, first_checked)
+            yield from self._optional_select(node, first_checked)
+            return
         if not first_checked and node.target is not None:
             self._namespaced(node)
         if node.function[0] == ".":
             node.function = node.function.lstrip(".")
         args = node.args
         for index in range(1 if first_checked and node.target is None else 0, len(args)):
-            args[index] = self.check(args[index])
+            args[index] = yield args[index]
         function = self.environment.functions.get(node.function)
         if function is None:
             raise self.error(node, f"undeclared reference to '{node.function}' (in container '')")
@@ -194,7 +196,6 @@ class Checker:
         if node.function in ("_&&_", "_||_"):
             operands = self._logic_operands(node, operands)
         self._resolve(node, function.overloads, operands)
-        return None
 
     def _namespaced(self, node: Call) -> None:
         """`strings.quote(x)` reads as a method of `strings` until the namespace is known."""
@@ -245,9 +246,9 @@ class Checker:
         receiver = f"{shown.pop(0)}." if node.target is not None else ""
         return f"found no matching overload for '{node.function}' applied to '{receiver}({', '.join(shown)})'"
 
-    def _optional_select(self, node: Call, first_checked: bool) -> None:
+    def _optional_select(self, node: Call, first_checked: bool) -> Step[None]:
         if not first_checked:
-            node.args[0] = self.check(node.args[0])
+            node.args[0] = yield node.args[0]
         field = node.args[1]
         if not isinstance(field, Literal):
             raise self.error(node, "unsupported optional field selection")
@@ -278,35 +279,36 @@ class Checker:
             raise self.error(node, f"expected type '{wanted}' but found '{found}'")
         return t.DYN
 
-    def _list(self, node: ListNode) -> None:
+    def _list(self, node: ListNode) -> Step[None]:
         element: Type | None = None
         for index in range(len(node.elements)):
-            checked = node.elements[index] = self.check(node.elements[index])
+            checked = node.elements[index] = yield node.elements[index]
             element = self._join(checked, element, self._unwrapped(checked, index in node.optional))
         node.type = t.list_of(element or self.substitutions.fresh())
 
-    def _map(self, node: MapNode) -> None:
+    def _map(self, node: MapNode) -> Step[None]:
         key: Type | None = None
         value: Type | None = None
         for index, (key_node, value_node) in enumerate(node.entries):
-            checked_key, checked_value = self.check(key_node), self.check(value_node)
+            checked_key = yield key_node
+            checked_value = yield value_node
             node.entries[index] = (checked_key, checked_value)
             key = self._join(checked_key, key, self.substitutions.resolve(checked_key.type))
             value = self._join(checked_value, value, self._unwrapped(checked_value, index in node.optional))
         node.type = t.map_of(key or self.substitutions.fresh(), value or self.substitutions.fresh())
 
-    def _comprehension(self, node: Comprehension) -> None:
-        node.range = self.check(node.range)
-        node.init = self.check(node.init)
+    def _comprehension(self, node: Comprehension) -> Step[None]:
+        node.range = yield node.range
+        node.init = yield node.init
         variables = self._loop_variables(node)
         self.scopes.append({node.accu: node.init.type})
         self.scopes.append(variables)
-        node.condition = self.check(node.condition)
+        node.condition = yield node.condition
         self.require(node.condition, t.BOOL)
-        node.step = self.check(node.step)
+        node.step = yield node.step
         self.require(node.step, node.init.type)
         self.scopes.pop()
-        node.result = self.check(node.result)
+        node.result = yield node.result
         self.scopes.pop()
         node.type = self.substitutions.resolve(node.result.type)
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from dray.api.semver import Semver
 from dray.cel.environment import Environment
 from dray.cel.errors import CompileError, EvaluationError, InternalFailure
+from dray.cel.recursion import Step, run
 from dray.cel.runtime import build_list, build_map
 from dray.cel.syntax import Call, Ident, ListNode, Literal, MapNode, Node
 from dray.cel.values import BoolKey, Uint, Value
@@ -56,7 +57,7 @@ class Folder:
         if type(node) is Literal:
             return Constant(node.value)
         if node not in self._known:
-            self._known[node] = self._fold(node)
+            self._known[node] = run(self._fold(node), self._fold)
         return self._known[node]
 
     def members(self, node: Call) -> Members | None:
@@ -68,44 +69,47 @@ class Folder:
             return None
         return Members(folded.value)
 
-    def _fold(self, node: Node) -> Constant | None:
+    def _nested(self, node: Node) -> Step[Constant | None]:
+        if type(node) is not Literal and node not in self._known:
+            self._known[node] = yield node
+        return self.fold(node)
+
+    def _fold(self, node: Node) -> Step[Constant | None]:
         if isinstance(node, Call):
-            return self._fold_call(node) if node.target is None else None
+            return (yield from self._fold_call(node)) if node.target is None and node.function in FOLDED else None
         if isinstance(node, Ident):
             return None if node.constant is None else Constant(node.constant)
         if isinstance(node, ListNode) and not node.optional:
-            elements = self._fold_all(node.elements)
+            elements = yield from self._fold_all(node.elements)
             return None if elements is None else Constant(build_list(elements, node.optional))
         if isinstance(node, MapNode) and not node.optional:
-            return self._fold_map(node)
+            return (yield from self._fold_map(node))
         return None
 
-    def _fold_all(self, nodes: list[Node]) -> list[Value] | None:
+    def _fold_all(self, nodes: list[Node]) -> Step[list[Value] | None]:
         values: list[Value] = []
         for node in nodes:
-            folded = self.fold(node)
+            folded = yield from self._nested(node)
             if folded is None:
                 return None
             values.append(folded.value)
         return values
 
-    def _fold_map(self, node: MapNode) -> Constant | None:
-        keys = self._fold_all([key for key, _ in node.entries])
-        values = self._fold_all([value for _, value in node.entries])
+    def _fold_map(self, node: MapNode) -> Step[Constant | None]:
+        keys = yield from self._fold_all([key for key, _ in node.entries])
+        values = yield from self._fold_all([value for _, value in node.entries])
         if keys is None or values is None:
             return None
         built = build_map(keys, values, node.optional)
         return None if isinstance(built, EvaluationError) else Constant(built)
 
-    def _fold_call(self, node: Call) -> Constant | None:
-        if node.function not in _CONVERSIONS:
-            if node.function == "@in" and node.overloads == ("in_list",):
-                folded = self.fold(node.args[1])
-                return Constant(False) if folded is not None and not folded.value else None
-            return None
+    def _fold_call(self, node: Call) -> Step[Constant | None]:
+        if node.function == "@in":
+            folded = (yield from self._nested(node.args[1])) if node.overloads == ("in_list",) else None
+            return Constant(False) if folded is not None and not folded.value else None
         if len(node.args) != 1:
             return None
-        argument = self.fold(node.args[0])
+        argument = yield from self._nested(node.args[0])
         function = self._environment.function(node.function)
         if argument is None or function is None:
             return None

@@ -15,6 +15,7 @@ from dray.cel.cost import LIST_COST, MAP_COST
 from dray.cel.device import MAX_ENTRIES, MAX_VALUE
 from dray.cel.estimate_calls import call_estimate
 from dray.cel.estimate_sizes import FIXED_ONE, UNKNOWN, Size, cap, multiply, union
+from dray.cel.recursion import Step, run
 from dray.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct, first_operand
 from dray.cel.types import Type, is_optional
 
@@ -60,7 +61,8 @@ _VARIABLES: Final[Mapping[str, Declared]] = MappingProxyType({"device": _DEVICE}
 
 def estimate_cost(root: Node, *, declared: Mapping[str, Declared] = _VARIABLES, unknown: Size = UNKNOWN) -> int:
     """The cost of a tree over the declared variables; `unknown` is the size of what nothing is known of."""
-    return _Estimator(declared, unknown).cost(root)
+    estimator = _Estimator(declared, unknown)
+    return run(estimator.cost(root), estimator.cost)
 
 
 class Entry(NamedTuple):
@@ -86,18 +88,21 @@ class _Estimator:
         self.entries: dict[Node, Entry] = {}
         self.locals: dict[str, list[_Local]] = {}
 
-    def cost(self, node: Node) -> int:
+    def cost(self, node: Node) -> Step[int]:
         """Costs along the spine of first operands are computed from the inside out."""
         chain = [node]
         while (inner := first_operand(chain[-1])) is not None:
             chain.append(inner)
-        total = self._leaf(chain.pop())
+        total = yield from self._leaf(chain.pop())
         while chain:
             outer = chain.pop()
-            total = self._select(outer, total) if isinstance(outer, Select) else self._call(outer, total)
+            if isinstance(outer, Select):
+                total = self._select(outer, total)
+            else:
+                total = yield from self._call(outer, total)
         return total
 
-    def _leaf(self, node: Node) -> int:
+    def _leaf(self, node: Node) -> Step[int]:
         if isinstance(node, Literal):
             return 0
         if isinstance(node, Ident):
@@ -105,15 +110,18 @@ class _Estimator:
             self.paths[node] = local.path if local is not None else (node.name.lstrip("."),)
             return 1
         if isinstance(node, ListNode):
-            return self._list(node)
+            return (yield from self._list(node))
         if isinstance(node, MapNode):
-            return self._map(node)
+            return (yield from self._map(node))
         if isinstance(node, Comprehension):
-            return self._bind(node) if node.bind else self._loop(node)
+            return (yield from self._bind(node) if node.bind else self._loop(node))
         if isinstance(node, Call):
-            return self._call(node, None)
+            return (yield from self._call(node, None))
         assert isinstance(node, Struct)
-        return _STRUCT_COST + sum([self.cost(value) for value in node.values])
+        total = _STRUCT_COST
+        for value in node.values:
+            total += yield value
+        return total
 
     # Sizes.
 
@@ -187,11 +195,13 @@ class _Estimator:
         self.paths[node] = _extended(self.path(node.operand), node.field)
         return cap(operand + (self._kind(node.operand) in ("map", "object", "param")))
 
-    def _call(self, node: Node, first: int | None) -> int:
+    def _call(self, node: Node, first: int | None) -> Step[int]:
         assert isinstance(node, Call)
         costs = [] if first is None else [first]
         operands = node.operands()
-        costs += [self.cost(operand) for operand in operands[len(costs) :]]
+        for operand in operands[len(costs) :]:
+            cost = yield operand
+            costs.append(cost)
         if node.function == "dyn":
             self._copy(node, node.args[0])
             return cap(costs[0] + 1)
@@ -201,8 +211,8 @@ class _Estimator:
             return self._conditional(node, costs)
         own, result = 0, None
         for overload in node.overloads:
-            cost, size = call_estimate(self, node, overload)
-            own = max(own, cost)
+            highest, size = call_estimate(self, node, overload)
+            own = max(own, highest)
             if size is not None:
                 result = size if result is None else union(result, size)
             result = self._index_path(node, overload, result)
@@ -242,22 +252,23 @@ class _Estimator:
         if entry is not None:
             self.entries[target] = entry
 
-    def _list(self, node: ListNode) -> int:
+    def _list(self, node: ListNode) -> Step[int]:
         total = LIST_COST
         element: Size | None = None
         for item in node.elements:
-            total += self.cost(item)
+            total += yield item
             size = self.size_or_unknown(item)
             element = size if element is None else union(element, size)
         self.entries[node] = Entry("list", FIXED_ONE, element or (0, 0))
         return cap(total)
 
-    def _map(self, node: MapNode) -> int:
+    def _map(self, node: MapNode) -> Step[int]:
         total = MAP_COST
         key: Size | None = None
         value: Size | None = None
         for key_node, value_node in node.entries:
-            total += self.cost(key_node) + self.cost(value_node)
+            total += yield key_node
+            total += yield value_node
             key = self._joined(key, key_node)
             value = self._joined(value, value_node)
         self.entries[node] = Entry("map", key or (0, 0), value or (0, 0))
@@ -272,23 +283,23 @@ class _Estimator:
     def _push(self, name: str, path: Path, size: Size | None, entry: Entry | None = None) -> None:
         self.locals.setdefault(name, []).append(_Local(path, size, entry))
 
-    def _bind(self, node: Comprehension) -> int:
-        total = LIST_COST + self.cost(node.init)
+    def _bind(self, node: Comprehension) -> Step[int]:
+        total = LIST_COST + (yield node.init)
         self._push(node.accu, self.path(node.init), self.size(node.init), self._entry(node.init))
-        total += self.cost(node.result)
+        total += yield node.result
         self.locals[node.accu].pop()
         self._copy(node, node.result)
         return cap(total)
 
-    def _loop(self, node: Comprehension) -> int:
-        total = self.cost(node.range) + self.cost(node.init)
+    def _loop(self, node: Comprehension) -> Step[int]:
+        total = (yield node.range) + (yield node.init)
         self._push(node.accu, self.path(node.init), self.size(node.init), self._entry(node.init))
         self._push_variables(node)
-        each = cap(self.cost(node.condition) + self.cost(node.step))
+        each = cap((yield node.condition) + (yield node.step))
         self.locals[node.var].pop()
         if node.var2 is not None:
             self.locals[node.var2].pop()
-        total += self.cost(node.result)
+        total += yield node.result
         self.locals[node.accu].pop()
         count = self.size_or_unknown(node.range)
         total = cap(total + multiply(count, (0, each))[1])

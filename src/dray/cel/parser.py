@@ -8,6 +8,7 @@ from __future__ import annotations
 from dray.cel.errors import CompileError
 from dray.cel.lexer import RESERVED, tokenize
 from dray.cel.macros import MACROS, MacroError
+from dray.cel.recursion import Step, run
 from dray.cel.syntax import Call, Ident, ListNode, Literal, MapNode, Node, Select, Struct
 
 MAX_NESTING = 250
@@ -46,7 +47,7 @@ class _Parser:
         self.advance()
 
     def parse(self) -> Node:
-        node = self.expression()
+        node = run(self.expression())
         if self.kind != "end":
             raise self.unexpected()
         return node
@@ -72,23 +73,24 @@ class _Parser:
             raise self.unexpected()
         self.advance()
 
-    def expression(self) -> Node:
+    def expression(self) -> Step[Node]:
         self.nesting += 1
         if self.nesting > MAX_NESTING:
             raise self.error(f"expression recursion limit exceeded: {MAX_NESTING}")
-        node = self.operators()
+        node = yield from self.operators()
         if self.kind == "?":
             offset = self.offset
             self.advance()
-            then = self.operators()
+            then = yield from self.operators()
             self.expect(":")
-            node = Call(offset, "_?_:_", [node, then, self.expression()])
+            otherwise = yield self.expression()
+            node = Call(offset, "_?_:_", [node, then, otherwise])
         self.nesting -= 1
         return node
 
-    def operators(self) -> Node:
+    def operators(self) -> Step[Node]:
         """All binary operators, with one explicit stack instead of a call per level of precedence."""
-        node = self.unary()
+        node = yield from self.unary()
         if self.kind not in _BINARY:
             return node
         operands = [node]
@@ -99,24 +101,24 @@ class _Parser:
                 _reduce(operands, pending)
             pending.append((precedence, function, self.offset))
             self.advance()
-            operands.append(self.unary())
+            operands.append((yield from self.unary()))
         while pending:
             _reduce(operands, pending)
         return operands[0]
 
-    def unary(self) -> Node:
+    def unary(self) -> Step[Node]:
         sign, offset = self.kind, self.offset
         if sign != "!" and sign != "-":
-            return self.member(self.primary())
+            return (yield from self.member((yield from self.primary())))
         count = 0
         while self.kind == sign:
             self.advance()
             count += 1
         if sign == "-" and self.kind == "literal" and type(self.value) in (int, float):
             count -= 1
-            node = self.member(self.literal(negative=True))
+            node = yield from self.member(self.literal(negative=True))
         else:
-            node = self.member(self.primary())
+            node = yield from self.member((yield from self.primary()))
         function = "!_" if sign == "!" else "-_"
         return Call(offset, function, [node]) if count % 2 else node
 
@@ -131,26 +133,26 @@ class _Parser:
             value = -value
         return Literal(offset, value)
 
-    def primary(self) -> Node:
+    def primary(self) -> Step[Node]:
         kind, offset = self.kind, self.offset
         if kind == "literal":
             return self.literal()
         if kind == "ident" or kind == ".":
-            return self.identifier()
+            return (yield from self.identifier())
         if kind in _KEYWORD_VALUES:
             self.advance()
             return Literal(offset, _KEYWORD_VALUES[kind])
         if self.accept("("):
-            node = self.expression()
+            node: Node = yield self.expression()
             self.expect(")")
             return node
         if self.accept("["):
-            return self.list_literal(offset)
+            return (yield from self.list_literal(offset))
         if self.accept("{"):
-            return self.map_literal(offset)
+            return (yield from self.map_literal(offset))
         raise self.unexpected()
 
-    def identifier(self) -> Node:
+    def identifier(self) -> Step[Node]:
         offset = self.offset
         leading = self.kind == "." and self.accept(".")
         if self.kind != "ident":
@@ -160,27 +162,27 @@ class _Parser:
         name = f".{self.symbol}" if leading else self.symbol
         self.advance()
         if self.kind == "(":
-            return self.call(name, None)
+            return (yield from self.call(name, None))
         return Ident(offset, name)
 
-    def member(self, node: Node) -> Node:
+    def member(self, node: Node) -> Step[Node]:
         while True:
             kind, offset = self.kind, self.offset
             if kind == ".":
                 self.advance()
-                node = self.selection(node, offset)
+                node = yield from self.selection(node, offset)
             elif kind == "[":
                 self.advance()
                 optional = self.kind == "?" and self.accept("?")
-                node = Call(offset, "_[?_]" if optional else "_[_]", [node, self.expression()])
+                node = Call(offset, "_[?_]" if optional else "_[_]", [node, (yield self.expression())])
                 self.expect("]")
             elif kind == "{" and (name := qualified_name(node)) is not None:
                 self.advance()
-                node = self.struct_literal(offset, name)
+                node = yield from self.struct_literal(offset, name)
             else:
                 return node
 
-    def selection(self, node: Node, offset: int) -> Node:
+    def selection(self, node: Node, offset: int) -> Step[Node]:
         optional = self.kind == "?" and self.accept("?")
         kind, field, place = self.kind, self.symbol, self.offset
         if kind not in _FIELDS:
@@ -189,15 +191,15 @@ class _Parser:
         if optional:
             return Call(offset, "_?._", [node, Literal(place, field)])
         if self.kind == "(" and kind != "escaped":
-            return self.call(field, node)
+            return (yield from self.call(field, node))
         if kind not in ("ident", "escaped"):
             raise self.error(f"Syntax error: mismatched input {field!r}", place)
         return Select(offset, node, field)
 
-    def call(self, function: str, target: Node | None) -> Node:
+    def call(self, function: str, target: Node | None) -> Step[Node]:
         offset = self.offset
         self.advance()
-        args = self.arguments(")")
+        args = yield from self.arguments(")")
         macro = MACROS.get((function, target is not None, len(args)))
         if macro is not None:
             try:
@@ -208,42 +210,42 @@ class _Parser:
                 return expanded
         return Call(offset, function, args, target)
 
-    def arguments(self, closing: str) -> list[Node]:
+    def arguments(self, closing: str) -> Step[list[Node]]:
         args: list[Node] = []
         if self.kind != closing:
-            args.append(self.expression())
+            args.append((yield self.expression()))
             while self.accept(","):
-                args.append(self.expression())
+                args.append((yield self.expression()))
         self.expect(closing)
         return args
 
-    def list_literal(self, offset: int) -> Node:
+    def list_literal(self, offset: int) -> Step[Node]:
         elements: list[Node] = []
         optional: set[int] = set()
         while self.kind != "]":
             if self.accept("?"):
                 optional.add(len(elements))
-            elements.append(self.expression())
+            elements.append((yield self.expression()))
             if not self.accept(","):
                 break
         self.expect("]")
         return ListNode(offset, elements, frozenset(optional))
 
-    def map_literal(self, offset: int) -> Node:
+    def map_literal(self, offset: int) -> Step[Node]:
         entries: list[tuple[Node, Node]] = []
         optional: set[int] = set()
         while self.kind != "}":
             if self.accept("?"):
                 optional.add(len(entries))
-            key = self.expression()
+            key = yield self.expression()
             self.expect(":")
-            entries.append((key, self.expression()))
+            entries.append((key, (yield self.expression())))
             if not self.accept(","):
                 break
         self.expect("}")
         return MapNode(offset, entries, frozenset(optional))
 
-    def struct_literal(self, offset: int, name: str) -> Node:
+    def struct_literal(self, offset: int, name: str) -> Step[Node]:
         values: list[Node] = []
         while self.kind != "}":
             self.accept("?")
@@ -251,7 +253,7 @@ class _Parser:
                 raise self.unexpected()
             self.advance()
             self.expect(":")
-            values.append(self.expression())
+            values.append((yield self.expression()))
             if not self.accept(","):
                 break
         self.expect("}")

@@ -19,7 +19,6 @@ from dray.cel.errors import CompileError, CostLimitExceeded, EvaluationError, In
 from dray.cel.estimate import estimate_cost
 from dray.cel.fast import Unsupported, compile_fast
 from dray.cel.reads import Reads, find_reads
-from dray.cel.room import compiling
 from dray.cel.runtime import COST_LIMIT
 from dray.cel.syntax import Node
 from dray.cel.types import Type
@@ -58,8 +57,7 @@ class Program:
     @cached_property
     def estimated_cost(self) -> int:
         """The worst case under the sizes the API allows; Kubernetes refuses more than COST_LIMIT at creation."""
-        with compiling():
-            return estimate_cost(self.root)
+        return estimate_cost(self.root)
 
     @property
     def may_run_fast(self) -> bool:
@@ -101,8 +99,7 @@ class Program:
         """Where in the text an evaluation on this device fails; None where it does not or no place is to blame."""
         from dray.cel.exact import compile_exact
 
-        with compiling():
-            run = compile_exact(self.root, self.environment, self._folder, places=True)
+        run = compile_exact(self.root, self.environment, self._folder, places=True)
         ALLOWANCE.left = LIMIT
         try:
             value, _ = run(device)
@@ -136,8 +133,7 @@ class Program:
         from dray.cel.exact import compile_exact
 
         try:
-            with compiling():
-                return compile_exact(self.root, self.environment, self._folder)
+            return compile_exact(self.root, self.environment, self._folder)
         except (RecursionError, SyntaxError, MemoryError):
             message = "expression is nested too deeply"
         raise CompileError(message, text=self.expression)
@@ -146,8 +142,7 @@ class Program:
         if not self.may_run_fast:
             return None
         try:
-            with compiling():
-                return compile_fast(self.root, self.environment, self._folder)
+            return compile_fast(self.root, self.environment, self._folder)
         except (Unsupported, RecursionError, SyntaxError):
             return None
 

@@ -17,7 +17,6 @@ from dray.cel.errors import CompileError
 from dray.cel.names import resolve_names
 from dray.cel.parser import parse
 from dray.cel.program import Program, Tree
-from dray.cel.room import compiling
 from dray.cel.syntax import Call, ListNode, MapNode, Node, walk
 from dray.cel.types import Type
 from dray.cel.validators import JUDGED, validate_literals
@@ -72,11 +71,10 @@ def compile_expression(expression: str, variables: Mapping[str, Type], *, checke
 def compile_text(expression: str, environment: Environment) -> Program:
     """A program of any length and type, compiled anew; raises CompileError."""
     try:
-        with compiling():
-            root = _resolve(expression, environment)
-            folder = Folder(environment, expression)
-            nodes = walk(root)
-            _judge_constants(nodes, folder, environment, expression)
+        root = _resolve(expression, environment)
+        folder = Folder(environment, expression)
+        nodes = walk(root)
+        _judge_constants(nodes, folder, environment, expression)
     except RecursionError:
         raise CompileError("expression is nested too deeply", text=expression) from None
     return Program(expression, environment, Tree(root, folder, len(nodes)))

@@ -15,7 +15,6 @@ from dray.api.errors import FieldError
 from dray.cel.errors import CompileError
 from dray.cel.estimate import Declared, estimate_cost
 from dray.cel.estimate_sizes import FIXED_ONE
-from dray.cel.room import compiling
 from dray.server.custom.definitions import Schema
 from dray.server.custom.rules import compile_rule
 
@@ -78,8 +77,7 @@ def _costs(schema: Schema, path: str, places: int | None, *, is_root: bool) -> I
             root = compile_rule(rule.get("rule") or "").root
         except CompileError:
             continue
-        with compiling():
-            cost = estimate_cost(root, declared={"self": own, "oldSelf": own}, unknown=FIXED_ONE)
+        cost = estimate_cost(root, declared={"self": own, "oldSelf": own}, unknown=FIXED_ONE)
         yield f"{path}.x-kubernetes-validations[{index}].rule", cost * places
 
 
