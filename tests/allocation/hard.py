@@ -11,17 +11,9 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
 
-from tests.allocation.worlds import (
-    DRIVER,
-    Scenario,
-    claim,
-    consumes,
-    counter_slice,
-    device,
-    exactly,
-    request,
-    resource_slice,
-)
+from tests.allocation.claims import claim, exactly, request
+from tests.allocation.devices import DRIVER, consumes, counter_slice, device, resource_slice
+from tests.allocation.scenarios import Scenario
 
 
 @dataclass(frozen=True)

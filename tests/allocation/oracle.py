@@ -1,7 +1,7 @@
 """A second opinion, written from the rules and sharing no code with the allocator: slow, small and literal.
 
 `check` says what is wrong with an allocation. `solve` walks the whole tree of Kubernetes' search and gives the first
-solution, `None`, or `ERROR` where the attempt ends in a fault. Both know the features that `worlds` makes use of.
+solution, `None`, or `ERROR` where the attempt ends in a fault. Both know the features that `scenarios` makes use of.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from itertools import combinations
 from typing import Any
 
 from dray.api.objects import Object
-from tests.allocation.worlds import DRIVER, Scenario
+from tests.allocation.devices import DRIVER
+from tests.allocation.scenarios import Scenario
 
 ERROR = "error"
 _INDEX = re.compile(r"\.index > (\d+)$")

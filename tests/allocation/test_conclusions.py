@@ -10,18 +10,8 @@ from dray.allocation.conclusions import Apart, NoneTogether, NothingSuitable, Sh
 from dray.allocation.nearness import nearest
 from dray.allocation.text import Reasoning, Tree, concluding, lines, summary
 from dray.api.objects import Object
-from tests.allocation.worlds import (
-    DRIVER,
-    ROOT,
-    claim,
-    classes,
-    device,
-    exactly,
-    holding,
-    node,
-    request,
-    resource_slice,
-)
+from tests.allocation.claims import claim, classes, exactly, holding, node, request
+from tests.allocation.devices import DRIVER, ROOT, device, resource_slice
 
 MODEL = f'device.attributes["{DRIVER}"].model'
 

@@ -7,18 +7,8 @@ from typing import Any
 from dray.allocation import Allocation, Inventory, Kind, Rejection, allocate
 from dray.api.gates import ALL_GATES
 from dray.api.objects import Object
-from tests.allocation.worlds import (
-    DRIVER,
-    claim,
-    classes,
-    consumes,
-    device,
-    exactly,
-    holding,
-    node,
-    request,
-    resource_slice,
-)
+from tests.allocation.claims import claim, classes, exactly, holding, node, request
+from tests.allocation.devices import DRIVER, consumes, device, resource_slice
 
 
 def ask(devices: list[Object], wanted: Object, allocated: list[Object] | None = None, **gates: bool) -> Any:

@@ -3,19 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 from dray.allocation import Allocation, Inventory, allocate, commit
-from tests.allocation.worlds import (
-    DRIVER,
-    claim,
-    classes,
-    consumes,
-    counter_slice,
-    device,
-    exactly,
-    holding,
-    node,
-    request,
-    resource_slice,
-)
+from tests.allocation.claims import claim, classes, exactly, holding, node, request
+from tests.allocation.devices import DRIVER, consumes, counter_slice, device, resource_slice
 
 WANTED = [claim("c", request("r", exactly()))]
 

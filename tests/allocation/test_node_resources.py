@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dray.allocation import ChargeError, Inventory, charge
-from tests.allocation.worlds import DRIVER, device, resource_slice
+from tests.allocation.devices import DRIVER, device, resource_slice
 
 
 def inventory(**resources: Any) -> Inventory:

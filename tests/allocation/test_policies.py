@@ -6,20 +6,8 @@ from typing import Any
 
 from dray.allocation import KUBERNETES, PACK, Allocation, Inventory, allocate
 from dray.api.objects import Object
-from tests.allocation.worlds import (
-    DRIVER,
-    ROOT,
-    claim,
-    classes,
-    consumes,
-    counter_slice,
-    device,
-    exactly,
-    holding,
-    node,
-    request,
-    resource_slice,
-)
+from tests.allocation.claims import claim, classes, exactly, holding, node, request
+from tests.allocation.devices import DRIVER, ROOT, consumes, counter_slice, device, resource_slice
 
 
 def picks(slices: list[Object], allocated: list[Object], *ways: Object, policy: Any = PACK, **more: Any) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dray.allocation import Inventory
 from dray.api.gates import ALL_GATES
 from dray.api.objects import Object
-from tests.allocation.worlds import consumes, counter_slice, device, node, resource_slice
+from tests.allocation.claims import node
+from tests.allocation.devices import consumes, counter_slice, device, resource_slice
 
 
 def seen(*slices: Object, where: str = "n", **labels: str) -> list[tuple[str, str, list[str]]]:

@@ -11,7 +11,7 @@ from dray.allocation import PACK, Allocation, Inventory, Kind, Rejection, alloca
 from dray.allocation import search as search_module
 from dray.allocation.work import Work
 from tests.allocation import oracle
-from tests.allocation.worlds import Scenario, larger_scenario, partitioned_scenario, random_scenario
+from tests.allocation.scenarios import Scenario, larger_scenario, partitioned_scenario, random_scenario
 
 BATCHES = range(8)
 SIZE = 150

@@ -5,7 +5,9 @@ from typing import Any
 from dray.allocation import Allocation, Inventory, allocate, derived_share_id
 from dray.api.names import is_uuid
 from dray.api.objects import Object
-from tests.allocation.worlds import claim, device, device_class, exactly, node, request, resource_slice
+from dray.testing.objects import device_class
+from tests.allocation.claims import claim, exactly, node, request
+from tests.allocation.devices import device, resource_slice
 
 
 def config(mode: str, *requests: str) -> Object:

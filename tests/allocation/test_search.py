@@ -9,21 +9,8 @@ import pytest
 from dray.allocation import Allocation, Inventory, Kind, Rejection, allocate
 from dray.allocation.work import Work
 from dray.api.objects import Object
-from tests.allocation.worlds import (
-    DRIVER,
-    ROOT,
-    claim,
-    classes,
-    consumes,
-    counter_slice,
-    device,
-    everything,
-    exactly,
-    holding,
-    node,
-    request,
-    resource_slice,
-)
+from tests.allocation.claims import claim, classes, everything, exactly, holding, node, request
+from tests.allocation.devices import DRIVER, ROOT, consumes, counter_slice, device, resource_slice
 
 
 def ask(slices: list[Object], claims: list[Object], allocated: list[Object] | None = None, **options: Any) -> Any:

@@ -4,18 +4,8 @@ import random
 
 from dray.allocation import Allocation, Inventory, Shortlist, allocate, commit
 from dray.api.objects import Object
-from tests.allocation.worlds import (
-    DRIVER,
-    claim,
-    classes,
-    device,
-    everything,
-    exactly,
-    holding,
-    node,
-    request,
-    resource_slice,
-)
+from tests.allocation.claims import claim, classes, everything, exactly, holding, node, request
+from tests.allocation.devices import DRIVER, device, resource_slice
 
 LARGE = f'device.attributes["{DRIVER}"].size > 1'
 

@@ -6,7 +6,8 @@ import pytest
 
 from dray.allocation import Allocation, Inventory, allocate
 from dray.allocation.taints import effective, rule_applies, tolerated
-from tests.allocation.worlds import DRIVER, claim, classes, device, exactly, node, request, resource_slice
+from tests.allocation.claims import claim, classes, exactly, node, request
+from tests.allocation.devices import DRIVER, device, resource_slice
 
 TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
 

@@ -15,21 +15,8 @@ import pytest
 from dray.allocation import Inventory, Rejection, allocate
 from dray.allocation.text import lines, summary, tree
 from dray.api.objects import Object
-from tests.allocation.worlds import (
-    DRIVER,
-    ROOT,
-    claim,
-    classes,
-    consumes,
-    counter_slice,
-    device,
-    everything,
-    exactly,
-    holding,
-    node,
-    request,
-    resource_slice,
-)
+from tests.allocation.claims import claim, classes, everything, exactly, holding, node, request
+from tests.allocation.devices import DRIVER, ROOT, consumes, counter_slice, device, resource_slice
 
 GOLDEN = Path(__file__).parent / "golden"
 MODEL = f'device.attributes["{DRIVER}"].model'

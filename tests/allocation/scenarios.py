@@ -1,123 +1,12 @@
-"""Small worlds for tests: builders of objects in v1 shape, and random scenarios made of them."""
+"""Random scenarios of one node: slices, claims that hold devices, and claims that want some."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
 
 from dray.api.objects import Object
-
-DRIVER = "gpu.example.com"
-ROOT = "resource.kubernetes.io/pcieRoot"
-CLASSES = ("gpu", "nic", "any")
-
-
-def node(name: str = "n", **labels: str) -> Object:
-    return {"metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}}}
-
-
-def attributes(**values: Any) -> Object:
-    """Attributes by their plain Python values; `root` is the PCIe root."""
-    return {ROOT if name == "root" else name: attribute(value) for name, value in values.items()}
-
-
-def attribute(value: Any) -> Object:
-    if isinstance(value, list):
-        return {"strings" if isinstance(value[0], str) else "ints": value}
-    if isinstance(value, bool):
-        return {"bool": value}
-    return {"string": value} if isinstance(value, str) else {"int": value}
-
-
-def device(name: str, *, capacity: Object | None = None, **values: Any) -> Object:
-    made: Object = {"name": name}
-    if values:
-        made["attributes"] = attributes(**values)
-    if capacity:
-        made["capacity"] = {key: each if isinstance(each, dict) else {"value": each} for key, each in capacity.items()}
-    return made
-
-
-def resource_slice(
-    devices: list[Object], *, name: str = "slice", driver: str = DRIVER, pool: str = "n", count: int = 1, **spec: Any
-) -> Object:
-    where = {} if {"nodeName", "allNodes", "nodeSelector", "perDeviceNodeSelection"} & set(spec) else {"nodeName": "n"}
-    pool_spec = {"name": pool, "generation": spec.pop("generation", 1), "resourceSliceCount": count}
-    body: Object = {"driver": driver, "pool": pool_spec, **where, **spec}
-    if devices:
-        body["devices"] = devices
-    return {"metadata": {"name": name}, "spec": body}
-
-
-def counter_slice(sets: dict[str, dict[str, str]], *, name: str = "counters", **spec: Any) -> Object:
-    made = resource_slice([], name=name, **spec)
-    made["spec"]["sharedCounters"] = [
-        {"name": each, "counters": {key: {"value": value} for key, value in counters.items()}}
-        for each, counters in sets.items()
-    ]
-    return made
-
-
-def consumes(counter_set: str, *, groups: list[str] | None = None, **counters: str) -> Object:
-    entry: Object = {
-        "counterSet": counter_set,
-        "counters": {key.replace("_", "-"): {"value": value} for key, value in counters.items()},
-    }
-    if groups:
-        entry["compatibilityGroups"] = groups
-    return entry
-
-
-def device_class(name: str, *selectors: str, config: list[Object] | None = None) -> Object:
-    spec: Object = {"selectors": [{"cel": {"expression": each}} for each in selectors]}
-    if config:
-        spec["config"] = config
-    return {"metadata": {"name": name}, "spec": spec}
-
-
-def classes() -> list[Object]:
-    return [
-        device_class("gpu", f'device.driver == "{DRIVER}"'),
-        device_class("nic", 'device.driver == "nic.example.com"'),
-        device_class("any"),
-    ]
-
-
-def exactly(count: int = 1, *selectors: str, of: str = "gpu", **more: Any) -> Object:
-    request: Object = {"deviceClassName": of, "allocationMode": "ExactCount", "count": count, **more}
-    if selectors:
-        request["selectors"] = [{"cel": {"expression": each}} for each in selectors]
-    return request
-
-
-def everything(*selectors: str, of: str = "gpu", **more: Any) -> Object:
-    request = exactly(1, *selectors, of=of, **more)
-    del request["count"]
-    return {**request, "allocationMode": "All"}
-
-
-def claim(name: str, *requests: Object, constraints: list[Object] | None = None, **more: Any) -> Object:
-    devices: Object = {"requests": list(requests), **more}
-    if constraints:
-        devices["constraints"] = constraints
-    return {
-        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
-        "spec": {"devices": devices},
-    }
-
-
-def request(name: str, *ways: Object) -> Object:
-    """One way is exact; several are alternatives, named `a`, `b` and so on."""
-    if len(ways) == 1:
-        return {"name": name, "exactly": ways[0]}
-    return {"name": name, "firstAvailable": [{"name": chr(97 + at), **way} for at, way in enumerate(ways)]}
-
-
-def holding(name: str, *devices: str, pool: str = "n", driver: str = DRIVER, **more: Any) -> Object:
-    held = claim(name, request("r", exactly()))
-    results = [{"request": "r", "driver": driver, "pool": pool, "device": each, **more} for each in devices]
-    held["status"] = {"allocation": {"devices": {"results": results}}}
-    return held
+from tests.allocation.claims import claim, classes, everything, exactly, holding, node, request
+from tests.allocation.devices import DRIVER, ROOT, attribute, consumes, counter_slice, device, resource_slice
 
 
 class Scenario:
