@@ -6,8 +6,9 @@ from itertools import count
 import pytest
 
 from dray.client.api import ApiClient
-from dray.client.inprocess import InProcessTransport
 from dray.client.interface import GroupVersionResource
+from dray.server.inprocess import InProcessTransport
+from dray.server.requests import Response
 from dray.store.memory import MemoryStore
 from dray.store.sqlite import SqliteStore
 
@@ -133,12 +134,11 @@ def test_request_in_process(benchmark, runner):
     claims = GroupVersionResource("resource.k8s.io", "v1", "resourceclaims")
     body = {"metadata": {"name": "a", "namespace": "ns"}, "spec": "x" * 1300}
 
-    async def application(scope, receive, send):
-        await receive()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": document})
+    class Application:
+        async def answer(self, request):
+            return Response(200, document)
 
-    client = ApiClient(InProcessTransport(application))
+    client = ApiClient(InProcessTransport(Application()))
 
     async def update():
         for _ in range(BATCH):

@@ -14,12 +14,11 @@ import pytest
 
 from dray.client.api import ApiClient
 from dray.client.informer import Informer
-from dray.client.inprocess import InProcessTransport
 from dray.client.interface import GroupVersionResource, PatchType, WriteOptions
 from dray.server.api_server import ApiServer
-from dray.server.application import LOCAL_USER, Application
-from dray.server.authorization import ADMIN
+from dray.server.application import Application
 from dray.server.context import Context
+from dray.server.inprocess import InProcessTransport
 from dray.store.memory import MemoryStore
 from dray.store.sqlite import SqliteStore
 
@@ -152,7 +151,7 @@ class Timed:
 async def started(store):
     server = ApiServer(Context(store))
     await server.start()
-    transport = InProcessTransport(Application(server), headers={"user-agent": "b/1"}, extensions={LOCAL_USER: ADMIN})
+    transport = InProcessTransport(Application(server))
     return server, ApiClient(transport)
 
 

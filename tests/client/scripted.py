@@ -1,20 +1,21 @@
-"""A server that says what it was told to say, over a real socket or as an ASGI application, and keeps what it heard."""
+"""A server that says what it was told to say, over a real socket or without one, and keeps what it heard."""
 
 import asyncio
 import contextlib
 import functools
 from collections import deque
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl
+from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
 
 from dray.client.api import ApiClient
 from dray.client.endpoint import Endpoint
+from dray.client.errors import ConnectionFailed
 from dray.client.http import HttpTransport
-from dray.client.inprocess import InProcessTransport
 from dray.client.retries import Retries
+from dray.client.transport import Answer
 
 
 @dataclass
@@ -133,26 +134,48 @@ async def answer_http(script, request):
     return response
 
 
-def asgi(script):
-    async def application(scope, receive, send):
-        message = await receive()
-        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        query = dict(parse_qsl(scope["query_string"].decode()))
-        turn = script.next(Heard(scope["method"], scope["path"], query, headers, message["body"]))
-        if isinstance(turn, Drop):
-            return
-        said = turn if isinstance(turn, Say) else Say()
-        headers = [(name.encode(), value.encode()) for name, value in said.headers.items()]
-        await send({"type": "http.response.start", "status": said.status, "headers": headers})
-        if isinstance(turn, Say):
-            await send({"type": "http.response.body", "body": said.body})
-            return
-        async for piece in script.pieces(turn):
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        if turn.then == "end":
-            await send({"type": "http.response.body", "body": b""})
+class ScriptedTransport:
+    """The script without a socket."""
 
-    return application
+    watch_seconds = 600
+
+    def __init__(self, script):
+        self._script = script
+
+    async def send(self, request):
+        stream = await self.stream(request)
+        return Answer(stream.status, stream.headers, b"".join([piece async for piece in stream]))
+
+    async def stream(self, request):
+        path, query = unquote(request.path), dict(request.query)
+        turn = self._script.next(Heard(request.method, path, query, dict(request.headers), request.body))
+        if isinstance(turn, Drop):
+            raise ConnectionFailed("left unanswered", sent=True)
+        return ScriptedStream(self._script, turn)
+
+    async def close(self):
+        pass
+
+
+class ScriptedStream:
+    def __init__(self, script, turn):
+        said = turn if isinstance(turn, Say) else Say()
+        self.status, self.headers = said.status, {name.lower(): value for name, value in said.headers.items()}
+        self._pieces = _whole(turn) if isinstance(turn, Say) else script.pieces(turn)
+        self._broken = getattr(turn, "then", "end") == "drop"
+
+    async def __aiter__(self):
+        async for piece in self._pieces:
+            yield piece
+        if self._broken:
+            raise ConnectionFailed("broke off", sent=True)
+
+    async def close(self):
+        await self._pieces.aclose()
+
+
+async def _whole(said):
+    yield said.body
 
 
 @contextlib.asynccontextmanager
@@ -173,9 +196,9 @@ async def serving(script, *, ssl=None):
 
 @contextlib.asynccontextmanager
 async def client_of(way, script, **options):
-    """A client of the script, by HTTP or in process."""
-    if way == "inprocess":
-        async with ApiClient(InProcessTransport(asgi(script)), retries=script.retries) as client:
+    """A client of the script, by HTTP or without a socket."""
+    if way == "direct":
+        async with ApiClient(ScriptedTransport(script), retries=script.retries) as client:
             yield client
         return
     async with serving(script) as address:

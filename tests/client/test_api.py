@@ -24,7 +24,7 @@ NODES = GroupVersionResource("", "v1", "nodes")
 BASE = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 
-@pytest.fixture(params=["http", "inprocess"])
+@pytest.fixture(params=["http", "direct"])
 def way(request):
     return request.param
 
@@ -157,7 +157,7 @@ async def test_refusals_are_typed(way):
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a%2fb"])
 async def test_names_that_lead_elsewhere_are_not_sent(name):
     script = Script()
-    async with client_of("inprocess", script) as client:
+    async with client_of("direct", script) as client:
         with pytest.raises(ValueError):
             await client.delete(CLAIMS, name, namespace="default")
         with pytest.raises(ValueError):
@@ -284,9 +284,9 @@ async def test_lines_without_end_are_given_up(way, monkeypatch):
     assert module.LONGEST_LINE > 2**20
 
 
-async def test_leaving_a_watch_ends_it_at_the_server(way):
+async def test_leaving_a_watch_ends_it_at_the_server():
     script = Script(Stream([event("ADDED", claim("a", 1))], "hang"))
-    async with client_of(way, script) as client:
+    async with client_of("http", script) as client:
         async with aclosing(client.watch(CLAIMS)) as events:
             await anext(events)
             await asyncio.sleep(0.05)

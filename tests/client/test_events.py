@@ -18,7 +18,7 @@ class Written:
     def __init__(self):
         self.messages = []
 
-    async def create(self, kind, body, *, options):
+    async def create(self, kind, body):
         self.messages.append(body["message"])
 
 
@@ -96,7 +96,7 @@ def refused(*causes):
 )
 async def test_without_the_right_to_write_events_one_line_says_so(caplog, error, lines):
     class Refusing(Written):
-        async def create(self, kind, body, *, options):
+        async def create(self, kind, body):
             raise error
 
     recorder = EventRecorder(Refusing(), "test")

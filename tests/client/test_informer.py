@@ -18,7 +18,7 @@ def listed(version, *items, token=""):
     )
 
 
-@pytest.fixture(params=["http", "inprocess"])
+@pytest.fixture(params=["http", "direct"])
 def way(request):
     return request.param
 

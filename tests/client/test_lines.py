@@ -63,7 +63,7 @@ def test_errors_are_raised():
     assert vague.value.status == 500
 
 
-def test_one_line_is_one_event_however_many_read_it():
+def test_every_reader_has_an_event_of_its_own():
     line = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"7"}}}'
-    assert watch_event(line) is watch_event(bytes(bytearray(line)))
+    assert watch_event(line).object is not watch_event(line).object
     assert watch_event(line).resource_version == "7"

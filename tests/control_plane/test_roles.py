@@ -9,12 +9,11 @@ import pytest
 import yaml
 
 from dray.client.api import ApiClient
-from dray.client.inprocess import InProcessTransport
 from dray.control_plane.control_plane import ControlPlane, Lease, PlaneOptions
 from dray.scheduling.scheduler import Options
 from dray.scheduling_loop.loop import Sharing
-from dray.server.application import LOCAL_USER
 from dray.server.authorization import User
+from dray.server.inprocess import InProcessTransport
 from dray.testing.cluster import LocalCluster, kind_of
 from dray.testing.objects import claim_template, node, priority_class
 from tests.controllers.device_objects import rule
@@ -70,7 +69,7 @@ def service_account(cluster, name, forbidden):
     place = "system:serviceaccounts"
     groups = (place, f"{place}:kube-system", "system:authenticated")
     user = User(f"system:serviceaccount:kube-system:{name}", groups)
-    way = InProcessTransport(cluster.application, extensions={LOCAL_USER: user})
+    way = InProcessTransport(cluster.application, user)
     return ApiClient(Listening(way, forbidden))
 
 

@@ -17,12 +17,11 @@ from pathlib import Path
 from dray.client.api import ApiClient
 from dray.client.endpoint import Endpoint
 from dray.client.http import HttpTransport
-from dray.client.inprocess import InProcessTransport
 from dray.client.kubeconfig import Kubeconfig
 from dray.server.api_server import ApiServer
-from dray.server.application import LOCAL_USER, Application
-from dray.server.authorization import ADMIN
+from dray.server.application import Application
 from dray.server.context import Context
+from dray.server.inprocess import InProcessTransport
 from dray.store.memory import MemoryStore
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
@@ -84,7 +83,7 @@ class InProcessServer:
         application = Application(server)
 
         def client():
-            return ApiClient(InProcessTransport(application, extensions={LOCAL_USER: ADMIN}))
+            return ApiClient(InProcessTransport(application))
 
         try:
             yield client, client

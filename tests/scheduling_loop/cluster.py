@@ -5,14 +5,13 @@ from random import Random
 from uuid import UUID
 
 from dray.client.api import ApiClient
-from dray.client.inprocess import InProcessTransport
 from dray.control_plane.control_plane import ControlPlane, Lease, PlaneOptions
 from dray.scheduling.scheduler import Options
 from dray.scheduling_loop.loop import Sharing
 from dray.server.api_server import ApiServer
-from dray.server.application import LOCAL_USER, Application
-from dray.server.authorization import ADMIN
+from dray.server.application import Application
 from dray.server.context import Context
+from dray.server.inprocess import InProcessTransport
 from dray.store.memory import MemoryStore
 from dray.testing import objects
 from dray.testing.cluster import kind_of
@@ -47,7 +46,7 @@ class VirtualCluster:
         return str(UUID(int=self.chance.getrandbits(128)))
 
     def _transport(self):
-        return InProcessTransport(self._application, extensions={LOCAL_USER: ADMIN})
+        return InProcessTransport(self._application)
 
     async def __aenter__(self):
         await self.server.start()

@@ -11,14 +11,13 @@ from uuid import UUID
 
 from dray.client.api import ApiClient
 from dray.client.errors import ApiError
-from dray.client.inprocess import InProcessTransport
 from dray.client.interface import DeleteOptions
 from dray.control_plane.control_plane import ControlPlane, PlaneOptions
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.server.api_server import ApiServer
-from dray.server.application import LOCAL_USER, Application
-from dray.server.authorization import ADMIN
+from dray.server.application import Application
 from dray.server.context import Context
+from dray.server.inprocess import InProcessTransport
 from dray.store.memory import MemoryStore
 from dray.testing import objects
 from dray.testing.cluster import kind_of
@@ -99,7 +98,7 @@ class Walk:
         return "".join(self._chance.choices(_LETTERS, k=5))
 
     def _way(self):
-        return InProcessTransport(self._application, extensions={LOCAL_USER: ADMIN})
+        return InProcessTransport(self._application)
 
     # The parts
 

@@ -7,12 +7,11 @@ import msgspec
 import pytest
 
 from dray.server.api_server import ApiServer
-from dray.server.application import LOCAL_USER, Application, Limits
-from dray.server.authorization import AUTHENTICATED, User
+from dray.server.application import Application, Limits
 from dray.server.context import Context
 from dray.server.security.audit_log import AuditLog
 from dray.store.memory import MemoryStore
-from tests.server.api import MAPS, PODS, config_map
+from tests.server.api import MAPS, config_map
 
 
 class Exchange:
@@ -194,24 +193,6 @@ class TestStreams:
 
         serving(story, limits=Limits(stalled_seconds=0.05))
         assert cut == [True]
-
-
-class TestCallersFromWithin:
-    def test_say_who_they_are(self):
-        async def story(app):
-            exchange = Exchange(app, "GET", PODS)
-            exchange.scope["extensions"] = {LOCAL_USER: User("joe", (AUTHENTICATED,))}
-            return await exchange.run()
-
-        assert serving(story).code == 403
-
-    def test_with_more_than_a_word(self):
-        async def story(app):
-            exchange = Exchange(app, "GET", PODS, host="evil.example.com")
-            exchange.scope["extensions"] = {LOCAL_USER: "system:admin"}
-            return await exchange.run()
-
-        assert serving(story).code == 403
 
 
 def test_the_audit_log_knows_who_did_what(tmp_path):

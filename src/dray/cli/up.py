@@ -25,8 +25,8 @@ from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options
 
 if TYPE_CHECKING:
     from dray.cli.control_plane_process import Orders
-    from dray.client.inprocess import InProcessTransport
     from dray.control_plane.child import Child
+    from dray.server.inprocess import InProcessTransport
     from dray.server.running import Options, RunningServer
 
 _KUBECONFIG: Final = "kubeconfig"
@@ -127,13 +127,12 @@ async def _work(
 
 
 def _transport(server: RunningServer) -> InProcessTransport:
-    from dray.client.inprocess import InProcessTransport
-    from dray.server.application import LOCAL_USER
     from dray.server.authorization import AUTHENTICATED, MASTERS, User
+    from dray.server.inprocess import InProcessTransport
 
     # A name of its own, so that the audit log tells it from the administrator.
     user = User("system:dray", (MASTERS, AUTHENTICATED))
-    return InProcessTransport(server.application, extensions={LOCAL_USER: user})
+    return InProcessTransport(server.application, user)
 
 
 async def _apply(transport: InProcessTransport, manifests: list[Manifest]) -> Counter[str] | None:

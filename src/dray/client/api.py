@@ -16,7 +16,6 @@ from dray.client.interface import (
     DELETE,
     EVERYTHING,
     JSON,
-    SHARED,
     WRITE,
     DeleteOptions,
     PatchType,
@@ -26,7 +25,7 @@ from dray.client.interface import (
     WriteOptions,
 )
 from dray.client.retries import Retries, retry_after
-from dray.client.transport import Answer, Known, Request, Transport
+from dray.client.transport import Answer, Request, Transport
 from dray.client.watching import Watching
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -36,7 +35,6 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 class ApiClient:
     def __init__(self, transport: Transport, *, retries: Retries | None = None) -> None:
         self._transport = transport
-        self._known: Known | None = getattr(transport, "known", None)
         self._retries = retries or Retries()
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "", subresource: str = "") -> Object:
@@ -103,13 +101,13 @@ class ApiClient:
     ) -> Object:
         namespace = namespace or _place(body)[0]
         path = paths.item(resource, namespace, name, subresource) if name else paths.collection(resource, namespace)
-        return await self._call("POST", path, _writing(options), body, shared=options.shared)
+        return await self._call("POST", path, _writing(options), body)
 
     async def update(
         self, resource: Resource, body: Object, *, subresource: str = "", options: WriteOptions = WRITE
     ) -> Object:
         path = paths.item(resource, *_place(body), subresource)
-        return await self._call("PUT", path, _writing(options), body, shared=options.shared)
+        return await self._call("PUT", path, _writing(options), body)
 
     async def update_status(self, resource: Resource, body: Object, *, options: WriteOptions = WRITE) -> Object:
         return await self.update(resource, body, subresource="status", options=options)
@@ -126,9 +124,7 @@ class ApiClient:
         options: WriteOptions = WRITE,
     ) -> Object:
         path = paths.item(resource, namespace, name, subresource)
-        return await self._call(
-            "PATCH", path, _writing(options), body, content_type=patch_type.value, shared=options.shared
-        )
+        return await self._call("PATCH", path, _writing(options), body, content_type=patch_type.value)
 
     async def apply(self, resource: Resource, body: Object, *, subresource: str = "", options: WriteOptions) -> Object:
         namespace, name = _place(body)
@@ -193,20 +189,13 @@ class ApiClient:
         *,
         content_type: str = JSON,
         accept: str = JSON,
-        shared: bool = False,
     ) -> Object:
         if body is None:
             request = Request(method, path, query or {}, {"accept": accept})
         else:
             headers = {"accept": accept, "content-type": content_type}
-            if shared and self._known is not None:
-                request = Request(method, path, query or {}, headers, document=body)
-            else:
-                request = Request(method, path, query or {}, headers, _encode(body))
-        answer = await self._retries.send(self._transport.send, request)
-        if shared and self._known is not None and (document := self._known(answer.body)) is not None:
-            return document
-        return _document(answer)
+            request = Request(method, path, query or {}, headers, _encode(body))
+        return _document(await self._retries.send(self._transport.send, request))
 
 
 def _document(answer: Answer) -> Object:
@@ -229,7 +218,7 @@ def _selecting(selection: Selection) -> dict[str, str]:
 
 
 def _writing(options: WriteOptions) -> dict[str, str]:
-    if options is WRITE or options is SHARED:
+    if options is WRITE:
         return {}
     query = {
         "fieldManager": options.field_manager,

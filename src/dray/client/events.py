@@ -18,7 +18,7 @@ from dray.api.catalogue import built_in
 from dray.api.objects import Object, metadata_of
 from dray.client.clock import SystemTime, TimeOfDay, timestamp
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import SHARED, Client
+from dray.client.interface import Client
 from dray.client.log_throttling import ThrottledLog, cause_of
 
 _QUEUE: Final = 10_000
@@ -146,7 +146,7 @@ class EventRecorder:
             name, count = known[0], known[1] + 1
             seen_again: dict[str, Any] = {"count": count, "lastTimestamp": event["lastTimestamp"]}
             try:
-                await self._client.patch(self._kind, name, seen_again, namespace=namespace, options=SHARED)
+                await self._client.patch(self._kind, name, seen_again, namespace=namespace)
             except ApiError as error:
                 if not error.is_not_found:
                     raise
@@ -154,7 +154,7 @@ class EventRecorder:
                 self._remember(key, name, count)
                 return
         try:
-            await self._client.create(self._kind, event, options=SHARED)
+            await self._client.create(self._kind, event)
         except ApiError as error:
             # The namespace is ending, and its events with it.
             if not (error.is_namespace_ending or error.is_not_found):

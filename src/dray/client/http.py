@@ -23,7 +23,7 @@ from dray.client.connection_pool import ConnectionPool
 from dray.client.endpoint import Credentials, Endpoint
 from dray.client.errors import ConfigError, ConnectionFailed
 from dray.client.server_health import ServerHealth
-from dray.client.transport import Answer, Known, Request, joined
+from dray.client.transport import Answer, Request, joined
 
 _CONNECT: Final = 10.0
 _TOTAL: Final = 60.0
@@ -144,8 +144,6 @@ class HttpTransport:
 
 
 class HttpStream:
-    known: Known | None = None
-
     def __init__(
         self,
         transport: HttpTransport,

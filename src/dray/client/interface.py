@@ -56,8 +56,6 @@ class WriteOptions:
     dry_run: bool = False
     # For apply: take over fields that other managers own.
     force: bool = False
-    # The caller does not change what comes back, so it may be an object that others have too.
-    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +77,7 @@ class PatchType(Enum):
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
-    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK; a bookmark's object has nothing but a resource version.
-
-    The object may be shared with other watches of the process and must not be changed.
-    """
+    """`type` is ADDED, MODIFIED, DELETED or BOOKMARK; a bookmark's object has nothing but a resource version."""
 
     type: str
     object: Object
@@ -94,7 +89,6 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
 EVERYTHING = Selection()
 WRITE = WriteOptions()
-SHARED = WriteOptions(shared=True)
 DELETE = DeleteOptions()
 
 

@@ -20,7 +20,7 @@ from typing import Final, cast
 import msgspec
 
 from dray.client.errors import ClientError, ConnectionFailed
-from dray.client.transport import Answer, Known, Request, Transport
+from dray.client.transport import Answer, Request, Transport
 
 _LENGTH: Final = 4
 _UNREAD: Final = 64 * 1024 * 1024
@@ -151,8 +151,7 @@ class LinkTransport:
         if not self._frames.is_open:
             raise ConnectionFailed(f"{request.method} {request.path}: the server is gone", sent=False)
         self._last += 1
-        body = request.body if request.document is None else msgspec.json.encode(request.document)
-        ask = _Ask(self._last, request.method, request.path, request.query, request.headers, body, stream)
+        ask = _Ask(self._last, request.method, request.path, request.query, request.headers, request.body, stream)
         self._frames.write(self._encode(ask))
         return self._last
 
@@ -184,8 +183,6 @@ class LinkTransport:
 
 
 class LinkStream:
-    known: Known | None = None
-
     def __init__(self, title: str, leave: Callable[[], None]) -> None:
         self.status = 0
         self.headers: Mapping[str, str] = {}

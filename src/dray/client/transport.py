@@ -1,13 +1,14 @@
-"""What carries a request to an API server and brings back the answer.
+"""The transport of a client: carries a request to an API server and brings back the answer.
 
-Two ways exist: HTTP, and a call into a server in the same process. A transport tries once and tells what happened;
+There are three: HTTP, a pair of sockets between two processes (link.py), and a call into a server in the same process
+(dray.server.inprocess). A transport tries once and tells what happened;
 what an answer means, and whether to try again, is decided above it. Header names are in lower case.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -19,9 +20,6 @@ class Request(msgspec.Struct, frozen=True):
     query: Mapping[str, str] = msgspec.field(default_factory=dict)
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
-    document: Any = None
-    """What the body says, where the caller neither changes it nor what comes of it; only for a server in the process,
-    and then instead of the body."""
     silence: float = 0
     """For a stream: how long it may bring nothing before it counts as broken; 0 for as long as it likes."""
 
@@ -30,10 +28,6 @@ class Answer(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
     body: bytes
-
-
-Known = Callable[[bytes], dict[str, Any] | None]
-"""A document by its JSON, from a server in the same process that still has it; it must not be changed."""
 
 
 class Stream(Protocol):
@@ -45,16 +39,13 @@ class Stream(Protocol):
     @property
     def headers(self) -> Mapping[str, str]: ...
 
-    @property
-    def known(self) -> Known | None: ...
-
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
     async def close(self) -> None: ...
 
 
 class Transport(Protocol):
-    """Both ways of sending raise ConnectionFailed when no answer comes. Some have a `known`, as streams do."""
+    """Both ways of sending raise ConnectionFailed when no answer comes."""
 
     watch_seconds: float
     """How long a watch may last at most; then it is asked for again, from where it came to."""

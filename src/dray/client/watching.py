@@ -68,7 +68,7 @@ class Watching:
                 raise ApiError.from_answer(stream.status, await _refusal(stream), wait)
             async with aclosing(lines(stream, LONGEST_LINE)) as texts:
                 async for line in texts:
-                    yield watch_event(line, stream.known)
+                    yield watch_event(line)
         finally:
             await stream.close()
 

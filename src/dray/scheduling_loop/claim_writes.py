@@ -16,7 +16,7 @@ from typing import Final
 from dray.api.objects import Object
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
-from dray.client.interface import SHARED, Client, DeleteOptions
+from dray.client.interface import Client, DeleteOptions
 from dray.client.retries import Retries
 from dray.scheduling.actions import ClaimWrite
 from dray.scheduling.claim_book import EXTENDED_CLAIM
@@ -68,7 +68,7 @@ class ClaimWriter:
             kept = {name: value for name, value in metadata.items() if name != "managedFields"}
             protected = {**claim, "metadata": {**kept, "finalizers": [*finalizers, FINALIZER]}}
             try:
-                return await self._client.update(CLAIMS, protected, options=SHARED)
+                return await self._client.update(CLAIMS, protected)
             except ApiError as error:
                 if error.is_not_found:
                     raise _deleted(claim) from None
@@ -109,7 +109,7 @@ class ClaimWriter:
         """The claim with the status written; None where it may be tried again, after a look at how it is now."""
         tries.uncertain = False
         try:
-            return await self._client.update_status(CLAIMS, claim, options=SHARED)
+            return await self._client.update_status(CLAIMS, claim)
         except ApiError as error:
             if error.is_not_found:
                 raise _deleted(claim) from None

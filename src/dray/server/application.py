@@ -1,19 +1,18 @@
 """The ASGI application: HTTP in, HTTP out, with limits on what a client may cost.
 
-A request is read up to a limit of bytes and time, handed to the server, and its answer sent. Callers from within the
-process name themselves in the scope's extensions (`dray.user`), where nothing that comes over HTTP can be.
+A request is read up to a limit of bytes and time, handed to the server, and its answer sent. Clients in the process
+(inprocess.py) call `answer` with a request that names its user.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
-from typing import Any
 
 from dray.server import auditing, negotiation, status, yaml_answers
 from dray.server.api_server import ApiServer, refused
-from dray.server.authorization import ANONYMOUS, User
+from dray.server.authorization import ANONYMOUS
 from dray.server.http_protocol import abort_of, recognise
 from dray.server.requests import JSON, Answer, Request, Response, Stream
 from dray.server.security.audit_log import AuditLog
@@ -22,8 +21,6 @@ from dray.server.streams import Headers, Message, Receive, Scope, Send, Streams
 from dray.server.warning_headers import warning_headers
 from dray.server.watchdog import Watchdog
 from dray.server.worker import AT_ONCE
-
-LOCAL_USER = "dray.user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +82,14 @@ class Application:
                 return
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        received = auditing.now() if self._auditor is not None else ""
+        received = self._now()
         request = Request(scope["method"], scope["path"], scope["query_string"].decode("latin-1"))
         if (task := asyncio.current_task()) is not None:
             # For whoever asks what holds the event loop.
             task.set_name(f"{request.method} {request.path[:_LONGEST_NAME]}")
         caller: Caller | None = None
         try:
-            caller = self._admit(scope)
+            caller = self._guard.admit(scope)
             request.user = caller.user
             if caller.sender is not ANONYMOUS:
                 recognise(scope)
@@ -105,9 +102,7 @@ class Application:
             answer = refused(error)
         except _Gone:
             return
-        if self._auditor is not None:
-            code = answer.code if isinstance(answer, Response) else 200
-            self._auditor.note(request, caller, code, received, _source(scope))
+        self._audit(request, caller, answer, received, _source(scope))
         if isinstance(answer, Response):
             if answer.rest is None or not _in_pieces(scope, request):
                 await self._respond(answer, request, send)
@@ -118,43 +113,30 @@ class Application:
         headers = [_CONTENT_JSON, *warning_headers(request.warnings)]
         await streams.run(answer, headers, receive, send, abort_of(scope))
 
+    async def answer(self, request: Request) -> Answer:
+        """The answer to a caller in the process, whom the request names as its user."""
+        received = self._now()
+        if len(request.body) > self.limits.body_bytes:
+            answer: Answer = refused(status.too_large(self.limits.body_bytes))
+        else:
+            answer = await self.server.handle(request)
+        self._audit(request, Caller(request.user, request.user), answer, received, "")
+        return answer
+
+    def _now(self) -> str:
+        return auditing.now() if self._auditor is not None else ""
+
+    def _audit(self, request: Request, caller: Caller | None, answer: Answer, received: str, source: str) -> None:
+        if self._auditor is not None:
+            code = answer.code if isinstance(answer, Response) else 200
+            self._auditor.note(request, caller, code, received, source)
+
     def _check_room(self, answer: Answer) -> None:
         if not isinstance(answer, Response):
             if len(self._streams) >= self.limits.open_watches:
                 raise status.too_many_requests("too many open watches")
         elif answer.rest is not None and len(self._long_answers) >= self.limits.long_answers:
             raise status.too_many_requests("too many long answers that are not read yet, please try again later")
-
-    async def exchange(
-        self,
-        method: str,
-        path: str,
-        query: str,
-        headers: Mapping[str, str],
-        body: bytes,
-        document: Any,
-        extensions: Mapping[str, Any],
-    ) -> tuple[int, dict[str, str], bytes] | None:
-        """The answer to a caller in the process, without the forms of ASGI; None where only those will do.
-
-        `path` is unquoted; `document`, if there is one, stands for the body. What is checked, counted and noted is the
-        same.
-        """
-        user = extensions.get(LOCAL_USER)
-        if not isinstance(user, User) or len(body) > self.limits.body_bytes:
-            return None
-        if headers.get("accept") != JSON or "watch=" in query:
-            return None
-        received = auditing.now() if self._auditor is not None else ""
-        request = Request(method, path, query, headers, body, user, document=document)
-        answer = await self.server.handle(request)
-        assert isinstance(answer, Response), "only watches are streams"
-        if self._auditor is not None:
-            self._auditor.note(request, Caller(user, user), answer.code, received, "")
-        found = {name.lower(): value for name, value in answer.headers.items()}
-        if request.warnings:
-            found["warning"] = ", ".join(value.decode() for _, value in warning_headers(request.warnings))
-        return answer.code, found, answer.whole()
 
     async def _respond(self, answer: Response, request: Request, send: Send) -> None:
         try:
@@ -183,17 +165,6 @@ class Application:
         if answer.rest is not None:
             await run(size, answer.whole)
         return answer.body, answer.content_type
-
-    def written(self, value: bytes) -> dict[str, Any] | None:
-        """For a caller in the process: the document that these bytes were written from, if that was just now.
-
-        It must not be changed.
-        """
-        return self.server.context.recent.get(value)
-
-    def _admit(self, scope: Scope) -> Caller:
-        local = (scope.get("extensions") or {}).get(LOCAL_USER)
-        return Caller(local, local) if isinstance(local, User) else self._guard.admit(scope)
 
     async def _body(self, request: Request, receive: Receive) -> bytes:
         limit = self.limits.body_bytes
@@ -233,7 +204,7 @@ def _in_pieces(scope: Scope, request: Request) -> bool:
     return not negotiation.wants_yaml(request.headers.get("accept", ""))
 
 
-async def _paced(answer: Response) -> AsyncIterator[bytes]:
+async def _paced(answer: Response) -> AsyncGenerator[bytes, None]:
     yield answer.body
     for piece in answer.rest or ():
         # Others have their turn while a long answer is made.

@@ -63,6 +63,6 @@ def _decision(caller: Caller | None, code: int) -> str:
 
 def _body(request: Request) -> Any:
     try:
-        return request.decoded_body() if request.body or request.document is not None else None
+        return request.decoded_body() if request.body else None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None

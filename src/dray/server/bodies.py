@@ -22,8 +22,6 @@ _SUPPORTED = (negotiation.JSON, negotiation.YAML, negotiation.PROTOBUF)
 
 async def read(context: Context, request: Request, *, strict: bool = False) -> Object:
     """The document of a request; what a lenient reader overlooks becomes a warning."""
-    if isinstance(request.document, dict):
-        return request.document
     return await context.worker.run(_effort(request), _read, request, strict=strict)
 
 
@@ -59,8 +57,6 @@ def read_json(body: bytes, warnings: list[str], *, strict: bool = False) -> Obje
 
 async def read_applied(context: Context, request: Request, *, strict: bool = False) -> Object:
     """The configuration that an apply patch is."""
-    if isinstance(request.document, dict):
-        return request.document
     return await context.worker.run(_effort(request), read_yaml, request.body, request.warnings, strict=strict)
 
 

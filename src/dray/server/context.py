@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from os import urandom
 from typing import TYPE_CHECKING
 
-from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object
 from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
@@ -19,13 +18,12 @@ from dray.server.authorization import Authorizer
 from dray.server.health import Health
 from dray.server.quota import usage as quota_usage
 from dray.server.quota.usage import QuotaUsage
-from dray.server.recent import Recent
 from dray.server.resource_registry import ResourceRegistry
 from dray.server.resources import Resource, key_prefix
 from dray.server.security.composition import OBSERVED, Security
 from dray.server.security.stored_view import StoredView
 from dray.server.worker import Worker
-from dray.store.interface import Record, Store
+from dray.store.interface import Store
 
 if TYPE_CHECKING:
     from dray.server.subresources.node_proxy import NodeConnection
@@ -38,8 +36,6 @@ _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NAMESPACES = key_prefix("", "namespaces")
 _ADMIN_ACCESS = ADMIN_ACCESS_LABEL.encode()
 _SECOND = timedelta(seconds=1)
-# Kinds whose objects are mostly changed right after they were made, by several writers in turn.
-_MADE_IN_BULK = frozenset({("", "Pod"), (RESOURCE_GROUP, "ResourceClaim")})
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -69,7 +65,6 @@ class Context:
     new_suffix: Callable[[], str] = _new_suffix
     registry: ResourceRegistry = field(init=False)
     usage: QuotaUsage = field(init=False)
-    recent: Recent = field(default_factory=Recent)
     worker: Worker = field(default_factory=Worker)
     health: Health = field(default_factory=Health)
     # The agents of nodes, by the node's name, for what only a node can answer.
@@ -131,23 +126,7 @@ class Context:
             return False
         return (documents.metadata(record.value).labels or {}).get(ADMIN_ACCESS_LABEL) == "true"
 
-    def stored(self, resource: Resource, record: Record) -> Object:
-        """The object of a record in hub form. It must not be changed, nor anything in it: others may have it too."""
-        known = self.recent.get(record.value) if (resource.group, resource.kind) in _MADE_IN_BULK else None
-        return resource.read(record.value) if known is None else known
-
-    def written(self, resource: Resource, key: str, obj: Object, document: Object, value: bytes) -> None:
-        """To be called after every write, with the object as it is stored; nobody changes it from now on."""
-        if obj.get("apiVersion") == resource.api_version:
-            if document["apiVersion"] != resource.api_version:
-                document = documents.ordered(obj, resource.kind, resource.api_version)
-            self.recent.put(resource.present(value), document)
-        self._tell(resource, key, obj)
-
-    def deleted(self, resource: Resource, key: str) -> None:
-        """To be called after every deletion."""
-        self._tell(resource, key, None)
-
-    def _tell(self, resource: Resource, key: str, obj: Object | None) -> None:
+    def notify(self, resource: Resource, key: str, obj: Object | None) -> None:
+        """To be called after every write with the object as it is stored, and after every deletion with None."""
         for observer in self._observers.get(resource.key_prefix, ()):
             observer(resource, key, obj)

@@ -85,6 +85,6 @@ async def _store(context: Context, resource: Resource, obj: Object, *, dry_run: 
         except StoreError:
             context.usage.expect(resource, key)
             raise
-        context.written(resource, key, obj, encoder.document, record.value)
+        context.notify(resource, key, obj)
         return record.value
     raise AssertionError("unreachable")

@@ -120,7 +120,7 @@ async def _delete(
         # Whoever asked meanwhile did not see the object.
         context.usage.expect(resource, record.key)
         raise
-    context.deleted(resource, record.key)
+    context.notify(resource, record.key, None)
     return record.value if not gone.value else gone.value, True
 
 

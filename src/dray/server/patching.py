@@ -46,7 +46,7 @@ async def patch(call: Call) -> tuple[bytes, bool]:
             call.request.warnings,
             subresource=call.path.subresource,
             verb="patch",
-            size=call.request.size,
+            size=len(call.request.body),
         )
     except field_validation.Undecodable as error:
         raise invalid_outcome(error.message) from None

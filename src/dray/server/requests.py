@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -29,17 +29,10 @@ class Request(msgspec.Struct):
     # The verb it came to, and why it is allowed: for the audit log.
     verb: str = ""
     reason: str = ""
-    # What the body says, from a caller in the process who has no need to write it down; it is not to be changed.
-    document: Any = None
-
-    @property
-    def size(self) -> int:
-        """Of what it says, as JSON in bytes."""
-        return len(self.body) if self.document is None else len(_encode(self.document))
 
     def decoded_body(self) -> Any:
         """The body, read as JSON; raises what msgspec raises."""
-        return msgspec.json.decode(self.body) if self.document is None else self.document
+        return msgspec.json.decode(self.body)
 
 
 class Response(msgspec.Struct):
@@ -66,7 +59,7 @@ class Response(msgspec.Struct):
 class Stream(msgspec.Struct):
     """An answer in chunks as they come, closed by whoever sends it; `endless` if it may end at any of them."""
 
-    chunks: AsyncIterator[bytes]
+    chunks: AsyncGenerator[bytes, None]
     content_type: str = JSON
     endless: bool = True
 

@@ -42,7 +42,7 @@ def _merge(call: Call, live: Object | None, applied: Object, options: WriteOptio
 
 
 async def _create(call: Call, applied: Object, options: WriteOptions) -> bytes:
-    effort = call.request.size * call.resource.effort
+    effort = len(call.request.body) * call.resource.effort
     document = await call.context.worker.run(effort, _merge, call, None, applied, options)
     document["metadata"].setdefault("name", call.path.name)
     return await creation.create(
@@ -54,7 +54,7 @@ async def _create(call: Call, applied: Object, options: WriteOptions) -> bytes:
         call.request.user,
         call.request.warnings,
         applied=True,
-        size=call.request.size,
+        size=len(call.request.body),
     )
 
 
@@ -71,5 +71,5 @@ async def _update(call: Call, applied: Object, options: WriteOptions) -> bytes:
         subresource=call.path.subresource,
         verb="patch",
         track=owners,
-        size=call.request.size,
+        size=len(call.request.body),
     )

@@ -48,7 +48,7 @@ async def update(
 
     def prepare(record: Record, rules: Rules, now: str) -> tuple[Object, Object]:
         """The object as it is, and as it is to be."""
-        old = context.stored(resource, record)
+        old = resource.read(record.value)
         document = make(old)
         _check_preconditions(resource, place, document, old)
         attempt = partial(_attempt, resource, old, place, rules, now, subresource)
@@ -101,7 +101,7 @@ async def modify(
     """
 
     def changed(record: Record) -> tuple[Object, Object]:
-        old = context.stored(resource, record)
+        old = resource.read(record.value)
         obj = {name: dict(part) if isinstance(part, dict) else part for name, part in old.items()}
         change(obj)
         return old, obj
@@ -153,7 +153,7 @@ async def write(
     try:
         if is_finished(obj):
             gone = await context.store.delete(record.key, expect=record.revision, encode=encoder)
-            context.deleted(resource, record.key)
+            context.notify(resource, record.key, None)
             return gone.value
         frees = "deletionTimestamp" in obj["metadata"]
         stored = await context.store.update(record.key, encoder, expect=record.revision, frees=frees)
@@ -162,7 +162,7 @@ async def write(
     except StoreError:
         context.usage.expect(resource, record.key)
         raise
-    context.written(resource, record.key, obj, encoder.document, stored.value)
+    context.notify(resource, record.key, obj)
     return stored.value
 
 

@@ -66,7 +66,7 @@ async def create(call: Call) -> Answer:
         options,
         call.request.user,
         call.request.warnings,
-        size=call.request.size,
+        size=len(call.request.body),
     )
     return Response(201, await shown(call, value, form))
 
@@ -88,7 +88,7 @@ async def update(call: Call) -> Answer:
         call.request.user,
         call.request.warnings,
         subresource=subresource,
-        size=call.request.size,
+        size=len(call.request.body),
     )
     return Response(200, await shown(call, value, form))
 

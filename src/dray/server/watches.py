@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -82,7 +82,7 @@ def _check_match(match: str, send_initial: bool | None, token: str) -> None:
 
 def watch(
     context: Context, resource: Resource, namespace: str, query: Mapping[str, str], form: Form
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """Checks the query at once; the events come when the iterator is read."""
     options = watch_options(resource, query)
     if options.revision > context.store.revision:
@@ -92,7 +92,7 @@ def watch(
 
 async def _events(
     context: Context, resource: Resource, namespace: str, options: WatchOptions, form: Form
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     render = _renderer(context, resource, form, options.include)
     prefix = list_prefix(resource, namespace)
     # The deadline counts from the first read on.

@@ -22,15 +22,14 @@ from dray.api.objects import Object
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.errors import ApiError
-from dray.client.inprocess import InProcessTransport
 from dray.client.interface import DeleteOptions, WriteOptions
 from dray.control_plane.control_plane import ControlPlane, PlaneOptions
 from dray.controllers import bare_nodes
 from dray.scheduling.scheduler import Options
 from dray.server.api_server import ApiServer
-from dray.server.application import LOCAL_USER, Application
-from dray.server.authorization import ADMIN
+from dray.server.application import Application
 from dray.server.context import Context
+from dray.server.inprocess import InProcessTransport
 from dray.store.interface import Store
 from dray.store.memory import MemoryStore
 
@@ -88,7 +87,7 @@ class LocalCluster:
     ) -> None:
         self.server = ApiServer(Context(store or MemoryStore(), gates))
         self.application = Application(self.server)
-        self.client = ApiClient(InProcessTransport(self.application, extensions={LOCAL_USER: ADMIN}))
+        self.client = ApiClient(InProcessTransport(self.application))
         self.time = time or SystemTime()
         options = replace(scheduler, gates=gates) if scheduler is not None else None
         self.plane = ControlPlane(self.client, PlaneOptions(options, tuple(controllers), gates=gates), time=self.time)

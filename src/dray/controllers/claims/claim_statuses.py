@@ -19,7 +19,7 @@ from dray.controllers.claims.own_writes import Written
 from dray.controllers.claims.owners import OwnerKind
 from dray.controllers.kinds import RESOURCE_CLAIMS
 
-_NOTE: Final = WriteOptions(field_manager="ResourceClaimController", shared=True)
+_NOTE: Final = WriteOptions(field_manager="ResourceClaimController")
 # Others write to the status too, of other things: it may take more than one attempt.
 _ATTEMPTS: Final = 4
 

@@ -16,7 +16,7 @@ from dray.client.cache import Cache
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
-from dray.client.interface import SHARED, Client
+from dray.client.interface import Client
 from dray.controllers.claims.claim_statuses import ClaimStatuses
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.metrics import Metrics
@@ -171,7 +171,7 @@ class Generation:
         """The claim, made now or in an attempt whose answer was lost; None if the name is somebody else's."""
         metadata = body["metadata"]
         try:
-            claim = await self._client.create(RESOURCE_CLAIMS, body, options=SHARED)
+            claim = await self._client.create(RESOURCE_CLAIMS, body)
         except ClientError as error:
             if isinstance(error, ApiError) and error.is_already_exists:
                 there = await self._get(metadata["namespace"], metadata["name"])

@@ -56,7 +56,7 @@ async def _write(call: Call, make: Callable[[Object], Any], options: WriteOption
             user, subresource = call.request.user, call.path.subresource
             quota.charge(Attributes(call.context, call.resource, user, pod, old, subresource, "update"))
 
-    form, size = call.form, call.request.size
+    form, size = call.form, len(call.request.body)
     value = await updates.modify(
         call.context, call.resource, call.place, change, dry_run=options.dry_run, size=size, admit=charge
     )
