@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from dray.allocation import taints
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
 from dray.api.semver import Semver, SemverError
 
@@ -77,7 +77,7 @@ class Device:
         self.name: str = spec["name"]
         self.shareable = bool(spec.get("allowMultipleAllocations"))
         self.consumes = _consumptions(spec.get("consumesCounters") or ())
-        self.sound = all(map(_is_sound, (spec.get("attributes") or {}).values()))
+        self.sound = all(map(_is_sound, mapping(spec.get("attributes")).values()))
         self._attributes: dict[str, Values] = {}
         self._capacity: dict[str, Capacity] | None = None
         self._shape: tuple[Any, ...] | None = None
@@ -96,7 +96,7 @@ class Device:
 
     def published(self, name: str) -> Object | None:
         """The attribute under its qualified name; a name without domain belongs to the driver's."""
-        attributes: Object = self.spec.get("attributes") or {}
+        attributes: Object = mapping(self.spec.get("attributes"))
         found: Object | None = attributes.get(name)
         if found is None:
             domain, _, identifier = name.rpartition("/")
@@ -118,7 +118,7 @@ class Device:
     @property
     def capacity(self) -> dict[str, Capacity]:
         if self._capacity is None:
-            entries = self.spec.get("capacity") or {}
+            entries = mapping(self.spec.get("capacity"))
             self._capacity = {name: _capacity(entry) for name, entry in entries.items()}
         return self._capacity
 
@@ -126,8 +126,8 @@ class Device:
     def shape(self) -> tuple[Any, ...]:
         """Equal for devices that no selector can tell apart."""
         if self._shape is None:
-            attributes = self.spec.get("attributes") or {}
-            capacity = self.spec.get("capacity") or {}
+            attributes = mapping(self.spec.get("attributes"))
+            capacity = mapping(self.spec.get("capacity"))
             self._shape = (
                 self.driver,
                 self.shareable,
@@ -179,7 +179,7 @@ def _consumptions(entries: Iterable[Object]) -> tuple[Consumption, ...]:
     return tuple(
         Consumption(
             entry["counterSet"],
-            {name: quantity(counter["value"]).nanos for name, counter in (entry.get("counters") or {}).items()},
+            {name: quantity(counter["value"]).nanos for name, counter in mapping(entry.get("counters")).items()},
             frozenset(entry.get("compatibilityGroups") or ()),
         )
         for entry in entries
@@ -192,7 +192,7 @@ def _capacity(entry: Object) -> Capacity:
 
 
 def _policy(policy: Object) -> RequestPolicy:
-    valid_range = policy.get("validRange") or {}
+    valid_range = mapping(policy.get("validRange"))
     return RequestPolicy(
         _optional(policy.get("default")),
         _optional(valid_range.get("min")),

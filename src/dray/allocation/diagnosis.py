@@ -48,11 +48,12 @@ from dray.allocation.reasons import (
     TooFewValues,
     TooManyDevices,
 )
-from dray.allocation.requests import MOST_DEVICES, Request, Task
+from dray.allocation.requests import Request, Task
 from dray.allocation.shares import Shares
 from dray.allocation.usage import ClaimKey, claim_key
-from dray.api.objects import spec_of
+from dray.api.objects import spec_of, walk
 from dray.api.quantity import Format, Quantity
+from dray.api.resource_claims import MAX_DEVICES
 
 _MOST_TRIALS: Final = 64
 
@@ -221,8 +222,8 @@ class Diagnosis:
     def _find_conflicts(self, demands: list[Demand]) -> Iterator[Conflict]:
         shareable = self._view.shareable
         for number, claim in enumerate(self._task.claims):
-            if sum(demand.need for demand in demands if demand.claim == number) > MOST_DEVICES:
-                yield TooManyDevices(claim_key(claim), MOST_DEVICES)
+            if sum(demand.need for demand in demands if demand.claim == number) > MAX_DEVICES:
+                yield TooManyDevices(claim_key(claim), MAX_DEVICES)
         if not bounds.by_matching(demands, shareable):
             group, number = _contention(demands, shareable)
             yield TooFewTogether(self._names(group), sum(demand.need for demand in group), number)
@@ -317,7 +318,7 @@ def _copied(demands: Iterable[Demand]) -> list[Demand]:
 
 
 def _wanted(request: Request) -> dict[str, Quantity]:
-    asked = (request.spec.get("capacity") or {}).get("requests") or {}
+    asked = walk(request.spec, "capacity", "requests")
     return {name: quantity(amount) for name, amount in asked.items()}
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dray.allocation.demands import Demand, Way
 from dray.allocation.picks import Picks
-from dray.allocation.requests import MOST_DEVICES, Choice, Request, Task
+from dray.allocation.requests import Choice, Request, Task
+from dray.api.resource_claims import MAX_DEVICES
 
 if TYPE_CHECKING:
     from dray.allocation.pruning import Pruning
@@ -170,7 +171,7 @@ def is_orderless(task: Task, choices: Sequence[Choice]) -> bool:
     most = [0] * len(task.claims)
     for choice in choices:
         most[choice.claim] += max(option.need for option in choice.options)
-    if max(most, default=0) > MOST_DEVICES:
+    if max(most, default=0) > MAX_DEVICES:
         return False
     # A device whose value is unknown is admitted first or not at all.
     for option in options:

@@ -17,7 +17,7 @@ from dray.allocation.slices import PoolKey, Slice
 from dray.allocation.usage import Usage, claim_key
 from dray.allocation.views import View
 from dray.api.gates import ALL_GATES, FeatureGates
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.resource_claims import allocation_of, allocation_results
 
 Observer = Callable[[Iterable[DeviceID]], None]
@@ -259,7 +259,7 @@ class Inventory:
 
     def _look(self, node: Object) -> View:
         metadata = node["metadata"]
-        name, labels = metadata["name"], metadata.get("labels") or {}
+        name, labels = metadata["name"], mapping(metadata.get("labels"))
         targeting = [slice_ for slice_ in self._relevant(name) if slice_.targets(name, labels)]
         for slice_ in targeting:
             if slice_.node_name:

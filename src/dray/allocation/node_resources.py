@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from dray.allocation.devices import Device, quantity
 from dray.allocation.inventory import Inventory
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
 
 
@@ -53,11 +53,11 @@ def charge(inventory: Inventory, results: Sequence[Object]) -> NodeCharge:
 
 
 def _charge_device(total: NodeCharge, device: Device, result: Object) -> None:
-    for name, entry in (device.spec.get("nodeAllocatableResources") or {}).items():
-        amount = _mapped(entry.get("mapping") or {}, device, result)
+    for name, entry in mapping(device.spec.get("nodeAllocatableResources")).items():
+        amount = _mapped(mapping(entry.get("mapping")), device, result)
         if amount is not None:
             _add(total.mapping, name, amount)
-        overhead = entry.get("overhead") or {}
+        overhead = mapping(entry.get("overhead"))
         if overhead.get("perPod") is not None:
             _add(total.per_pod, name, quantity(overhead["perPod"]))
         if overhead.get("perContainer") is not None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from dray.allocation import capacity
 from dray.allocation.capacity import Amounts, CapacityError
@@ -20,9 +19,8 @@ from dray.allocation.errors import AllocationError
 from dray.allocation.inventory import Inventory
 from dray.allocation.pools import PoolState
 from dray.allocation.views import View
-from dray.api.objects import Object, spec_of
-
-MOST_DEVICES: Final = 32
+from dray.api.objects import Object, mapping, spec_of, walk
+from dray.api.resource_claims import MAX_DEVICES
 
 
 @dataclass(eq=False, slots=True)
@@ -87,9 +85,9 @@ def compile_task(inventory: Inventory, view: View, claims: Sequence[Object]) -> 
             for position, request in enumerate(claim["spec"].get("devices", {}).get("requests") or ())
         ]
         least = sum(min(option.need for option in choice.options) for choice in choices)
-        if least > MOST_DEVICES:
+        if least > MAX_DEVICES:
             raise AllocationError(
-                f"claim {title(claim)}: number of requested devices {least} exceeds the claim limit of {MOST_DEVICES}"
+                f"claim {title(claim)}: number of requested devices {least} exceeds the claim limit of {MAX_DEVICES}"
             )
         task.constraints.append(compile_constraints(claim, choices, view, inventory))
         for choice in choices:
@@ -139,7 +137,7 @@ def _request(inventory: Inventory, view: View, claim: Object, name: str, parent:
 
 def _check(inventory: Inventory, where: str, spec: Object) -> None:
     gates = inventory.gates
-    if (spec.get("capacity") or {}).get("requests") and not gates["DRAConsumableCapacity"]:
+    if mapping(spec.get("capacity")).get("requests") and not gates["DRAConsumableCapacity"]:
         raise AllocationError(f"{where}: has capacity requests, but the DRAConsumableCapacity feature is disabled")
     if spec.get("derivedAttributes") and not gates["DRADerivedAttributes"]:
         raise AllocationError(f"{where}: cannot handle request with derived attributes, the feature is disabled")
@@ -175,7 +173,7 @@ def _select(inventory: Inventory, view: View, claim: Object, request: Request) -
 
 def _weigh(inventory: Inventory, view: View, where: str, request: Request) -> None:
     """Drops the devices whose capacity can never serve the request, and notes what the others would consume."""
-    asked = (request.spec.get("capacity") or {}).get("requests") or {}
+    asked = walk(request.spec, "capacity", "requests")
     metered = view.shareable | view.shared
     relevant = request.selectable if asked else request.selectable & metered
     if not relevant:

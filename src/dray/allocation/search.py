@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dray.allocation.errors import AllocationError
 from dray.allocation.picks import Pick, Picks
-from dray.allocation.requests import MOST_DEVICES, Choice, Request, Task, title
+from dray.allocation.requests import Choice, Request, Task, title
 from dray.allocation.work import Work
+from dray.api.resource_claims import MAX_DEVICES
 
 if TYPE_CHECKING:
     from dray.allocation.pruning import Pruning
@@ -117,7 +118,7 @@ class Search:
             ranks = {pick.rank for pick in own}
             if not own or len({pick.option for pick in own}) > 1 or not own[0].request.need == len(own) == len(ranks):
                 return None
-        return self._picks.made if max(self._picks.sizes, default=0) <= MOST_DEVICES else None
+        return self._picks.made if max(self._picks.sizes, default=0) <= MAX_DEVICES else None
 
     def _stumble(self) -> None:
         self._failures += 1
@@ -153,7 +154,7 @@ class Search:
         request = choice.options[frame.option]
         frame.checked, frame.state, frame.last = 0, None, -1
         if frame.index == 0:
-            frame.oversized = self._picks.sizes[choice.claim] + request.need > MOST_DEVICES
+            frame.oversized = self._picks.sizes[choice.claim] + request.need > MAX_DEVICES
         if frame.oversized:
             frame.left = 0
         elif request.listed is not None:

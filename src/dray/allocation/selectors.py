@@ -17,6 +17,7 @@ from dray import cel
 from dray.allocation.devices import NO_VALUE, Device, Values, frozen
 from dray.allocation.work import Work
 from dray.api.gates import FeatureGates
+from dray.api.objects import mapping
 from dray.api.semver import Semver
 
 _ABSENT_KEY: Final = "no such key:"
@@ -209,7 +210,7 @@ def _grouping(reads: cel.Reads) -> Callable[[Device], Any]:
 
 
 def _capacity_text(device: Device, name: str) -> str | None:
-    entries = device.spec.get("capacity") or {}
+    entries = mapping(device.spec.get("capacity"))
     entry = entries.get(name)
     if entry is None:
         domain, _, identifier = name.rpartition("/")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 
 EFFECTIVE: Final = frozenset({"NoSchedule", "NoExecute"})
 
@@ -40,6 +40,6 @@ def _tolerates(toleration: Object, taint: Object) -> bool:
 
 def rule_applies(rule: Object, driver: str, pool: str, device: str) -> bool:
     """Whether a DeviceTaintRule taints the device. For allocation an absent selector means every device."""
-    selector = rule["spec"].get("deviceSelector") or {}
+    selector = mapping(rule["spec"].get("deviceSelector"))
     wanted = ((selector.get("driver"), driver), (selector.get("pool"), pool), (selector.get("device"), device))
     return all(want in (None, "", given) for want, given in wanted)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from dray.allocation.devices import DeviceID, quantity
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
 
 ClaimKey = tuple[str, str]
@@ -88,7 +88,7 @@ class Usage:
         """None where the whole device is held."""
         if not self._shares or not result.get("shareID"):
             return None
-        amounts = result.get("consumedCapacity") or {}
+        amounts = mapping(result.get("consumedCapacity"))
         return Share(claim, {name: quantity(amount) for name, amount in amounts.items()})
 
     def release(self, claim: ClaimKey) -> list[DeviceID]:

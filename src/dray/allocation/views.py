@@ -21,7 +21,7 @@ from dray.allocation.slices import Slice, device_targets
 from dray.allocation.usage import Usage
 from dray.api.caches import Few
 from dray.api.gates import FeatureGates
-from dray.api.objects import Object, status_of
+from dray.api.objects import Object, mapping, status_of
 
 NODE_OPERATIONS = "DRAOptionalNodeOperations"
 _serials = count()
@@ -114,7 +114,7 @@ class View:
     def _identify(self, node: Object) -> None:
         metadata = node["metadata"]
         self.node: str = metadata["name"]
-        self.labels: Mapping[str, str] = dict(metadata.get("labels") or {})
+        self.labels: Mapping[str, str] = dict(mapping(metadata.get("labels")))
         self.features: tuple[str, ...] = tuple(status_of(node).get("declaredFeatures") or ())
 
     def seen_from(self, node: Object) -> View:
@@ -159,7 +159,7 @@ class View:
         """Whether the node still looks as it did when the view was made."""
         metadata = node["metadata"]
         features = status_of(node).get("declaredFeatures") or ()
-        return self.labels == (metadata.get("labels") or {}) and self.features == tuple(features)
+        return self.labels == mapping(metadata.get("labels")) and self.features == tuple(features)
 
     @property
     def held(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dray.api import catalogue, schema
 from dray.api.errors import ErrorType, FieldError
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 
 _EXACT_MEMBERS = (
     "deviceClassName",
@@ -122,7 +122,7 @@ def _flatten_request(request: Object) -> Object:
 
 
 def _unwrap_device(device: Object) -> Object:
-    basic = device.get("basic") or {}
+    basic = mapping(device.get("basic"))
     if not isinstance(basic, dict):
         return device
     once(device.get("name"), device.keys() - {"basic"}, basic)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
 from dray.api.gates import FeatureGates
 from dray.api.job_defaults import default_job
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.pod_defaults import default_pod
 from dray.api.service_defaults import default_service
 
@@ -64,7 +64,7 @@ def _template(template: Object, version: str, now: str, gates: FeatureGates) -> 
 
 def _slice(resource_slice: Object, version: str, now: str, gates: FeatureGates) -> None:
     for device in resource_slice["spec"].get("devices") or ():
-        for taint in (device.get("basic") or {} if version == "v1beta1" else device).get("taints") or ():
+        for taint in (mapping(device.get("basic")) if version == "v1beta1" else device).get("taints") or ():
             taint.setdefault("timeAdded", now)
 
 
@@ -104,7 +104,7 @@ def _secret(secret: Object, version: str, now: str, gates: FeatureGates) -> None
     text = secret.pop("stringData", None)
     if text:
         encoded = {key: b64encode(value.encode()).decode() for key, value in text.items()}
-        secret["data"] = {**(secret.get("data") or {}), **encoded}
+        secret["data"] = {**mapping(secret.get("data")), **encoded}
     if not secret.get("type"):
         secret["type"] = "Opaque"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.pod_defaults import default_pod_spec
 
 NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
@@ -49,7 +49,7 @@ def generate_selector(job: Object) -> None:
         return
     generated = dict.fromkeys(NAME_LABELS, metadata["name"]) | dict.fromkeys(UID_LABELS, metadata["uid"])
     template: Object = spec["template"]["metadata"]
-    template["labels"] = {**generated, **(template.get("labels") or {})}
+    template["labels"] = {**generated, **mapping(template.get("labels"))}
     selector: Object = spec.setdefault("selector", {})
-    selector["matchLabels"] = {UID_LABEL: metadata["uid"], **(selector.get("matchLabels") or {})}
+    selector["matchLabels"] = {UID_LABEL: metadata["uid"], **mapping(selector.get("matchLabels"))}
     label(job)

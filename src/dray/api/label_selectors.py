@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from dray.api.objects import mapping
+
 Labels = Mapping[str, str]
 Matcher = Callable[[Labels], bool]
 
@@ -42,7 +44,7 @@ def nothing(_: Labels) -> bool:
 
 def from_object(selector: Mapping[str, Any]) -> Matcher:
     """The matcher of a LabelSelector object: an empty one matches everything."""
-    wanted = dict(selector.get("matchLabels") or {})
+    wanted = dict(mapping(selector.get("matchLabels")))
     expressions = [_expression(item) for item in selector.get("matchExpressions") or ()]
 
     def matches(labels: Labels) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.pod_requests import effective
 from dray.api.quantity import Quantity
 
@@ -20,7 +20,7 @@ _MODE_VOLUMES = ("secret", "configMap", "downwardAPI", "projected")
 def default_pod(pod: Object) -> None:
     spec = pod["spec"]
     default_pod_spec(spec)
-    if (spec.get("resources") or {}).get("limits"):
+    if mapping(spec.get("resources")).get("limits"):
         _default_pod_requests(spec, spec["resources"])
 
 
@@ -29,13 +29,13 @@ def _default_pod_requests(spec: Object, resources: Object) -> None:
     asked = {name: str(amount) for name, amount in effective(spec, _requested).items()}
     given = {**resources["limits"], **asked}
     requests = {name: amount for name, amount in given.items() if _is_pods_own(name)}
-    requests.update(resources.get("requests") or {})
+    requests.update(mapping(resources.get("requests")))
     if requests:
         resources["requests"] = requests
 
 
 def _requested(container: Object) -> dict[str, Quantity]:
-    return {name: Quantity.parse(amount) for name, amount in (container["resources"].get("requests") or {}).items()}
+    return {name: Quantity.parse(amount) for name, amount in mapping(container["resources"].get("requests")).items()}
 
 
 def default_pod_spec(spec: Object, *, template: bool = False) -> None:
@@ -81,7 +81,7 @@ def _default_volume(volume: Object) -> None:
             volume[source].setdefault("defaultMode", _DEFAULT_MODE)
     if volume.get("hostPath") is not None:
         volume["hostPath"].setdefault("type", "")
-    for source in (volume.get("projected") or {}).get("sources") or ():
+    for source in mapping(volume.get("projected")).get("sources") or ():
         if source.get("serviceAccountToken") is not None:
             source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
 
@@ -96,13 +96,13 @@ def _default_container(container: Object, *, host_network: bool) -> None:
         if host_network and not port.get("hostPort"):
             port["hostPort"] = port["containerPort"]
     for variable in container.get("env") or ():
-        reference = (variable.get("valueFrom") or {}).get("fieldRef")
+        reference = mapping(variable.get("valueFrom")).get("fieldRef")
         if reference is not None:
             reference.setdefault("apiVersion", "v1")
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if container.get(name) is not None:
             _default_probe(container[name])
-    for hook in (container.get("lifecycle") or {}).values():
+    for hook in mapping(container.get("lifecycle")).values():
         if isinstance(hook, dict) and hook.get("httpGet") is not None:
             _default_http(hook["httpGet"])
 
@@ -149,7 +149,7 @@ def _default_resources(resources: Object, *, template: bool) -> None:
         if resources.get(member):
             resources[member] = _rounded(resources[member])
     if resources.get("limits") and not template:
-        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+        resources["requests"] = {**resources["limits"], **mapping(resources.get("requests"))}
 
 
 def _rounded(amounts: dict[str, str]) -> dict[str, str]:
@@ -180,7 +180,7 @@ def _tolerates(toleration: Object, key: str) -> bool:
 
 def qos_class(spec: Object) -> str:
     """By what is stated for the pod as a whole, else that of all containers if they agree."""
-    whole = spec.get("resources") or {}
+    whole = mapping(spec.get("resources"))
     if any(_is_pods_own(name) for member in ("requests", "limits") for name in whole.get(member) or ()):
         return _qos_class(whole)
     classes = {_qos_class(container["resources"]) for container in containers(spec)}
@@ -193,7 +193,7 @@ def _qos_class(resources: Object) -> str:
         {
             name: nanos
             for name in _PODS_OWN
-            if (nanos := Quantity.parse((resources.get(member) or {}).get(name, "0")).nanos)
+            if (nanos := Quantity.parse(mapping(resources.get(member)).get(name, "0")).nanos)
         }
         for member in ("requests", "limits")
     ]

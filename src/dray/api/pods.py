@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from dray.api.objects import Object, is_deleting, mappings, spec_of, status_of
+from dray.api.objects import Object, is_deleting, mapping, mappings, spec_of, status_of
 
 TERMINAL_PHASES: Final = ("Succeeded", "Failed")
 
@@ -36,7 +36,7 @@ def node_of(pod: Mapping[str, Any]) -> str:
 
 def group_name(pod: Mapping[str, Any]) -> str:
     """Of the PodGroup it belongs to."""
-    return str((spec_of(pod).get("schedulingGroup") or {}).get("podGroupName") or "")
+    return str(mapping(spec_of(pod).get("schedulingGroup")).get("podGroupName") or "")
 
 
 def containers_of(spec: Mapping[str, Any]) -> list[Object]:
@@ -56,7 +56,7 @@ def claim_names(owner: Mapping[str, Any]) -> dict[str, str | None]:
 
 def extended_claim(pod: Mapping[str, Any]) -> str:
     """The name of the claim that was made for its extended resources."""
-    return str((status_of(pod).get("extendedResourceClaimStatus") or {}).get("resourceClaimName") or "")
+    return str(mapping(status_of(pod).get("extendedResourceClaimStatus")).get("resourceClaimName") or "")
 
 
 def claims_used(owner: Mapping[str, Any]) -> Iterator[tuple[Object, str]]:

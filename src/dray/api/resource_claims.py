@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dray.api.objects import Object, finalizers_of, status_of
+from dray.api.objects import Object, finalizers_of, mapping, status_of
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 """Keeps a claim that has devices from being deleted."""
@@ -50,8 +50,8 @@ def is_protected(claim: Mapping[str, Any]) -> bool:
 
 def requests_of(spec: Mapping[str, Any]) -> list[Object]:
     """The device requests in the spec of a claim."""
-    return (spec.get("devices") or {}).get("requests") or []
+    return mapping(spec.get("devices")).get("requests") or []
 
 
 def uses_admin_access(spec: Mapping[str, Any]) -> bool:
-    return any((request.get("exactly") or {}).get("adminAccess") for request in requests_of(spec))
+    return any(mapping(request.get("exactly")).get("adminAccess") for request in requests_of(spec))

@@ -12,7 +12,7 @@ from typing import Any
 from dray.api import disabled_fields
 from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.gates import FeatureGates
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.pod_defaults import admit_pod, qos_class
 from dray.api.resource_claims import allocation_results
 
@@ -109,7 +109,7 @@ def _drop_stale_devices(status: Object, old: Object) -> None:
 
 
 def _allocated(status: Object) -> set[tuple[Any, ...]]:
-    allocation = status.get("allocation") or {}
+    allocation = mapping(status.get("allocation"))
     return {_key(result) for result in allocation_results(allocation)}
 
 

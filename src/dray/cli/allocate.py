@@ -12,7 +12,7 @@ import click
 from dray.allocation import POLICIES
 from dray.allocation.alike import alike
 from dray.allocation.text import nodes_text, summary
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.cli.manifests import Manifest, read
 from dray.cli.placement import Cluster, Placement, read_cluster
 from dray.cli.reports import one_line
@@ -87,7 +87,7 @@ def _devices(placement: Placement) -> list[str]:
     for (_, name), result in zip(placement.allocation.claims, placement.allocation.results, strict=True):
         for device in result["devices"].get("results") or ():
             where = "/".join((device["driver"], device["pool"], device["device"]))
-            consumed = ", ".join(f"{amount} {what}" for what, amount in (device.get("consumedCapacity") or {}).items())
+            consumed = ", ".join(f"{amount} {what}" for what, amount in mapping(device.get("consumedCapacity")).items())
             label = device["request"] if placement.wanted.kind == "claim" else f"{name}, {device['request']}"
             if name == placement.wanted.special_name:
                 label = resources.get(device["request"], label)

@@ -10,7 +10,7 @@ from dray.allocation import Rejection
 from dray.allocation.conclusions import conclude
 from dray.allocation.text import Reasoning, Tree, concluding, nodes_text
 from dray.allocation.wording import some
-from dray.api.objects import Object, status_of
+from dray.api.objects import Object, mapping, status_of
 from dray.api.resource_claims import allocation_results
 from dray.cli.explanations import allocation_row, rejection_row
 from dray.scheduling.inquiry import Answer, Inquiry, Mismatch, Shortage, Verdict
@@ -180,7 +180,7 @@ def holding(claim: Object) -> Tree:
 
 
 def device(result: Object) -> str:
-    consumed = ", ".join(f"{amount} {what}" for what, amount in (result.get("consumedCapacity") or {}).items())
+    consumed = ", ".join(f"{amount} {what}" for what, amount in mapping(result.get("consumedCapacity")).items())
     access = " (admin access)" if result.get("adminAccess") else ""
     where = "/".join((result["driver"], result["pool"], result["device"]))
     return f"{result['request']}: {where}{f' ({consumed})' if consumed else ''}{access}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, walk
 
 _NARROWEST: Final = 6
 _GAP: Final = 3
@@ -47,7 +47,7 @@ class Layout:
         pairs = zip(self._columns, row.get("cells") or (), strict=False)
         cells = [cell_text(cell) for column, cell in pairs if self._shows(column)]
         cells[:1] = [self._title + cell for cell in cells[:1]]
-        metadata = (row.get("object") or {}).get("metadata") or {}
+        metadata = walk(row, "object", "metadata")
         return [cell_text(metadata.get("namespace")), *cells] if self._namespaces else cells
 
     def _widen(self, rows: list[list[str]]) -> None:

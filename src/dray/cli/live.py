@@ -16,6 +16,7 @@ from dray.allocation.conclusions import conclude
 from dray.allocation.policies import Policy
 from dray.allocation.text import Reasoning, Tree, concluding
 from dray.api.objects import Object, status_of
+from dray.api.pods import extended_claim
 from dray.api.resource_claims import allocation_of
 from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import MOST_TREES, Verdicts, device, few, holding, preemption
@@ -175,7 +176,7 @@ class World:
             name = entry.get("resourceClaimName") or names.get(entry["name"])
             if name and (claim := self.get("claim", name)) is not None:
                 yield claim
-        special = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")
+        special = extended_claim(document)
         if special and (claim := self.get("claim", special)) is not None:
             yield claim
 

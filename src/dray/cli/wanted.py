@@ -109,7 +109,7 @@ def pods(
             name = workload.name if workload.replicas is None else f"{workload.name}-{number}"
             pod = Wanted("pod", workload.namespace, name, document=workload.pod, extended=served)
             pod.node_name = str(spec.get("nodeName") or "")
-            pod.node_labels = spec.get("nodeSelector") or {}
+            pod.node_labels = mapping(spec.get("nodeSelector"))
             try:
                 pod.claims = list(_claims_of(pod, claims, templates))
             except Missing as problem:

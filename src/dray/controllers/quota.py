@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from dray.api.catalogue import built_in
-from dray.api.objects import Key, Object, status_of
+from dray.api.objects import Key, Object, mapping, status_of
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.quota import charges, names, scopes
 from dray.client.cache import Change
@@ -102,7 +102,7 @@ class QuotaController:
         quota = self._quotas.cache.get(key[1], namespace=key[0])
         if quota is None or quota["metadata"].get("deletionTimestamp"):
             return None
-        hard: dict[str, str] = quota["spec"].get("hard") or {}
+        hard: dict[str, str] = mapping(quota["spec"].get("hard"))
         resources = {qualified for name in hard for qualified in names.counted(name)}
         available = {qualified for qualified in sorted(resources) if await self._source(qualified) is not None}
         loop = asyncio.get_running_loop()

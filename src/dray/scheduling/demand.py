@@ -15,11 +15,11 @@ import msgspec
 from dray.allocation import Inventory, WorkExhausted
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.pools import PoolState
-from dray.allocation.requests import MOST_DEVICES
 from dray.allocation.views import View
 from dray.api.caches import Cache
 from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
+from dray.api.resource_claims import MAX_DEVICES
 from dray.scheduling import packing
 from dray.scheduling.extended import ResourceMap, requests_for
 from dray.scheduling.model import Node
@@ -191,7 +191,7 @@ def _could(inventory: Inventory, view: View, way: Object) -> bool | None:
             bits &= column.selected
     found = bits.bit_count()
     if all_of_them:
-        return None if found > MOST_DEVICES else found > 0
+        return None if found > MAX_DEVICES else found > 0
     return found >= (way.get("count") or 1)
 
 
@@ -222,7 +222,7 @@ def _is_delicate(spec: Object) -> bool:
     if (everything and devices.get("constraints")) or any(way.get("derivedAttributes") for way in ways):
         return True
     least = sum(min((_least(way) for way in _ways(request)), default=0) for request in requests)
-    return least > MOST_DEVICES or any(map(_is_odd, ways))
+    return least > MAX_DEVICES or any(map(_is_odd, ways))
 
 
 def _least(way: Object) -> int:

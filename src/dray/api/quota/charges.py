@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from dray.api.objects import Object, spec_of, status_of
+from dray.api.objects import Object, annotations_of, controller_of, mapping, spec_of, status_of, walk
 from dray.api.pod_requests import requests
 from dray.api.pods import is_terminal
 from dray.api.quantity import Format, Quantity
+from dray.api.resource_claims import EXTENDED_CLAIM_ANNOTATION, MAX_DEVICES, requests_of
 from dray.api.times import after
 
 ExtendedName = Callable[[str], str | None]
@@ -18,11 +19,8 @@ ExtendedName = Callable[[str], str | None]
 
 UNIT: Final = 10**9
 _MILLI: Final = 10**6
-_EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 # Named with and without `requests.`, and with `limits.`.
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
-# The most devices a claim can get: what a request for all of them counts.
-_ALL_DEVICES: Final = 32
 
 OVER: Final[Counter[str]] = Counter({"count/pods": UNIT})
 """A pod that has ended is still an object, but takes nothing any more."""
@@ -66,19 +64,19 @@ def _limits_as_requests(spec: Object) -> Object:
     }
     turned["resources"] = _turned(spec)["resources"]
     limited = requests(turned)
-    overhead = {name: amount for name, amount in (spec.get("overhead") or {}).items() if name in limited}
+    overhead = {name: amount for name, amount in mapping(spec.get("overhead")).items() if name in limited}
     return {**turned, "overhead": overhead}
 
 
 def _turned(holder: Object) -> Object:
-    limits = (holder.get("resources") or {}).get("limits") or {}
+    limits = walk(holder, "resources", "limits")
     return {"restartPolicy": holder.get("restartPolicy"), "resources": {"requests": limits}}
 
 
 def devices(claim: Object) -> Counter[str]:
     """Devices by class that a claim may take: of alternatives, per class the most that one of them asks for."""
     total: Counter[str] = Counter()
-    for request in claim["spec"]["devices"].get("requests") or ():
+    for request in requests_of(claim["spec"]):
         if request.get("exactly"):
             total[request["exactly"].get("deviceClassName", "")] += _amount(request["exactly"])
             continue
@@ -92,7 +90,7 @@ def devices(claim: Object) -> Counter[str]:
 def _amount(request: Object) -> int:
     mode = request.get("allocationMode")
     if mode == "All":
-        return _ALL_DEVICES
+        return MAX_DEVICES
     return int(request.get("count") or 0) if mode == "ExactCount" else 0
 
 
@@ -112,13 +110,11 @@ def of_claim(claim: Object, extended_name: ExtendedName, pod: Counter[str] | Non
 
 def owning_pod(claim: Object) -> tuple[str, str] | None:
     """Name and uid of the pod for whose extended resources a claim says it was made."""
-    metadata = claim["metadata"]
-    if (metadata.get("annotations") or {}).get(_EXTENDED_CLAIM) != "true":
+    if annotations_of(claim).get(EXTENDED_CLAIM_ANNOTATION) != "true":
         return None
-    for owner in metadata.get("ownerReferences") or ():
-        if owner.get("controller"):
-            is_pod = owner.get("kind") == "Pod" and owner.get("apiVersion") == "v1"
-            return (owner["name"], owner["uid"]) if is_pod else None
+    match controller_of(claim):
+        case {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": uid}:
+            return name, uid
     return None
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 
 # The names of quotas that need a value in every container, with the member that holds it.
 _STATED: Final = {
@@ -24,14 +24,14 @@ _STATED: Final = {
 def missing(pod: Object, names: Iterable[str]) -> str:
     """What is not stated, by container; empty if nothing is missing."""
     spec = pod["spec"]
-    if _states_as_a_whole(spec.get("resources") or {}):
+    if _states_as_a_whole(mapping(spec.get("resources"))):
         return ""
     containers = [*spec["containers"], *(spec.get("initContainers") or ())]
     found = []
     for name in sorted(_STATED.keys() & set(names)):
         member, resource = _STATED[name]
         without = {
-            container["name"] for container in containers if resource not in (container["resources"].get(member) or {})
+            container["name"] for container in containers if resource not in mapping(container["resources"].get(member))
         }
         if without:
             found.append(f"{name} for: {','.join(sorted(without))}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from dray.api.objects import Object, status_of
+from dray.api.objects import Object, mapping, status_of
 from dray.api.pod_defaults import qos_class
 
 
@@ -20,7 +20,7 @@ class Scoped(NamedTuple):
 
 def has_scopes(quota: Object) -> bool:
     """Such a quota counts nothing but pods."""
-    return bool(quota["spec"].get("scopes") or (quota["spec"].get("scopeSelector") or {}).get("matchExpressions"))
+    return bool(quota["spec"].get("scopes") or mapping(quota["spec"].get("scopeSelector")).get("matchExpressions"))
 
 
 def scoped(pod: Object) -> Scoped:
@@ -28,7 +28,7 @@ def scoped(pod: Object) -> Scoped:
     return Scoped(
         is_terminating=is_terminating(pod),
         is_best_effort=(status_of(pod).get("qosClass") or qos_class(spec)) == "BestEffort",
-        crosses_namespaces=_looks_at_other_namespaces(spec.get("affinity") or {}),
+        crosses_namespaces=_looks_at_other_namespaces(mapping(spec.get("affinity"))),
         priority_class=spec.get("priorityClassName") or "",
     )
 
@@ -46,7 +46,7 @@ def covers(quota: Object, pod: Scoped) -> bool:
 def _requirements(spec: Object) -> Iterator[Object]:
     for scope in spec.get("scopes") or ():
         yield {"scopeName": scope, "operator": "Exists"}
-    yield from (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
+    yield from mapping(spec.get("scopeSelector")).get("matchExpressions") or ()
 
 
 def _is_in(requirement: Object, pod: Scoped) -> bool:
@@ -73,10 +73,10 @@ def _has_priority(requirement: Object, name: str) -> bool:
 
 def _looks_at_other_namespaces(affinity: Object) -> bool:
     for member in ("podAffinity", "podAntiAffinity"):
-        rules = affinity.get(member) or {}
+        rules = mapping(affinity.get(member))
         terms = list(rules.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
         preferred = rules.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        terms += [each.get("podAffinityTerm") or {} for each in preferred]
+        terms += [mapping(each.get("podAffinityTerm")) for each in preferred]
         if any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms):
             return True
     return False

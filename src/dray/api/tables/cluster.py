@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.objects import Object, conditions_of, labels_of, status_of
+from dray.api.objects import Object, conditions_of, labels_of, mapping, status_of, walk
 from dray.api.tables.column import AGE, NAME, NONE, Column
 from dray.api.tables.duration import age, human, seconds_between
 
@@ -26,7 +26,7 @@ def _node_roles(node: Object, now: str) -> str:
 
 def _node_info(member: str, missing: str = "<unknown>") -> Any:
     def cell(node: Object, now: str) -> str:
-        return str((status_of(node).get("nodeInfo") or {}).get(member) or missing)
+        return str(mapping(status_of(node).get("nodeInfo")).get(member) or missing)
 
     return cell
 
@@ -40,11 +40,11 @@ def _node_address(kind: str) -> Any:
 
 
 def _count(*members: str) -> Any:
-    return lambda obj, now: sum(len(obj.get(member) or {}) for member in members)
+    return lambda obj, now: sum(len(mapping(obj.get(member))) for member in members)
 
 
 def _last_seen(event: Object, now: str) -> str:
-    series = event.get("series") or {}
+    series = mapping(event.get("series"))
     return age(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"), now)
 
 
@@ -58,7 +58,7 @@ def _event_object(event: Object, now: str) -> str:
 
 
 def _event_source(event: Object, now: str) -> str:
-    source = event.get("source") or {}
+    source = mapping(event.get("source"))
     component = source.get("component") or event.get("reportingComponent", "")
     host = source.get("host") or event.get("reportingInstance", "")
     return f"{component}, {host}" if host else component
@@ -97,7 +97,7 @@ def _job_containers(member: str) -> Any:
 
 
 def _job_selector(job: Object, now: str) -> str:
-    labels = (job["spec"].get("selector") or {}).get("matchLabels") or {}
+    labels = walk(job["spec"], "selector", "matchLabels")
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 
 

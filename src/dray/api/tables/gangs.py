@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.catalogue import SCHEDULING_GROUP
-from dray.api.objects import Object, conditions_of
+from dray.api.objects import Object, conditions_of, mapping
 from dray.api.tables.column import AGE, NAME, NONE, Column
 
 
@@ -12,7 +12,7 @@ def _policy(group: Object, now: str) -> str:
 
 
 def _workload(group: Object, now: str) -> str:
-    return str((group["spec"].get("workloadRef") or {}).get("workloadName", NONE))
+    return str(mapping(group["spec"].get("workloadRef")).get("workloadName", NONE))
 
 
 def _status(group: Object, now: str) -> str:

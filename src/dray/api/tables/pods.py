@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.api.objects import Object, conditions_of, status_of
+from dray.api.objects import Object, conditions_of, mapping, status_of, walk
 from dray.api.tables.column import AGE, NAME, NONE, Column
 from dray.api.tables.duration import age
 
@@ -30,7 +30,7 @@ def _initializing(pod: Object) -> str | None:
     """`Init:1/3` and the like while init containers are not done."""
     containers = {c["name"]: c for c in pod["spec"].get("initContainers") or []}
     for index, status in enumerate(status_of(pod).get("initContainerStatuses") or []):
-        state = status.get("state") or {}
+        state = mapping(status.get("state"))
         terminated, waiting = state.get("terminated"), state.get("waiting")
         sidecar = containers.get(status["name"], {}).get("restartPolicy") == "Always"
         if (terminated and terminated.get("exitCode") == 0) or (sidecar and status.get("started")):
@@ -59,8 +59,8 @@ def _running(pod: Object) -> str:
             found = "SchedulingGated"
     running = False
     for container in reversed(_statuses(pod)):
-        state = container.get("state") or {}
-        if (state.get("waiting") or {}).get("reason"):
+        state = mapping(container.get("state"))
+        if mapping(state.get("waiting")).get("reason"):
             found = state["waiting"]["reason"]
         elif state.get("terminated"):
             found = _ending(state["terminated"])
@@ -76,9 +76,7 @@ def _running(pod: Object) -> str:
 def _restarts(pod: Object, now: str) -> str:
     total = sum(status.get("restartCount", 0) for status in _statuses(pod))
     endings = [
-        ended
-        for status in _statuses(pod)
-        if (ended := ((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt"))
+        ended for status in _statuses(pod) if (ended := walk(status, "lastState", "terminated").get("finishedAt"))
     ]
     return f"{total} ({age(max(endings), now)} ago)" if total and endings else str(total)
 

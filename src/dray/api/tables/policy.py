@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.catalogue import RBAC_GROUP
-from dray.api.objects import Object, status_of
+from dray.api.objects import Object, mapping, status_of
 from dray.api.tables.column import AGE, NAME, NONE, Column
 
 
@@ -14,7 +14,7 @@ def _amounts(prefix: str, *, requests: bool) -> Any:
 
     def cell(quota: Object, now: str) -> str:
         state = status_of(quota)
-        hard, used = quota["spec"].get("hard") or {}, state.get("used") or {}
+        hard, used = mapping(quota["spec"].get("hard")), mapping(state.get("used"))
         names = sorted(name for name in hard if name.startswith(prefix) is not requests)
         return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
 
@@ -30,7 +30,7 @@ def _ports(service: Object, now: str) -> str:
 
 
 def _selector(service: Object, now: str) -> str:
-    return ",".join(f"{key}={value}" for key, value in sorted((service["spec"].get("selector") or {}).items())) or NONE
+    return ",".join(f"{key}={value}" for key, value in sorted(mapping(service["spec"].get("selector")).items())) or NONE
 
 
 def _bound(member: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity, QuantityError
 from dray.api.validation.fields import Errors
 
@@ -20,7 +20,7 @@ def is_huge_pages(name: str) -> bool:
 
 def requirements(resources: Object, path: str, *, whole_pod: bool = False) -> Errors:
     """`resources` of a container, or those of the pod as a whole."""
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    limits, requests = mapping(resources.get("limits")), mapping(resources.get("requests"))
     if not limits and not requests:
         return
     check = _pod_name if whole_pod else container_name

@@ -6,15 +6,14 @@ import ipaddress
 
 from dray.api import errors, names
 from dray.api.objects import Object
+from dray.api.resource_claims import MAX_CONSUMERS, MAX_DEVICES, allocation_results
 from dray.api.rules import Rules
 from dray.api.validation import conditions, fields, metadata, node_selectors, opaque, requests, taints
 from dray.api.validation.binding_conditions import validate as binding_conditions
 from dray.api.validation.fields import Errors
 from dray.api.validation.node_operations import validate as node_operations
 
-MAX_RESULTS = 32
 MAX_ALLOCATION_CONFIGURATIONS = 64
-MAX_RESERVATIONS = 256
 MAX_DEVICE_CONDITIONS = 8
 MAX_DEVICE_DATA = 10240
 MAX_INTERFACE_NAME = 256
@@ -55,7 +54,7 @@ def validate_status(claim: Object, old: Object, rules: Rules) -> Errors:
     allocation, old_allocation = status.get("allocation"), old_status.get("allocation")
     reserved, old_reserved = status.get("reservedFor") or [], old_status.get("reservedFor") or []
     yield from _admin_results(allocation, old_allocation, rules)
-    yield from fields.limited(reserved, MAX_RESERVATIONS, "status.reservedFor", _consumer, key=fields.by("uid"))
+    yield from fields.limited(reserved, MAX_CONSUMERS, "status.reservedFor", _consumer, key=fields.by("uid"))
     if reserved:
         if allocation is None:
             yield errors.forbidden("status.reservedFor", "may not be set when there is no allocation")
@@ -108,7 +107,7 @@ def _allocation(allocation: Object, path: str, known: frozenset[str]) -> Errors:
         yield from requests.references(configuration.get("requests") or [], f"{at}.requests", known)
         yield from opaque.validate(configuration, at)
 
-    yield from fields.limited(devices.get("results") or [], MAX_RESULTS, f"{path}.devices.results", check_result)
+    yield from fields.limited(devices.get("results") or [], MAX_DEVICES, f"{path}.devices.results", check_result)
     yield from fields.limited(
         devices.get("config") or [],
         MAX_ALLOCATION_CONFIGURATIONS,
@@ -137,7 +136,7 @@ def _device_reference(value: Object, path: str) -> Errors:
 
 def _device_statuses(statuses: list[Object], allocation: Object | None) -> Errors:
     key = fields.by(*_DEVICE_KEY)
-    results = ((allocation or {}).get("devices") or {}).get("results") or []
+    results = allocation_results(allocation)
     allocated = {key(result) for result in results}
     seen = set()
     for index, status in enumerate(statuses):

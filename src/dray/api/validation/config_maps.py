@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dray.api import errors, names
-from dray.api.objects import Object, annotations_of
+from dray.api.objects import Object, annotations_of, mapping
 from dray.api.rules import Rules
 from dray.api.validation.fields import Errors
 
@@ -20,7 +20,7 @@ _IMMUTABLE = "field is immutable when `immutable` is set"
 
 
 def validate(config_map: Object, rules: Rules) -> Errors:
-    data, binary = config_map.get("data") or {}, config_map.get("binaryData") or {}
+    data, binary = mapping(config_map.get("data")), mapping(config_map.get("binaryData"))
     for member, content in (("data", data), ("binaryData", binary)):
         yield from _keys(content, member)
     for key in data.keys() & binary.keys():
@@ -35,7 +35,7 @@ def validate_update(config_map: Object, old: Object, rules: Rules) -> Errors:
 
 
 def validate_secret(secret: Object, rules: Rules) -> Errors:
-    data = secret.get("data") or {}
+    data = mapping(secret.get("data"))
     yield from _keys(data, "data")
     if sum(map(_decoded_size, data.values())) > MAX_SIZE:
         yield errors.too_long("data", MAX_SIZE)
@@ -90,5 +90,5 @@ def _unchanged(obj: Object, old: Object, members: tuple[str, ...]) -> Errors:
     if not obj.get("immutable"):
         yield errors.forbidden("immutable", _IMMUTABLE)
     for member in members:
-        if (obj.get(member) or {}) != (old.get(member) or {}):
+        if mapping(obj.get(member)) != mapping(old.get(member)):
             yield errors.forbidden(member, _IMMUTABLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.validation import fields
 from dray.api.validation.fields import Errors
 
@@ -13,12 +13,12 @@ MAX_COMPATIBILITY_GROUPS = 2
 
 def validate_set(counter_set: Object, path: str) -> Errors:
     yield from fields.required_label(counter_set["name"], f"{path}.name")
-    yield from _counters(counter_set.get("counters") or {}, f"{path}.counters")
+    yield from _counters(mapping(counter_set.get("counters")), f"{path}.counters")
 
 
 def validate_consumption(consumption: Object, path: str) -> Errors:
     yield from fields.required_label(consumption["counterSet"], f"{path}.counterSet", declarative=True)
-    yield from _counters(consumption.get("counters") or {}, f"{path}.counters")
+    yield from _counters(mapping(consumption.get("counters")), f"{path}.counters")
     yield from fields.limited(
         consumption.get("compatibilityGroups") or [],
         MAX_COMPATIBILITY_GROUPS,

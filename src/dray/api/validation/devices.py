@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.rules import Rules
 from dray.api.semver import is_semver
 from dray.api.validation import counters, fields, node_allocatable, node_selectors, request_policies, taints
@@ -29,7 +29,7 @@ def is_detailed(device: Object) -> bool:
     """Devices with taints, counters or list attributes count double: a slice may hold half as many."""
     if device.get("taints") or device.get("consumesCounters"):
         return True
-    return not _LIST_MEMBERS.isdisjoint(chain.from_iterable((device.get("attributes") or {}).values()))
+    return not _LIST_MEMBERS.isdisjoint(chain.from_iterable(mapping(device.get("attributes")).values()))
 
 
 def is_ordinary(device: Object) -> bool:
@@ -39,8 +39,8 @@ def is_ordinary(device: Object) -> bool:
     """
     if not _BASIC_MEMBERS.issuperset(device) or not names.is_label(device["name"]):
         return False
-    attributes = device.get("attributes") or {}
-    capacity = device.get("capacity") or {}
+    attributes = mapping(device.get("attributes"))
+    capacity = mapping(device.get("capacity"))
     if len(attributes) + len(capacity) > MAX_ATTRIBUTES_AND_CAPACITIES:
         return False
     for entry in capacity.values():
@@ -56,14 +56,14 @@ def validate(
     """Capacity and taints that did not change are not looked at again; `old` is the device of the same name."""
     if not names.is_label(device["name"]):
         yield errors.invalid(f"{path}.name", device["name"], names.LABEL_DETAIL)
-    attributes = device.get("attributes") or {}
-    capacity = device.get("capacity") or {}
+    attributes = mapping(device.get("attributes"))
+    capacity = mapping(device.get("capacity"))
     yield from _attributes(attributes, path)
     total = len(attributes) + len(capacity)
     if total > MAX_ATTRIBUTES_AND_CAPACITIES:
         limit = f"the total number of attributes and capacities must not exceed {MAX_ATTRIBUTES_AND_CAPACITIES}"
         yield errors.invalid(path, total, limit)
-    if old is None or capacity != (old.get("capacity") or {}):
+    if old is None or capacity != mapping(old.get("capacity")):
         if not names.are_qualified_names(tuple(capacity)):
             yield from _keys(capacity, f"{path}.capacity")
         for key, entry in capacity.items():

@@ -6,7 +6,7 @@ Kubernetes checks both faces of an event in the form of the core group and names
 from __future__ import annotations
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.rules import Rules
 from dray.api.validation.fields import Errors
 
@@ -41,7 +41,7 @@ def validate(event: Object, rules: Rules) -> Errors:
 
 def validate_new(event: Object, rules: Rules) -> Errors:
     """As events.k8s.io/v1: here the members that only the older form has must be unset."""
-    yield from _event(event, event.get("regarding") or {}, "reportingController", event.get("note", ""))
+    yield from _event(event, mapping(event.get("regarding")), "reportingController", event.get("note", ""))
     yield from _series(event)
     if not event.get("eventTime"):
         yield errors.required("eventTime")
@@ -53,7 +53,7 @@ def validate_new(event: Object, rules: Rules) -> Errors:
 
 
 def validate_new_update(event: Object, old: Object, rules: Rules) -> Errors:
-    yield from _event(event, event.get("regarding") or {}, "reportingController", event.get("note", ""))
+    yield from _event(event, mapping(event.get("regarding")), "reportingController", event.get("note", ""))
     if event.get("series") != old.get("series"):
         yield from _series(event)
     for member, path in _FIXED.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.validation import fields
 from dray.api.validation.fields import Errors
 
@@ -17,7 +17,7 @@ def validate(scheduling: Object, parallelism: int) -> Errors:
     policy = scheduling.get("schedulingPolicy")
     if policy is not None:
         yield from fields.union(policy, ("basic", "gang"), f"{_PATH}.schedulingPolicy")
-        count = (policy.get("gang") or {}).get("minCount")
+        count = mapping(policy.get("gang")).get("minCount")
         at = f"{_PATH}.schedulingPolicy.gang.minCount"
         if count is not None and count <= 0:
             yield errors.invalid(at, count, "must be greater than or equal to 1")

@@ -11,7 +11,7 @@ import re
 
 from dray.api import errors, label_selectors, names
 from dray.api.job_defaults import NAME_LABELS, UID_LABELS
-from dray.api.objects import Object, labels_of
+from dray.api.objects import Object, labels_of, mapping
 from dray.api.rules import Rules
 from dray.api.validation import fields, job_policies, job_scheduling, pods
 from dray.api.validation import label_selectors as selectors
@@ -182,8 +182,8 @@ def _directed(template: Object, new: Object) -> Object:
     allowed = copy.deepcopy(template)
     _take(allowed["metadata"], new["metadata"], ("labels", "annotations"))
     _take(allowed["spec"], new["spec"], ("nodeSelector", "tolerations", "schedulingGates"))
-    node_affinity = (new["spec"].get("affinity") or {}).get("nodeAffinity")
-    others = {key: value for key, value in (allowed["spec"].get("affinity") or {}).items() if key != "nodeAffinity"}
+    node_affinity = mapping(new["spec"].get("affinity")).get("nodeAffinity")
+    others = {key: value for key, value in mapping(allowed["spec"].get("affinity")).items() if key != "nodeAffinity"}
     affinity = {**others, "nodeAffinity": node_affinity} if node_affinity is not None else others
     if affinity or "affinity" in new["spec"]:
         allowed["spec"]["affinity"] = affinity

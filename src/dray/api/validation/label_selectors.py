@@ -1,7 +1,7 @@
 """LabelSelector: labels, and requirements with an operator and the values it takes."""
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.validation import metadata
 from dray.api.validation.fields import Errors
 
@@ -10,7 +10,7 @@ _WITHOUT_VALUES = ("Exists", "DoesNotExist")
 
 
 def validate(selector: Object, path: str) -> Errors:
-    yield from metadata.labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")
+    yield from metadata.labels(mapping(selector.get("matchLabels")), f"{path}.matchLabels")
     for index, requirement in enumerate(selector.get("matchExpressions") or []):
         yield from _requirement(requirement, f"{path}.matchExpressions[{index}]")
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.validation.fields import Errors
 
 MAX_ANNOTATIONS = 256 * 1024
@@ -46,8 +46,8 @@ def validate_create(
 def _content(meta: Object, path: str, *, any_finalizer: bool) -> Errors:
     if meta.get("generation", 0) < 0:
         yield errors.invalid(f"{path}.generation", meta["generation"], "must not be negative")
-    yield from labels(meta.get("labels") or {}, f"{path}.labels")
-    yield from annotations(meta.get("annotations") or {}, f"{path}.annotations")
+    yield from labels(mapping(meta.get("labels")), f"{path}.labels")
+    yield from annotations(mapping(meta.get("annotations")), f"{path}.annotations")
     yield from _owners(meta.get("ownerReferences") or [], f"{path}.ownerReferences")
     for index, finalizer in enumerate(meta.get("finalizers") or []):
         if not names.is_label_key(finalizer):
@@ -109,8 +109,8 @@ def validate_update(
 
 def template(meta: Object, path: str) -> Errors:
     """The metadata a ResourceClaimTemplate gives its claims: labels and annotations, nothing else."""
-    yield from labels(meta.get("labels") or {}, f"{path}.labels")
-    yield from annotations(meta.get("annotations") or {}, f"{path}.annotations")
+    yield from labels(mapping(meta.get("labels")), f"{path}.labels")
+    yield from annotations(mapping(meta.get("annotations")), f"{path}.annotations")
     for member in sorted(meta):
         if member not in ("labels", "annotations"):
             yield errors.forbidden(f"{path}.{member}", "cannot be set for a template")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
 from dray.api.validation import fields
 from dray.api.validation.fields import Errors
@@ -14,7 +14,7 @@ def is_node_resource(name: str) -> bool:
 
 
 def validate(device: Object, path: str) -> Errors:
-    capacity = device.get("capacity") or {}
+    capacity = mapping(device.get("capacity"))
     for resource, entry in device["nodeAllocatableResources"].items():
         at = f"{path}.nodeAllocatableResources[{resource}]"
         if not is_node_resource(resource):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.rules import Rules
 from dray.api.validation import amounts, tolerations
 from dray.api.validation.fields import Errors
@@ -27,7 +27,7 @@ def validate_status(node: Object, old: Object, rules: Rules) -> Errors:
 
 def _status(status: Object) -> Errors:
     for member in ("capacity", "allocatable"):
-        for name, amount in (status.get(member) or {}).items():
+        for name, amount in mapping(status.get(member)).items():
             for problem in amounts.value(name, amount, f"status.{member}.{name}"):
                 # Pages are counted as the node has them.
                 if not amounts.is_huge_pages(name) or problem.detail == amounts.NEGATIVE:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.rules import Rules
 from dray.api.validation import conditions, fields
 from dray.api.validation.fields import Errors
@@ -90,7 +90,7 @@ def _references(spec: Object) -> Errors:
 def common(value: Object, path: str, *, count: str) -> Errors:
     """What a group and its template have in common; `count` names the gang's size."""
     yield from _policy(value["schedulingPolicy"], f"{path}.schedulingPolicy", count)
-    topology = (value.get("schedulingConstraints") or {}).get("topology") or []
+    topology = mapping(value.get("schedulingConstraints")).get("topology") or []
     yield from fields.limited(topology, MAX_TOPOLOGY, f"{path}.schedulingConstraints.topology", _topology)
     claims = value.get("resourceClaims") or []
     yield from fields.limited(claims, MAX_CLAIMS, f"{path}.resourceClaims", _claim, key=fields.by("name"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
 from dray.api.validation import fields
@@ -51,9 +51,9 @@ def _extended(status: Object, spec: Object) -> Errors:
     if not mappings:
         yield errors.required(f"{path}.requestMappings", "at least one request mapping is required")
     seen = set()
-    for index, mapping in enumerate(mappings):
+    for index, mapped in enumerate(mappings):
         at = f"{path}.requestMappings[{index}]"
-        key = (mapping["containerName"], mapping["resourceName"], mapping["requestName"])
+        key = (mapped["containerName"], mapped["resourceName"], mapped["requestName"])
         if key in seen:
             for member, value in zip(("containerName", "resourceName", "requestName"), key, strict=True):
                 yield errors.duplicate(f"{at}.{member}", value)
@@ -61,7 +61,7 @@ def _extended(status: Object, spec: Object) -> Errors:
         container = containers.get(key[0])
         if container is None:
             yield errors.invalid(f"{at}.containerName", key[0], "must be the name of a container of the pod")
-        elif key[1] not in (container["resources"].get("requests") or {}):
+        elif key[1] not in mapping(container["resources"].get("requests")):
             yield errors.invalid(f"{at}.resourceName", key[1], "must be a resource that the container requests")
         yield from fields.label(key[2], f"{path}.requestName")
     if not status["resourceClaimName"]:
@@ -78,8 +78,8 @@ def _node_allocatable(entries: list[Object], pod: Object) -> Errors:
             yield errors.invalid(
                 f"{path}.resourceClaimName", entry["resourceClaimName"], "must be a claim that the pod uses"
             )
-        for position, mapping in enumerate(entry.get("mapping") or []):
-            yield from _amounts(mapping, f"{path}.mapping[{position}]", ("quantity",))
+        for position, mapped in enumerate(entry.get("mapping") or []):
+            yield from _amounts(mapped, f"{path}.mapping[{position}]", ("quantity",))
         for position, overhead in enumerate(entry.get("overhead") or []):
             at = f"{path}.overhead[{position}]"
             if overhead.get("perPod") is None and overhead.get("perContainer") is None:
@@ -100,7 +100,7 @@ def _claim_names(pod: Object) -> set[str]:
     status = pod["status"]
     found = {claim.get("resourceClaimName") for claim in pod["spec"].get("resourceClaims") or []}
     found |= {entry.get("resourceClaimName") for entry in status.get("resourceClaimStatuses") or []}
-    found.add((status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName"))
+    found.add(mapping(status.get("extendedResourceClaimStatus")).get("resourceClaimName"))
     return {name for name in found if name}
 
 
@@ -109,8 +109,8 @@ def _health(entry: Object, path: str, containers: list[Object], extended: Object
     known = set()
     for claim in (container or {"resources": {}})["resources"].get("claims") or []:
         known.add(f"claim:{claim['name']}" + (f"/{claim['request']}" if claim.get("request") else ""))
-    for mapping in extended.get("requestMappings") or []:
-        known.add(f"claim:{extended['resourceClaimName']}/{mapping['requestName']}")
+    for mapped in extended.get("requestMappings") or []:
+        known.add(f"claim:{extended['resourceClaimName']}/{mapped['requestName']}")
     for index, resource in enumerate(entry.get("allocatedResourcesStatus") or []):
         at = f"{path}[{index}]"
         if resource["name"].startswith("claim:") and resource["name"] not in known:

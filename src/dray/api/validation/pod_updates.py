@@ -10,7 +10,7 @@ import copy
 from typing import Any
 
 from dray.api import errors
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping, walk
 from dray.api.rules import Rules
 from dray.api.validation import pods
 from dray.api.validation.fields import Errors
@@ -22,7 +22,7 @@ _ONLY_ADDITIONS = "only additions are allowed (no mutations or deletions)"
 def validate_update(pod: Object, old: Object, rules: Rules) -> Errors:
     spec, before = pod["spec"], old["spec"]
     if before.get("schedulingGates"):
-        yield from _selector(spec.get("nodeSelector") or {}, before.get("nodeSelector") or {})
+        yield from _selector(mapping(spec.get("nodeSelector")), mapping(before.get("nodeSelector")))
         yield from _affinity(_node_affinity(spec), _node_affinity(before))
     if spec != before:
         yield from pods.validate_spec(spec, "spec")
@@ -91,11 +91,11 @@ def _only_adds(term: Object, old: Object) -> bool:
 
 
 def _node_affinity(spec: Object) -> Object:
-    return (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    return walk(spec, "affinity", "nodeAffinity")
 
 
 def _terms(affinity: Object) -> list[Object]:
-    return (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    return mapping(affinity.get(_REQUIRED)).get("nodeSelectorTerms") or []
 
 
 def _contains(larger: list[Any] | None, smaller: list[Any] | None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors, names
-from dray.api.objects import Object, annotations_of, labels_of
+from dray.api.objects import Object, annotations_of, labels_of, mapping
 from dray.api.pod_requests import effective
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
@@ -98,7 +98,7 @@ def _placement(spec: Object, path: str) -> Errors:
     """What decides which nodes take the pod, and when it is looked at."""
     if spec.get("nodeSelector"):
         yield from metadata.labels(spec["nodeSelector"], f"{path}.nodeSelector")
-    affinity = spec.get("affinity") or {}
+    affinity = mapping(spec.get("affinity"))
     if affinity.get("nodeAffinity") is not None:
         yield from node_selectors.validate_affinity(affinity["nodeAffinity"], f"{path}.affinity.nodeAffinity")
     for member in ("podAffinity", "podAntiAffinity"):
@@ -141,20 +141,20 @@ def _resources(spec: Object, path: str) -> Errors:
     if resources.get("claims"):
         yield errors.forbidden(f"{path}.claims", "claims cannot be set for resources at pod level")
     yield from amounts.requirements(resources, path, whole_pod=True)
-    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    requests, limits = mapping(resources.get("requests")), mapping(resources.get("limits"))
     for name, amount in effective(spec, _requested).items():
         if name in requests and amount > Quantity.parse(requests[name]):
             detail = f"must be greater than or equal to aggregate container requests of {amount}"
             yield errors.invalid(f"{path}.requests[{name}]", requests[name], detail)
     for index, container in enumerate(spec["containers"] or ()):
-        for name, limit in (container["resources"].get("limits") or {}).items():
+        for name, limit in mapping(container["resources"].get("limits")).items():
             if name in limits and Quantity.parse(limit) > Quantity.parse(limits[name]):
                 at = f"{path}.containers[{index}][{name}].limits"
                 yield errors.invalid(at, limit, f"must be less than or equal to pod limits of {limits[name]}")
 
 
 def _requested(container: Object) -> dict[str, Quantity]:
-    return {name: Quantity.parse(amount) for name, amount in (container["resources"].get("requests") or {}).items()}
+    return {name: Quantity.parse(amount) for name, amount in mapping(container["resources"].get("requests")).items()}
 
 
 def _resource_claims(claims: list[Object], path: str) -> Errors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
 from dray.api.validation import amounts
@@ -48,7 +48,7 @@ _ONLY_EXISTS = (
 
 def validate(quota: Object, rules: Rules) -> Errors:
     spec = quota["spec"]
-    hard = spec.get("hard") or {}
+    hard = mapping(spec.get("hard"))
     yield from _amounts(hard, "spec.hard")
     scopes = spec.get("scopes") or []
     yield from _scopes(scopes, scopes, hard, "spec.scopes", "spec.scopes")
@@ -71,7 +71,7 @@ def validate_update(quota: Object, old: Object, rules: Rules) -> Errors:
 
 def validate_status(quota: Object, old: Object, rules: Rules) -> Errors:
     for member in ("hard", "used"):
-        yield from _amounts(quota["status"].get(member) or {}, f"status.{member}")
+        yield from _amounts(mapping(quota["status"].get(member)), f"status.{member}")
 
 
 def _amounts(given: Object, path: str) -> Errors:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dray.api import errors
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.rules import Rules
 from dray.api.validation import expressions, fields, opaque, taints
 from dray.api.validation.fields import Errors
@@ -188,7 +188,7 @@ def admin_access(devices: Object, rules: Rules) -> Errors:
     if rules.admin_namespace:
         return
     for index, request in enumerate(devices["requests"] or []):
-        if (request.get("exactly") or {}).get("adminAccess"):
+        if mapping(request.get("exactly")).get("adminAccess"):
             yield errors.forbidden(
                 f"spec.devices.requests[{index}].adminAccess",
                 'admin access needs a namespace with the label resource.kubernetes.io/admin-access: "true"',

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.rules import Rules
 from dray.api.validation import fields, metadata
 from dray.api.validation.fields import Errors
@@ -30,7 +30,7 @@ def validate(service: Object, rules: Rules) -> Errors:
     elif headless and kind in ("LoadBalancer", "NodePort"):
         yield errors.invalid("spec.clusterIP", _HEADLESS, f"may not be set to 'None' for {kind} services")
     yield from _ports(ports, "spec.ports")
-    yield from metadata.labels(spec.get("selector") or {}, "spec.selector")
+    yield from metadata.labels(mapping(spec.get("selector")), "spec.selector")
     yield from fields.enum(spec.get("sessionAffinity"), _AFFINITIES, "spec.sessionAffinity", required=True)
     yield from fields.enum(spec.get("internalTrafficPolicy"), _POLICIES, "spec.internalTrafficPolicy")
     yield from fields.enum(spec.get("externalTrafficPolicy"), _POLICIES, "spec.externalTrafficPolicy")

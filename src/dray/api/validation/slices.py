@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.rules import Rules
 from dray.api.validation import counters, devices, fields, node_selectors
 from dray.api.validation.fields import Errors
@@ -115,7 +115,7 @@ def _partition_type(spec: Object) -> Errors:
         if not device.get("consumesCounters"):
             continue
         consumers += 1
-        attributes = device.get("attributes") or {}
+        attributes = mapping(device.get("attributes"))
         attribute = attributes.get(name)
         if attribute is None and domain == spec["driver"]:
             attribute = attributes.get(identifier)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors, names
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.validation import conditions, fields
 from dray.api.validation.fields import Errors
 
@@ -51,7 +51,7 @@ def tolerations(values: list[Object], path: str) -> Errors:
 def validate_rule(rule: Object, old: Object | None = None) -> Errors:
     """An effect equal to the stored one is not looked at, so that unknown stored effects survive."""
     spec = rule["spec"]
-    selector = spec.get("deviceSelector") or {}
+    selector = mapping(spec.get("deviceSelector"))
     if selector.get("driver") is not None:
         yield from fields.driver(selector["driver"], "spec.deviceSelector.driver")
     if selector.get("pool") is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api import errors
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
 from dray.api.validation import fields
 from dray.api.validation.fields import Errors
@@ -29,7 +29,7 @@ def validate(volumes: list[Object], path: str) -> Errors:
 
 
 def _source(volume: Object, path: str) -> Errors:
-    limit = (volume.get("emptyDir") or {}).get("sizeLimit")
+    limit = mapping(volume.get("emptyDir")).get("sizeLimit")
     if limit is not None and Quantity.parse(limit).sign() < 0:
         yield errors.forbidden(f"{path}.emptyDir.sizeLimit", "SizeLimit field must be a valid resource quantity")
     if volume.get("hostPath") is not None and not volume["hostPath"].get("path"):

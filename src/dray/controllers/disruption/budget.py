@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from dray.api.objects import Object, conditions_of, int64, is_deleting, is_true, status_of
+from dray.api.objects import Object, conditions_of, int64, is_deleting, is_true, mapping, status_of
 from dray.api.times import after
 from dray.client.clock import moment, timestamp
 
@@ -49,7 +49,7 @@ class Disrupted:
 
 
 def disrupted(budget: Object, pods: Iterable[Object], now: datetime) -> Disrupted:
-    granted = status_of(budget).get("disruptedPods") or {}
+    granted = mapping(status_of(budget).get("disruptedPods"))
     waiting: dict[str, str] = {}
     overdue = []
     for pod in pods:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dray.api.objects import Object, uid_of
+from dray.api.objects import Object, mapping, uid_of
 from dray.api.pods import phase_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
@@ -101,7 +101,7 @@ def _put_indexes(view: JobView, status: Object, new: set[int]) -> int:
 
 def settle(status: Object, tracked: set[str]) -> Object:
     """Step 3: the status with everything counted that is listed and not among the uids that have the finalizer."""
-    uncounted = status.get("uncountedTerminatedPods") or {}
+    uncounted = mapping(status.get("uncountedTerminatedPods"))
     left: dict[str, list[str]] = {}
     settled = dict(status)
     for name in ("succeeded", "failed"):
@@ -113,7 +113,7 @@ def settle(status: Object, tracked: set[str]) -> Object:
 
 
 def is_settled(status: Object) -> bool:
-    return not any((status.get("uncountedTerminatedPods") or {}).values())
+    return not any(mapping(status.get("uncountedTerminatedPods")).values())
 
 
 def _list(status: Object, succeeded: list[str], failed: list[str]) -> None:

@@ -12,7 +12,8 @@ import hashlib
 from typing import Final
 
 from dray.api.catalogue import KindVersion, built_in
-from dray.api.objects import Object, owners_of, spec_of
+from dray.api.objects import Object, mapping, owners_of, spec_of
+from dray.api.pods import group_name
 from dray.client.errors import ApiError, ClientError
 from dray.controllers.environment import Environment
 from dray.controllers.jobs.plan import wanted
@@ -82,7 +83,7 @@ def _has_group(job: Object) -> bool:
 
 
 def _is_in(name: str, pod: Object) -> bool:
-    return bool((pod["spec"].get("schedulingGroup") or {}).get("podGroupName") == name)
+    return group_name(pod) == name
 
 
 def _name(job: Object) -> str:
@@ -91,7 +92,7 @@ def _name(job: Object) -> str:
 
 
 def _size(view: JobView) -> int:
-    gang = (view.job["spec"]["scheduling"].get("schedulingPolicy") or {}).get("gang")
+    gang = mapping(view.job["spec"]["scheduling"].get("schedulingPolicy")).get("gang")
     if gang is None:
         return 0
     return max(1, min(gang.get("minCount") or view.spec.parallelism, wanted(view)))

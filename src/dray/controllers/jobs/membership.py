@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.label_selectors import Matcher, from_object
-from dray.api.objects import Key, Object, controller_of, is_deleting, labels_of, uid_of
+from dray.api.objects import Key, Object, controller_of, is_deleting, labels_of, mapping, uid_of
 from dray.client.errors import ApiError
 from dray.client.informer import Informer
 from dray.client.interface import Client, PatchType
@@ -122,4 +122,4 @@ def _takes_pods_in(job: Object) -> bool:
 
 def _selector(job: Object) -> Matcher:
     """Where there is none, those that it controls are the Job's."""
-    return from_object(job["spec"].get("selector") or {})
+    return from_object(mapping(job["spec"].get("selector")))

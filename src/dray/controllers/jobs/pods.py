@@ -14,6 +14,7 @@ from dray.api.objects import (
     int64,
     is_deleting,
     is_true,
+    mapping,
     status_of,
 )
 from dray.api.pods import is_terminal, node_of, phase_of
@@ -83,7 +84,7 @@ def finish_time(pod: Object) -> datetime:
     ended = [
         moment(terminated["finishedAt"])
         for status in container_statuses(pod)
-        if (terminated := (status.get("state") or {}).get("terminated")) and terminated.get("finishedAt")
+        if (terminated := mapping(status.get("state")).get("terminated")) and terminated.get("finishedAt")
     ]
     if ended:
         return max(ended)

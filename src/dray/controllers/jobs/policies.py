@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dray.api.objects import Object, conditions_of
+from dray.api.objects import Object, conditions_of, walk
 from dray.api.pods import phase_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.indexes import Indexes
@@ -52,7 +52,7 @@ def _by_exit_code(requirement: Object | None, pod: Object) -> str:
         return ""
     name, values = requirement.get("containerName"), requirement.get("values") or ()
     for status in pod_facts.container_statuses(pod):
-        terminated = (status.get("state") or {}).get("terminated") or {}
+        terminated = walk(status, "state", "terminated")
         code = terminated.get("exitCode") or 0
         # A container that succeeded is no reason, whatever the values are.
         if code and name in (None, status.get("name")) and (code in values) == (requirement.get("operator") == "In"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dray.api.job_defaults import BACKOFF_LIMIT
-from dray.api.objects import Object, spec_of
+from dray.api.objects import Object, mapping, spec_of
 
 MANAGER: Final = "kubernetes.io/job-controller"
 _NO_LIMIT: Final = 2**31 - 1
@@ -39,7 +39,7 @@ class JobSpec:
             completions = 1
         per_index = spec.get("backoffLimitPerIndex")
         limit = spec.get("backoffLimit")
-        failure_rules = tuple((spec.get("podFailurePolicy") or {}).get("rules") or ())
+        failure_rules = tuple(mapping(spec.get("podFailurePolicy")).get("rules") or ())
         replacement = spec.get("podReplacementPolicy") or ("Failed" if spec.get("podFailurePolicy") else "")
         return cls(
             parallelism=1 if parallelism is None else parallelism,
@@ -53,7 +53,7 @@ class JobSpec:
             suspended=bool(spec.get("suspend")),
             replaces_ended_only=replacement == "Failed",
             failure_rules=failure_rules,
-            success_rules=tuple((spec.get("successPolicy") or {}).get("rules") or ()),
+            success_rules=tuple(mapping(spec.get("successPolicy")).get("rules") or ()),
             restarts_in_place=spec_of(spec["template"]).get("restartPolicy") == "OnFailure",
         )
 

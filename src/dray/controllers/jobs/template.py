@@ -6,7 +6,7 @@ import random
 from typing import Final
 
 from dray.api.job_defaults import NAME_LABELS, UID_LABELS
-from dray.api.objects import Object, metadata_of, spec_of
+from dray.api.objects import Object, mapping, metadata_of, spec_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.view import JobView
@@ -22,7 +22,7 @@ def pod(view: JobView, index: int | None, group: str = "") -> Object:
     template = job["spec"]["template"]
     given = metadata_of(template)
     prefix = _prefix(job["metadata"]["name"], index)
-    labels, annotations = dict(given.get("labels") or {}), dict(given.get("annotations") or {})
+    labels, annotations = dict(mapping(given.get("labels"))), dict(mapping(given.get("annotations")))
     if not job["spec"].get("manualSelector"):
         labels.update(_identity(job))
     spec = dict(spec_of(template))

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from dray.api.objects import Object, is_deleting, status_of, uid_of
+from dray.api.objects import Object, is_deleting, mapping, status_of, uid_of
 from dray.api.pods import is_terminal, phase_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
@@ -79,11 +79,11 @@ class JobView:
 
     @cached_property
     def uncounted_succeeded(self) -> list[str]:
-        return list((self.status.get("uncountedTerminatedPods") or {}).get("succeeded") or ())
+        return list(mapping(self.status.get("uncountedTerminatedPods")).get("succeeded") or ())
 
     @cached_property
     def uncounted_failed(self) -> list[str]:
-        return list((self.status.get("uncountedTerminatedPods") or {}).get("failed") or ())
+        return list(mapping(self.status.get("uncountedTerminatedPods")).get("failed") or ())
 
     @cached_property
     def newly_succeeded(self) -> list[Object]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from dray.api.objects import mapping
 from dray.testing.conformance.corpus import Case, Outcome
 from dray.testing.conformance.servers import Answer, InProcess, OverHttp, Server, create
 
@@ -75,7 +76,7 @@ def _compare(expect: dict[str, Any], answer: Answer) -> str | None:
         wanted = {(field, reason) for field, reason in expect.get("causes") or []}
         found = {
             (cause.get("field", ""), cause.get("reason", ""))
-            for cause in (given.get("details") or {}).get("causes") or []
+            for cause in mapping(given.get("details")).get("causes") or []
         }
         if wanted != found:
             return f"causes missing {sorted(wanted - found)}, not expected {sorted(found - wanted)}"

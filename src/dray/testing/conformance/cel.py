@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from dray.api.objects import mapping
 from dray.cel import Device, compile_expression, compile_selector
 from dray.cel import types as t
 from dray.cel.errors import CompileError, CostLimitExceeded, EvaluationError
@@ -70,7 +71,7 @@ def run_spec(case: Case) -> Outcome:
     if reason is not None:
         return Outcome(case["name"], reason, waiting=True)
     expect = case["expect"]
-    values = {name: _decode(value) for name, value in (case.get("bindings") or {}).items()}
+    values = {name: _decode(value) for name, value in mapping(case.get("bindings")).items()}
     typed = bool(case.get("typed"))
     variables = {name: _type_of(value) if typed else t.DYN for name, value in values.items()}
     try:

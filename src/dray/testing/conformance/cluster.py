@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from dray.api.objects import Object, spec_of, status_of
+from dray.api.resource_claims import is_protected
 from dray.testing.conformance.api import first_difference
 from dray.testing.conformance.corpus import Case, Outcome
 from dray.testing.conformance.flows import filled, named
@@ -157,7 +158,7 @@ class Play:
     def _claim(self, claim: Object) -> Object:
         metadata, status = claim["metadata"], status_of(claim)
         allocation = status.get("allocation")
-        protected = "resource.kubernetes.io/delete-protection" in metadata.get("finalizers", ())
+        protected = is_protected(claim)
         return {
             "name": self._short(metadata["name"]),
             "owners": [

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from dray.api.objects import mapping
 from dray.testing.conformance.api import first_difference
 from dray.testing.conformance.corpus import Case, Outcome
 from dray.testing.conformance.servers import Answer, InProcess, OverHttp, Server, create
@@ -44,7 +45,7 @@ def play(case: Case, server: Server) -> Outcome:
     difference = None
     for number, step in enumerate(case["steps"]):
         answer = _ask(server, step, names)
-        for name, path in (step.get("save") or {}).items():
+        for name, path in mapping(step.get("save")).items():
             names[name] = _dig(answer.document, path)
         found = first_difference(step["expect"], _outline(answer, namespace, step), "")
         if found:
@@ -94,7 +95,7 @@ def _outline(answer: Answer, namespace: str, step: dict[str, Any]) -> dict[str, 
     if step.get("watch"):
         return {"code": code, "events": _events(answer)}
     if isinstance(document, dict) and document.get("kind") == "Status" and code >= 400:
-        causes = (document.get("details") or {}).get("causes") or []
+        causes = mapping(document.get("details")).get("causes") or []
         pairs = sorted([cause.get("field", ""), cause.get("reason", "")] for cause in causes)
         return {"code": code, "reason": document.get("reason"), "causes": pairs}
     if step.get("codeOnly") or not isinstance(document, dict):
