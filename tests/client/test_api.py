@@ -7,15 +7,9 @@ import pytest
 
 from dray.api import catalogue
 from dray.client import lines as module
+from dray.client.api import ApiClient
 from dray.client.errors import ApiError, ConnectionFailed, Garbled
-from dray.client.interface import (
-    Client,
-    DeleteOptions,
-    GroupVersionResource,
-    PatchType,
-    Selection,
-    WriteOptions,
-)
+from dray.client.interface import DeleteOptions, GroupVersionResource, PatchType, Selection, WriteOptions
 
 from .scripted import Drop, Say, Script, Stream, bookmark, claim, client_of, event, refusal
 
@@ -34,7 +28,7 @@ def dropped(way):
     return [Drop()] * (2 if way == "http" else 1)
 
 
-def _is_a_client(client: Client) -> Client:
+def _is_a_client(client: ApiClient) -> ApiClient:
     return client
 
 

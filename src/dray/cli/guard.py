@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 if TYPE_CHECKING:
+    from dray.client.api import ApiClient
     from dray.client.events import EventRecorder
-    from dray.client.interface import Client
 
 _PERIOD: Final = 60.0
 # What kube-controller-manager calls the controllers that it has too.
@@ -49,7 +49,7 @@ class Guard:
         self._insists = insists
         self._period = period
 
-    async def check(self, client: Client) -> None:
+    async def check(self, client: ApiClient) -> None:
         """Raises AtWork where it is at work."""
         from dray.client.component_lease import ComponentLease
         from dray.client.errors import ApiError
@@ -65,7 +65,7 @@ class Guard:
         if found:
             raise AtWork(f"{component.title}. {self._advice}, or insist with --force.")
 
-    async def watch(self, client: Client, events: EventRecorder) -> None:
+    async def watch(self, client: ApiClient, events: EventRecorder) -> None:
         """Until it is cancelled: says so, by log and event, once it has come to be at work."""
         from dray.client.component_lease import ComponentLease
         from dray.client.errors import ClientError

@@ -1,4 +1,9 @@
-"""The client: the verbs of the API as requests, on whatever transport."""
+"""The client: the verbs of the Kubernetes API on objects as they are, dicts decoded from JSON, on whatever transport.
+
+Nothing is typed, defaulted or dropped on the way. A refusal of the server is an `ApiError`; no answer is one of the
+other `ClientError`s, after the retries that are safe. Objects name their own place by `metadata`; where there is no
+object, `namespace` and `name` do, and an empty namespace is that of the whole cluster.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.api.objects import Object, metadata_of
+from dray.api.objects import Object, key_of
 from dray.client import paths
 from dray.client.errors import ApiError, Garbled
 from dray.client.interface import (
@@ -50,6 +55,7 @@ class ApiClient:
         continue_token: str = "",
         resource_version: str = "",
     ) -> Object:
+        """One page, as the server gives it."""
         query = _selecting(selection)
         if limit:
             query["limit"] = str(limit)
@@ -62,6 +68,7 @@ class ApiClient:
     async def list_all(
         self, resource: Resource, *, namespace: str = "", selection: Selection = EVERYTHING, limit: int = 500
     ) -> Object:
+        """All pages in one list; `limit` is the size of a page."""
         first = await self.list(resource, namespace=namespace, selection=selection, limit=limit)
         items, page = list(first.get("items") or ()), first
         while token := page.get("metadata", {}).get("continue"):
@@ -83,6 +90,11 @@ class ApiClient:
     async def watch(
         self, resource: Resource, *, namespace: str = "", selection: Selection = EVERYTHING, resource_version: str = ""
     ) -> AsyncGenerator[WatchEvent, None]:
+        """Events after a resource version, bookmarks among them, without end.
+
+        Broken and timed-out connections are taken up again where they ended. Raises ApiError when that cannot be:
+        `is_gone` and `is_ahead` mean to list again. Without a resource version it starts with what is there.
+        """
         path = paths.collection(resource, namespace)
         watching = Watching(self._transport, self._retries, path, _selecting(selection), resource_version)
         async with aclosing(watching.events()) as events:
@@ -99,14 +111,15 @@ class ApiClient:
         subresource: str = "",
         options: WriteOptions = WRITE,
     ) -> Object:
-        namespace = namespace or _place(body)[0]
+        """`name` and `subresource` are for what is created under another object: a binding, an eviction, a token."""
+        namespace = namespace or key_of(body)[0]
         path = paths.item(resource, namespace, name, subresource) if name else paths.collection(resource, namespace)
         return await self._call("POST", path, _writing(options), body)
 
     async def update(
         self, resource: Resource, body: Object, *, subresource: str = "", options: WriteOptions = WRITE
     ) -> Object:
-        path = paths.item(resource, *_place(body), subresource)
+        path = paths.item(resource, *key_of(body), subresource)
         return await self._call("PUT", path, _writing(options), body)
 
     async def update_status(self, resource: Resource, body: Object, *, options: WriteOptions = WRITE) -> Object:
@@ -127,7 +140,8 @@ class ApiClient:
         return await self._call("PATCH", path, _writing(options), body, content_type=patch_type.value)
 
     async def apply(self, resource: Resource, body: Object, *, subresource: str = "", options: WriteOptions) -> Object:
-        namespace, name = _place(body)
+        """Server-side apply; the options must name a field manager."""
+        namespace, name = key_of(body)
         return await self.patch(
             resource,
             name,
@@ -141,6 +155,7 @@ class ApiClient:
     async def delete(
         self, resource: Resource, name: str, *, namespace: str = "", options: DeleteOptions = DELETE
     ) -> Object:
+        """The object if it is still being deleted, or a Status."""
         return await self._call("DELETE", paths.item(resource, namespace, name), None, _deleting(options))
 
     async def delete_collection(
@@ -157,9 +172,11 @@ class ApiClient:
     async def request(
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Any = None, accept: str = JSON
     ) -> Object:
+        """Anything else that speaks JSON: discovery, version, reviews. `accept` asks for one of its forms."""
         return await self._call(method, path, query, body, accept=accept)
 
     async def stream(self, path: str, *, query: Mapping[str, str] | None = None) -> AsyncGenerator[bytes, None]:
+        """Anything that comes in pieces: logs."""
         stream = await self._transport.stream(Request("GET", path, query or {}))
         try:
             if stream.status >= 400:
@@ -205,11 +222,6 @@ def _document(answer: Answer) -> Object:
         return _decode(answer.body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Garbled(f"the answer is not an object in JSON: {answer.body[:200]!r}") from error
-
-
-def _place(body: Object) -> tuple[str, str]:
-    metadata = metadata_of(body)
-    return metadata.get("namespace") or "", metadata.get("name") or ""
 
 
 def _selecting(selection: Selection) -> dict[str, str]:

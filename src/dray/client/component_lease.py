@@ -10,9 +10,10 @@ import asyncio
 from typing import Final
 
 from dray.api.objects import Object, spec_of
+from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay, moment
 from dray.client.errors import ApiError
-from dray.client.interface import Client, GroupVersionResource
+from dray.client.interface import GroupVersionResource
 
 _LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 _NAMESPACE: Final = "kube-system"
@@ -24,7 +25,7 @@ _LEASE_SECONDS: Final = 15.0
 class ComponentLease:
     """`name` is that of the component and of its lease in kube-system."""
 
-    def __init__(self, client: Client, name: str, *, moment: float = _MOMENT, time: TimeOfDay | None = None) -> None:
+    def __init__(self, client: ApiClient, name: str, *, moment: float = _MOMENT, time: TimeOfDay | None = None) -> None:
         self.name = name
         self._client = client
         self._moment = moment

@@ -15,12 +15,13 @@ from typing import Final, TypeVar
 
 from dray.api.catalogue import KINDS, Kind, KindVersion
 from dray.api.objects import Object, key_of, mapping
+from dray.client.api import ApiClient
 from dray.client.backoff import Backoff
 from dray.client.cache import Cache, Index
 from dray.client.errors import ApiError, ClientError, Garbled
 from dray.client.informer import Handler, Informer
 from dray.client.informers import Informers
-from dray.client.interface import Client, Resource
+from dray.client.interface import Resource
 from dray.client.retries import Retries
 
 # A server that is replaced by a newer one may come to serve the kind.
@@ -76,7 +77,7 @@ class Discovered:
         return found.values()
 
 
-async def discover(client: Client) -> Discovered:
+async def discover(client: ApiClient) -> Discovered:
     """Raises ClientError where there is no answer."""
     resources: list[ServedResource] = []
     failed: dict[str, str] = {}
@@ -112,7 +113,7 @@ def _resources(group: str, version: Object) -> Iterator[ServedResource]:
 
 
 async def served_version(
-    client: Client, group: str, plural: str, versions: Iterable[str] | None = None
+    client: ApiClient, group: str, plural: str, versions: Iterable[str] | None = None
 ) -> KindVersion | None:
     """The first of the versions that the server serves; without versions the newest that the catalogue knows.
 
@@ -126,7 +127,7 @@ async def served_version(
     return None
 
 
-async def serves(client: Client, resource: Resource) -> bool:
+async def serves(client: ApiClient, resource: Resource) -> bool:
     """Raises ClientError where the server did not answer."""
     prefix = f"/apis/{resource.group}" if resource.group else "/api"
     try:
@@ -159,7 +160,7 @@ class OptionalInformer:
 
     def __init__(
         self,
-        client: Client,
+        client: ApiClient,
         informers: Informers,
         group: str,
         plural: str,

@@ -17,9 +17,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from dray.api.objects import Object, spec_of
+from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay, micro_timestamp
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client, GroupVersionResource
+from dray.client.interface import GroupVersionResource
 from dray.client.log_throttling import ThrottledLog, cause_of
 
 _LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases")
@@ -37,7 +38,7 @@ class LeaderElection:
 
     def __init__(
         self,
-        client: Client,
+        client: ApiClient,
         namespace: str,
         name: str,
         identity: str,

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, metadata_of
+from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay, timestamp
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client
 from dray.client.log_throttling import ThrottledLog, cause_of
 
 _QUEUE: Final = 10_000
@@ -50,7 +50,7 @@ class _Key:
 class EventRecorder:
     """`component` is who reports; events of cluster-scoped objects go to namespace `default`."""
 
-    def __init__(self, client: Client, component: str, *, time: TimeOfDay | None = None) -> None:
+    def __init__(self, client: ApiClient, component: str, *, time: TimeOfDay | None = None) -> None:
         self._client = client
         self._component = component
         self._time = time or SystemTime()

@@ -15,10 +15,11 @@ from contextvars import ContextVar
 from typing import Final
 
 from dray.api.objects import key_of, metadata_of
+from dray.client.api import ApiClient
 from dray.client.backoff import Backoff
 from dray.client.cache import Cache, Change, Index
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import EVERYTHING, Client, Resource, Selection, WatchEvent
+from dray.client.interface import EVERYTHING, Resource, Selection, WatchEvent
 from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.retries import Retries
 
@@ -36,7 +37,7 @@ _logger = logging.getLogger(__name__)
 class Informer:
     def __init__(
         self,
-        client: Client,
+        client: ApiClient,
         resource: Resource,
         *,
         namespace: str = "",

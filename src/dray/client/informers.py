@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from dray.client.api import ApiClient
 from dray.client.cache import Index
 from dray.client.informer import Informer
-from dray.client.interface import Client, Resource
+from dray.client.interface import Resource
 
 
 class Informers:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ApiClient) -> None:
         self._client = client
         self._informers: dict[tuple[str, str, str], Informer] = {}
         self._tasks: asyncio.TaskGroup | None = None

@@ -14,11 +14,11 @@ from functools import partial
 from prometheus_client import CollectorRegistry
 
 from dray.api.gates import ALL_GATES, FeatureGates
+from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.election import LeaderElection
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
-from dray.client.interface import Client
 from dray.control_plane.parts import Make, Part, PartMetrics, Run
 from dray.controllers.environment import Environment
 from dray.controllers.registry import CONTROLLERS, make
@@ -50,10 +50,10 @@ class PlaneOptions:
 class ControlPlane:
     def __init__(
         self,
-        client: Client,
+        client: ApiClient,
         options: PlaneOptions,
         *,
-        lease_client: Client | None = None,
+        lease_client: ApiClient | None = None,
         time: TimeOfDay | None = None,
     ) -> None:
         """`lease_client` has connections that the work does not use; it is `client` where nobody waits for one."""

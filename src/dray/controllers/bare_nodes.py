@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from dray.api.objects import Key, Object, condition_of, key_of, spec_of
 from dray.api.pods import is_terminal
+from dray.client.api import ApiClient
 from dray.client.cache import Change
-from dray.client.interface import Client, Resource, WriteOptions
+from dray.client.interface import Resource, WriteOptions
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import NODES, PODS
 from dray.controllers.pod_deletion import end_pod
@@ -53,7 +54,7 @@ def is_bare(node: Object) -> bool:
     return (condition_of(node, "Ready") or {}).get("reason") == REASON
 
 
-async def vouch(client: Client, resource: Resource, node: Object, options: WriteOptions) -> Object:
+async def vouch(client: ApiClient, resource: Resource, node: Object, options: WriteOptions) -> Object:
     """Writes the status of a node that was just applied, as field manager of the options; gives back what is stored.
 
     A server taints a node when it is created, until somebody says that it is ready: that is said here.

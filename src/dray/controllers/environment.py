@@ -21,11 +21,11 @@ from prometheus_client import CollectorRegistry
 
 from dray.api.catalogue import KINDS
 from dray.api.gates import ALL_GATES, FeatureGates
+from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
-from dray.client.interface import Client
 from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.queue import Stopped, WorkQueue
 
@@ -46,7 +46,7 @@ _logger = logging.getLogger("dray.controllers")
 
 @dataclass(slots=True)
 class Environment:
-    client: Client
+    client: ApiClient
     informers: Informers
     events: EventRecorder
     time: TimeOfDay = field(default_factory=SystemTime)

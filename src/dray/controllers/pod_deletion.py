@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Final
 
 from dray.api.objects import Object, condition_of, key_of, spec_of
+from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
-from dray.client.interface import Client, DeleteOptions, PatchType
+from dray.client.interface import DeleteOptions, PatchType
 from dray.controllers.kinds import PODS
 
 BY_NODE: Final = "spec.nodeName"
@@ -35,7 +36,7 @@ def is_disrupted(pod: Object, reason: str) -> bool:
     return (condition_of(pod, "DisruptionTarget", "True") or {}).get("reason") == reason
 
 
-async def end_pod(client: Client, pod: Object, *, status: Object | None = None, grace: int | None = None) -> bool:
+async def end_pod(client: ApiClient, pod: Object, *, status: Object | None = None, grace: int | None = None) -> bool:
     """Patches the status, if there is something to say, and deletes the pod; False if it is gone already."""
     namespace, name = key_of(pod)
     uid = pod["metadata"]["uid"]

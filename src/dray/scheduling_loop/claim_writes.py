@@ -14,9 +14,10 @@ from datetime import datetime
 from typing import Final
 
 from dray.api.objects import Object
+from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
-from dray.client.interface import Client, DeleteOptions
+from dray.client.interface import DeleteOptions
 from dray.client.retries import Retries
 from dray.scheduling.actions import ClaimWrite
 from dray.scheduling.claim_book import EXTENDED_CLAIM
@@ -46,7 +47,7 @@ class _Tries:
 
 
 class ClaimWriter:
-    def __init__(self, client: Client, now: Callable[[], datetime], retries: Retries | None = None) -> None:
+    def __init__(self, client: ApiClient, now: Callable[[], datetime], retries: Retries | None = None) -> None:
         self._client = client
         self._now = now
         self._retries = retries or Retries()

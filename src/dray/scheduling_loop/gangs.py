@@ -11,11 +11,12 @@ from datetime import datetime
 from typing import Final
 
 from dray.api.objects import Object
+from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
-from dray.client.interface import Client, PatchType
+from dray.client.interface import PatchType
 from dray.scheduling.groups import group_name
 from dray.scheduling.model import Pod
 
@@ -31,7 +32,7 @@ _logger = logging.getLogger("dray.scheduler")
 
 class Gangs:
     def __init__(
-        self, client: Client, groups: OptionalInformer, events: EventRecorder, now: Callable[[], datetime]
+        self, client: ApiClient, groups: OptionalInformer, events: EventRecorder, now: Callable[[], datetime]
     ) -> None:
         self._client = client
         self._groups = groups

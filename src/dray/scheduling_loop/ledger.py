@@ -28,10 +28,11 @@ from typing import Final
 
 from dray.api.catalogue import find
 from dray.api.objects import Object
+from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.errors import ApiError, ClientError
 from dray.client.informer import Informer
-from dray.client.interface import Client, Selection
+from dray.client.interface import Selection
 from dray.scheduling.actions import Bind
 from dray.scheduling.state import State
 from dray.scheduling_loop.claim_writes import Lost
@@ -70,7 +71,7 @@ class Ledger:
 
     def __init__(
         self,
-        client: Client,
+        client: ApiClient,
         state: State,
         claims: Informer,
         *,

@@ -14,12 +14,12 @@ from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry
 
+from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay, seconds
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
-from dray.client.interface import Client
 from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.retries import Retries
 from dray.process.loop_watch import WARN
@@ -66,7 +66,7 @@ class SchedulerLoop:
 
     def __init__(
         self,
-        client: Client,
+        client: ApiClient,
         informers: Informers,
         events: EventRecorder,
         options: Options | None = None,
@@ -118,7 +118,7 @@ class SchedulerLoop:
             self.scheduler, self._claims, self._pods, placed, events, self.metrics, self.now, ledger=self._ledger
         )
 
-    def _made(self, client: Client, sharing: Sharing) -> Ledger:
+    def _made(self, client: ApiClient, sharing: Sharing) -> Ledger:
         return Ledger(
             client,
             self.scheduler.state,

@@ -12,8 +12,9 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from dray.client.api import ApiClient
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client, DeleteOptions, Resource
+from dray.client.interface import DeleteOptions, Resource
 from dray.scheduling.state import State
 from dray.scheduling_loop.intents import Intent, Page, PoolKey, page_name
 
@@ -24,7 +25,7 @@ _logger = logging.getLogger("dray.scheduler")
 
 
 class OldPages:
-    def __init__(self, client: Client, state: State, resource: Resource, namespace: str) -> None:
+    def __init__(self, client: ApiClient, state: State, resource: Resource, namespace: str) -> None:
         self._client = client
         self._state = state
         self._resource = resource

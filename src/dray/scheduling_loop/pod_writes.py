@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from dray.api.objects import Object
+from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
-from dray.client.interface import Client, DeleteOptions, PatchType
+from dray.client.interface import DeleteOptions, PatchType
 from dray.client.retries import Retries
 from dray.scheduling.model import Pod
 from dray.scheduling_loop.feed import PODS
@@ -20,7 +21,9 @@ class Elsewhere(ClientError):
 
 
 class PodWriter:
-    def __init__(self, client: Client, name: str, now: Callable[[], datetime], retries: Retries | None = None) -> None:
+    def __init__(
+        self, client: ApiClient, name: str, now: Callable[[], datetime], retries: Retries | None = None
+    ) -> None:
         self._client = client
         self._name = name
         self._now = now

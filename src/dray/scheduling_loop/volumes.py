@@ -12,11 +12,12 @@ from collections.abc import Callable
 from typing import Final
 
 from dray.api.objects import Object
+from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.discovery import serves, until_answered
 from dray.client.errors import ApiError, ClientError
 from dray.client.informers import Informers
-from dray.client.interface import Client, GroupVersionResource
+from dray.client.interface import GroupVersionResource
 from dray.scheduling.model import key_of
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling.volumes import CLASSES, PLURAL, SELECTED_NODE, VOLUMES, VolumeClaims, is_bound
@@ -35,7 +36,7 @@ class NotProvisioned(ClientError):
 
 
 async def follow(
-    client: Client, informers: Informers, scheduler: Scheduler, now: Callable[[], float], wake: Callable[[], None]
+    client: ApiClient, informers: Informers, scheduler: Scheduler, now: Callable[[], float], wake: Callable[[], None]
 ) -> None:
     """Returns when the scheduler knows them all; then it is told of every change.
 
@@ -67,7 +68,7 @@ async def follow(
         known.known = True
 
 
-async def _may_read(client: Client, resource: GroupVersionResource) -> bool:
+async def _may_read(client: ApiClient, resource: GroupVersionResource) -> bool:
     try:
         await client.list(resource, limit=1)
     except ApiError as error:
@@ -79,7 +80,7 @@ async def _may_read(client: Client, resource: GroupVersionResource) -> bool:
 
 
 class VolumeWriter:
-    def __init__(self, client: Client, known: VolumeClaims, now: Callable[[], float]) -> None:
+    def __init__(self, client: ApiClient, known: VolumeClaims, now: Callable[[], float]) -> None:
         self._client = client
         self._known = known
         self._now = now

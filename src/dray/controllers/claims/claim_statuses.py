@@ -12,9 +12,10 @@ from typing import Final
 
 from dray.api.objects import Object, uid_of
 from dray.api.pods import claim_names
+from dray.client.api import ApiClient
 from dray.client.dropped_fields import NotKept
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client, DeleteOptions, WriteOptions
+from dray.client.interface import DeleteOptions, WriteOptions
 from dray.controllers.claims.own_writes import Written
 from dray.controllers.claims.owners import OwnerKind
 from dray.controllers.kinds import RESOURCE_CLAIMS
@@ -25,7 +26,7 @@ _ATTEMPTS: Final = 4
 
 
 class ClaimStatuses:
-    def __init__(self, client: Client, written: Written) -> None:
+    def __init__(self, client: ApiClient, written: Written) -> None:
         self._client = client
         self._written = written
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dray.api.objects import Object, uid_of
 from dray.api.pods import group_name, has_entry, is_done
+from dray.client.api import ApiClient
 from dray.client.cache import Cache
 from dray.client.errors import ApiError
-from dray.client.interface import Client
 from dray.controllers.claims.own_writes import Gone
 from dray.controllers.claims.owners import POD, Consumer, OwnerKind
 
@@ -20,7 +20,7 @@ class UnknownGroup(Exception):
 
 
 class Consumers:
-    def __init__(self, client: Client, pods: Cache, *, workload_claims: bool) -> None:
+    def __init__(self, client: ApiClient, pods: Cache, *, workload_claims: bool) -> None:
         self.pods = pods
         self.groups: Cache | None = None
         """None where the server has no groups."""

@@ -12,11 +12,11 @@ from typing import Final
 from dray.api.objects import Object, annotations_of, controller_uid, uid_of
 from dray.api.pods import claim_entries, claim_names
 from dray.api.resource_claims import POD_CLAIM_ANNOTATION
+from dray.client.api import ApiClient
 from dray.client.cache import Cache
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
-from dray.client.interface import Client
 from dray.controllers.claims.claim_statuses import ClaimStatuses
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.metrics import Metrics
@@ -42,7 +42,7 @@ class Waiting(Exception):
 class Generation:
     def __init__(
         self,
-        client: Client,
+        client: ApiClient,
         events: EventRecorder,
         claims: Informer,
         templates: Cache,

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from dray.api.objects import Key, Object, is_deleting, key_of
 from dray.api.resource_claims import FINALIZER, allocation_of, is_protected, reserved_for
+from dray.client.api import ApiClient
 from dray.client.cache import Cache
 from dray.client.errors import ApiError
-from dray.client.interface import Client, DeleteOptions
+from dray.client.interface import DeleteOptions
 from dray.controllers.claims.consumers import Consumers
 from dray.controllers.claims.own_writes import Written
 from dray.controllers.claims.owners import made_for, users
@@ -20,7 +21,7 @@ from dray.controllers.kinds import RESOURCE_CLAIMS
 
 
 class Release:
-    def __init__(self, client: Client, claims: Cache, consumers: Consumers, written: Written) -> None:
+    def __init__(self, client: ApiClient, claims: Cache, consumers: Consumers, written: Written) -> None:
         self._client = client
         self._claims = claims
         self._consumers = consumers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dray.api.objects import Object, controller_uid, is_deleting
 from dray.api.pods import claims_used, node_of
 from dray.api.resource_claims import MAX_CONSUMERS, allocation_of, reserved_for
+from dray.client.api import ApiClient
 from dray.client.cache import Cache
-from dray.client.interface import Client
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.own_writes import Written
 from dray.controllers.claims.owners import GROUP, POD, reservation
@@ -14,7 +14,7 @@ from dray.controllers.kinds import RESOURCE_CLAIMS
 
 
 class Reservation:
-    def __init__(self, client: Client, claims: Cache, consumers: Consumers, written: Written) -> None:
+    def __init__(self, client: ApiClient, claims: Cache, consumers: Consumers, written: Written) -> None:
         self._client = client
         self._claims = claims
         self._consumers = consumers

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from dray.api.catalogue import split_api_version
 from dray.api.objects import Object, controller_of, is_true, metadata_of, spec_of
+from dray.client.api import ApiClient
 from dray.client.cache import Cache
 from dray.client.discovery import discover
 from dray.client.errors import ApiError
-from dray.client.interface import Client, GroupVersionResource
+from dray.client.interface import GroupVersionResource
 
 
 class UnknownScale(Exception):
@@ -17,7 +18,7 @@ class UnknownScale(Exception):
 
 
 class Scales:
-    def __init__(self, client: Client, jobs: Cache) -> None:
+    def __init__(self, client: ApiClient, jobs: Cache) -> None:
         self._client = client
         self._jobs = jobs
         self._plurals: dict[tuple[str, str], str] = {}

@@ -14,12 +14,13 @@ from typing import Final, cast
 
 from dray.api.catalogue import find_plural, split_api_version
 from dray.api.objects import Object, metadata_of
+from dray.client.api import ApiClient
 from dray.client.backoff import Backoff
 from dray.client.cache import Change
 from dray.client.discovery import ServedResource, discover
 from dray.client.errors import ClientError
 from dray.client.informer import Informer
-from dray.client.interface import EVERYTHING, Client, Resource, Selection, WatchEvent
+from dray.client.interface import EVERYTHING, Resource, Selection, WatchEvent
 from dray.client.retries import Retries
 from dray.controllers.environment import Environment
 from dray.controllers.garbage.graph import Source
@@ -138,7 +139,7 @@ class Monitors:
         if known is not None and key not in _METADATA_ONLY:
             informer = self._informers.of(known)
         else:
-            informer = Informer(cast(Client, _MetadataOnly(self._client)), resource)
+            informer = Informer(cast(ApiClient, _MetadataOnly(self._client)), resource)
             self._tasks[key] = asyncio.create_task(informer.run(), name=f"garbage: {resource.qualified}")
         source = self._sources[key] = Source(resource, informer.cache)
         self._started[key] = informer
@@ -173,7 +174,7 @@ def _redefines(change: Change) -> bool:
 class _MetadataOnly:
     """The part of a client that an informer uses, for objects of which nothing but metadata is kept."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: ApiClient) -> None:
         self._client = client
 
     async def list_all(

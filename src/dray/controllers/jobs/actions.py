@@ -9,9 +9,10 @@ from typing import Final
 
 from dray.api.job_defaults import UID_LABEL
 from dray.api.objects import Object, finalizers_of, uid_of
+from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client, DeleteOptions, PatchType, Selection
+from dray.client.interface import DeleteOptions, PatchType, Selection
 from dray.controllers.environment import Environment
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import template
@@ -136,7 +137,7 @@ def _untracked(pod: Object) -> Object:
     return {**pod, "metadata": {**pod["metadata"], "finalizers": finalizers}}
 
 
-async def release(client: Client, pod: Object, *, unchanged: bool = False) -> Object | None:
+async def release(client: ApiClient, pod: Object, *, unchanged: bool = False) -> Object | None:
     """Takes off the tracking finalizer; None if the pod is gone.
 
     `unchanged`: only if it is as it was seen. It may have ended since, and must be counted then.

@@ -10,9 +10,10 @@ from typing import Final
 
 from dray.api.label_selectors import Matcher, from_object
 from dray.api.objects import Key, Object, controller_of, is_deleting, labels_of, mapping, uid_of
+from dray.client.api import ApiClient
 from dray.client.errors import ApiError
 from dray.client.informer import Informer
-from dray.client.interface import Client, PatchType
+from dray.client.interface import PatchType
 from dray.controllers.jobs import conditions
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.own_writes import OwnWrites
@@ -34,7 +35,7 @@ def index_by_job(pod: Object) -> list[str]:
 
 
 class Membership:
-    def __init__(self, client: Client, jobs: Informer, pods: Informer, written: OwnWrites) -> None:
+    def __init__(self, client: ApiClient, jobs: Informer, pods: Informer, written: OwnWrites) -> None:
         self._client = client
         self._jobs = jobs.cache
         self._pods = pods.cache

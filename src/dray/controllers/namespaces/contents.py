@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from typing import Final
 
 from dray.api.objects import Object, finalizers_of
+from dray.client.api import ApiClient
 from dray.client.discovery import ServedResource
 from dray.client.errors import ApiError, ClientError
-from dray.client.interface import Client, DeleteOptions
+from dray.client.interface import DeleteOptions
 from dray.controllers.namespaces.report import Report
 
 _AT_ONCE: Final = 8
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
 
 
-async def empty(client: Client, resources: Iterable[ServedResource], namespace: str, report: Report) -> None:
+async def empty(client: ApiClient, resources: Iterable[ServedResource], namespace: str, report: Report) -> None:
     """Deletes what there is of these resources, and adds to the report what is left."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
@@ -36,7 +37,7 @@ async def empty(client: Client, resources: Iterable[ServedResource], namespace: 
     await asyncio.gather(*(one(resource) for resource in resources))
 
 
-async def _delete(client: Client, resource: ServedResource, namespace: str) -> list[Object]:
+async def _delete(client: ApiClient, resource: ServedResource, namespace: str) -> list[Object]:
     """What is left afterwards. What is on its way out already is not deleted again."""
     present = await _list(client, resource, namespace)
     staying = [obj for obj in present if not obj["metadata"].get("deletionTimestamp")]
@@ -48,7 +49,7 @@ async def _delete(client: Client, resource: ServedResource, namespace: str) -> l
     return await _list(client, resource, namespace)
 
 
-async def _list(client: Client, resource: ServedResource, namespace: str) -> list[Object]:
+async def _list(client: ApiClient, resource: ServedResource, namespace: str) -> list[Object]:
     try:
         return list((await client.list_all(resource, namespace=namespace)).get("items") or ())
     except ApiError as error:
@@ -58,7 +59,7 @@ async def _list(client: Client, resource: ServedResource, namespace: str) -> lis
         raise
 
 
-async def _delete_all(client: Client, resource: ServedResource, namespace: str) -> bool:
+async def _delete_all(client: ApiClient, resource: ServedResource, namespace: str) -> bool:
     """False where the server cannot do so after all."""
     try:
         await client.delete_collection(resource, namespace=namespace, options=_BACKGROUND)
@@ -69,7 +70,7 @@ async def _delete_all(client: Client, resource: ServedResource, namespace: str) 
     return True
 
 
-async def _delete_one(client: Client, resource: ServedResource, obj: Object) -> None:
+async def _delete_one(client: ApiClient, resource: ServedResource, obj: Object) -> None:
     metadata = obj["metadata"]
     options = DeleteOptions(uid=metadata.get("uid") or "", propagation="Background")
     try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dray.api.objects import Object, condition_of, key_of
+from dray.client.api import ApiClient
 from dray.client.errors import ApiError
 from dray.client.events import EventRecorder
-from dray.client.interface import Client, PatchType
+from dray.client.interface import PatchType
 from dray.controllers.kinds import PODS
 
 
-async def mark_unready(client: Client, events: EventRecorder, found: Iterable[Object], now: str) -> None:
+async def mark_unready(client: ApiClient, events: EventRecorder, found: Iterable[Object], now: str) -> None:
     for pod in found:
         ready = condition_of(pod, "Ready")
         if ready is None or ready.get("status") != "True":
