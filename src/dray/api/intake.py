@@ -11,14 +11,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from dray.api import catalogue, conversion, defaulting, errors, schema, strategy, validation
+from dray.api.caches import Cache
 from dray.api.catalogue import Kind, KindVersion
 from dray.api.errors import ErrorType, FieldError
 from dray.api.gates import DEFAULT_GATES, FeatureGates
 from dray.api.objects import Object
 from dray.api.rules import ExpressionChecker, LengthOnly, Rules
+from dray.api.validation.pods import MIRROR_ANNOTATION
+
+# Kinds to which creation adds what no client sent: the part it adds members to, and the list in it that it adds to.
+_FILLED_IN: Final = {
+    ("", "Pod"): ("spec", "tolerations"),
+    (catalogue.SCHEDULING_GROUP, "PodGroup"): ("metadata", "finalizers"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,17 +148,106 @@ def answer(obj: Object, target: KindVersion) -> Object:
 
 
 def create(document: Object, target: KindVersion, place: Place, rules: Rules, *, now: str) -> Accepted | Refusal:
+    """The object is as it is stored: as `schema.write` leaves it."""
+    spec = _spec_of_many(document, target)
+    if spec is not None and (known := _accepted_specs.get((target.kind, spec))) is not None and known.rules is rules:
+        made = _create_alike(document, known, target, place)
+        if made is not None:
+            return made
     obj = decode(document, target, now=now, gates=rules.gates)
-    return obj if isinstance(obj, Refusal) else create_decoded(obj, target, place, rules)
-
-
-def create_decoded(obj: Object, target: KindVersion, place: Place, rules: Rules) -> Accepted | Refusal:
-    """`create` from where `decode` has come to; changes the object."""
+    if isinstance(obj, Refusal):
+        return obj
     refusal = settle_namespace(obj, target, place)
     if refusal:
         return refusal
+    filled = _FILLED_IN.get((target.group, target.kind))
+    sent = _lists_copied(obj[filled[0]]) if filled else None
     strategy.prepare_create(obj, target.entry, rules.gates)
-    return _verdict(obj, target, validation.validate_create(obj, target.entry, rules))
+    problems = validation.validate_create(obj, target.entry, rules)
+    if problems:
+        return _refusal(obj, target, problems)
+    obj = schema.written(obj, hub(target.entry).schema)
+    accepted = Accepted(obj, sent=_without_added(obj, *filled, sent) if filled and sent else None)
+    if spec is not None:
+        _remember_spec(spec, accepted, target, rules)
+    return accepted
+
+
+def _lists_copied(part: Object) -> Object:
+    return {name: list(value) if isinstance(value, list) else value for name, value in part.items()}
+
+
+def _without_added(obj: Object, part: str, added_to: str, sent: Object) -> Object:
+    """A written object with only those members in a part that were sent, and with one list as it was sent."""
+    kept = {name: value for name, value in obj[part].items() if sent.get(name, []) != []}
+    if added_to in kept:
+        kept[added_to] = sent[added_to]
+    return {**obj, part: kept}
+
+
+@dataclass(frozen=True, slots=True)
+class _AcceptedSpec:
+    """All but the metadata of an object that was accepted, and of the same as it was sent, as JSON."""
+
+    rules: Rules
+    rest: bytes
+    sent: bytes | None
+
+
+# Pods and claims are mostly made from templates, and all of one but its metadata follows from its spec and the rules.
+# Where a spec was accepted before, only the metadata are looked at: 160 of 370 µs less for a pod, 70 of 220 a claim.
+_accepted_specs: Final[Cache[tuple[str, bytes], _AcceptedSpec]] = Cache(256, 4 << 20)
+_MADE_BY_TEMPLATE: Final = frozenset({("", "Pod"), (catalogue.RESOURCE_GROUP, "ResourceClaim")})
+_MEMBERS: Final = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
+_HEAD: Final = frozenset({"apiVersion", "kind", "metadata"})
+_METADATA: Final = "meta_v1.ObjectMeta"
+_LONGEST_SPEC: Final = 16 * 1024
+
+
+def _spec_of_many(document: Object, target: KindVersion) -> bytes | None:
+    """The spec, if others may have the same; None for an object that is out of the ordinary."""
+    import msgspec
+
+    if (target.group, target.kind) not in _MADE_BY_TEMPLATE or hub(target.entry) != target:
+        return None
+    if not document.keys() <= _MEMBERS or document.get("status"):
+        return None
+    if document.get("apiVersion") != target.api_version or document.get("kind") != target.kind:
+        return None
+    metadata = document.get("metadata")
+    if type(metadata) is not dict or MIRROR_ANNOTATION in (metadata.get("annotations") or ()):
+        return None
+    spec = msgspec.json.encode(document.get("spec"))
+    return spec if len(spec) <= _LONGEST_SPEC else None
+
+
+def _create_alike(document: Object, known: _AcceptedSpec, target: KindVersion, place: Place) -> Accepted | None:
+    """The object with a spec that was accepted before; None where there is something to say about its metadata."""
+    import msgspec
+
+    metadata, problems = schema.read(document["metadata"], _METADATA)
+    obj = {"apiVersion": target.api_version, "kind": target.kind, "metadata": metadata}
+    if problems or settle_namespace(obj, target, place):
+        return None
+    strategy.prepare_metadata(metadata, target.entry)
+    if validation.validate_metadata(metadata, target.entry):
+        return None
+    obj["metadata"] = schema.written(metadata, _METADATA)
+    sent = {**obj, **msgspec.json.decode(known.sent)} if known.sent is not None else None
+    return Accepted({**obj, **msgspec.json.decode(known.rest)}, sent)
+
+
+def _remember_spec(spec: bytes, accepted: Accepted, target: KindVersion, rules: Rules) -> None:
+    rest = _without_head(accepted.object)
+    sent = _without_head(accepted.sent) if accepted.sent is not None else None
+    size = len(spec) + len(rest) + len(sent or b"")
+    _accepted_specs.put((target.kind, spec), _AcceptedSpec(rules, rest, sent), size)
+
+
+def _without_head(obj: Object) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode({name: value for name, value in obj.items() if name not in _HEAD})
 
 
 def update(
@@ -162,38 +259,51 @@ def update(
     *,
     now: str,
     subresource: str = "",
-    written: bool = False,
-    same_metadata: bool = False,
 ) -> Accepted | Refusal:
-    """`old` is the stored object in hub form; `subresource` is empty or `status`.
-
-    `written` says that `old` is as `schema.write` leaves it, which is how a store keeps it: then it is taken as it is.
-    `same_metadata` says that the document leaves out its metadata, which are those of `old`.
-    """
-    obj = decode(document, target, now=now, gates=rules.gates)
+    """`old` is the object in hub form as it is stored, and stays as it is; `subresource` is empty or `status`."""
+    home = hub(target.entry)
+    kept = _kept_members(document, old, target, subresource) if home == target else set()
+    read = {name: value for name, value in document.items() if name not in kept} if kept else document
+    obj = decode(read, target, now=now, gates=rules.gates)
     if isinstance(obj, Refusal):
         return obj
-    if same_metadata:
+    if "metadata" in kept:
         obj["metadata"] = dict(old["metadata"])
     refusal = settle_namespace(obj, target, place) or _settle_name(obj, place)
     if refusal:
         return refusal
-    home = hub(target.entry)
-    before = old if written else schema.write(old, home.schema)
     if subresource == "status":
-        strategy.prepare_status_update(obj, before, target.entry, rules.gates)
+        strategy.prepare_status_update(obj, old, target.entry, rules.gates)
         check = validation.validate_status_update
     else:
-        strategy.prepare_update(obj, before, target.entry, rules.gates, now=now)
+        strategy.prepare_update(obj, old, target.entry, rules.gates, now=now)
         check = validation.validate_update
     # Against the stored object an empty list equals an absent one.
-    after = _rewritten(obj, before, home)
-    earlier = before if written else _reread(before, home)
-    problems = [] if same_metadata else validation.validate_metadata_update(after, earlier, target.entry)
-    problems += check(after, earlier, target.entry, rules)
+    after = _rewritten(obj, old, home)
+    problems = [] if "metadata" in kept else validation.validate_metadata_update(after, old, target.entry)
+    problems += check(after, old, target.entry, rules)
     if not target.served.unconditional_update and not after["metadata"].get("resourceVersion"):
         problems.append(errors.invalid("metadata.resourceVersion", "", "must be specified for an update"))
-    return _verdict(after, target, problems)
+    return _refusal(after, target, problems) if problems else Accepted(after)
+
+
+def _kept_members(document: Object, old: Object, target: KindVersion, subresource: str) -> set[str]:
+    """The members of a document that are stored so, and stay so whatever the client sends.
+
+    They need not be read, only to be put aside then: 100 of 400 µs less for the status of a claim.
+    """
+    kept = set()
+    if "status" in target.entry.subresources:
+        part = "spec" if subresource == "status" else "status"
+        if part in document and document[part] == old.get(part):
+            kept.add(part)
+    metadata, before = document.get("metadata"), old["metadata"]
+    if isinstance(metadata, dict):
+        # Who leaves out the record of owners leaves it as it is.
+        recorded = {"managedFields": before["managedFields"]} if "managedFields" in before else {}
+        if {**recorded, **metadata} == before:
+            kept.add("metadata")
+    return kept
 
 
 def _rewritten(obj: Object, before: Object, home: KindVersion) -> Object:
@@ -226,9 +336,7 @@ def _settle_name(obj: Object, place: Place) -> Refusal | None:
     return None
 
 
-def _verdict(obj: Object, target: KindVersion, problems: list[FieldError]) -> Accepted | Refusal:
-    if not problems:
-        return Accepted(obj)
+def _refusal(obj: Object, target: KindVersion, problems: list[FieldError]) -> Refusal:
     shaped = tuple(_in_shape(problem, target) for problem in problems)
     name = obj["metadata"].get("name") or obj["metadata"].get("generateName", "")
     kind = f"{target.kind}.{target.group}" if target.group else target.kind

@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from dray.api import intake, schema, tables
-from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
+from dray.api.catalogue import RESOURCE_GROUP, KindVersion
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.tables.column import Column
-from dray.api.twins import Twins
 from dray.server import documents, field_selectors
 from dray.server.field_selectors import Field
 from dray.server.fieldmanager import tracked_kinds
@@ -104,8 +103,6 @@ class Resource(Protocol):
         ...
 
 
-# Kinds to which creation adds what no client sent: the part it adds members to, and the list in it that it adds to.
-_FILLED_IN = {("", "Pod"): ("spec", "tolerations"), (SCHEDULING_GROUP, "PodGroup"): ("metadata", "finalizers")}
 _OLD_SHAPES = frozenset({"ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"})
 # (group, kind) of which a deletion is answered with a Status.
 _DELETED_WITH_STATUS = frozenset(
@@ -160,12 +157,10 @@ class BuiltIn:
         self.columns: Sequence[Column] = tables.columns(entry)
         self.home = intake.hub(entry)
         self._at_home = self.home == target
-        self._filled_in = _FILLED_IN.get((self.group, self.kind))
         self._storage_api_version = f"{self.group}/{entry.storage}" if self.group else entry.storage
         self._stored_opening = documents.opening(self.kind, self._storage_api_version)
         self._opening = documents.opening(self.kind, self.api_version)
         self._tracked = tracked_kinds.built_in(target)
-        self._twins = Twins.of(target)
         self._reshaped = self.group == RESOURCE_GROUP and self.version == "v1beta1" and self.kind in _OLD_SHAPES
 
     def _returns_deleted(self) -> bool:
@@ -177,51 +172,12 @@ class BuiltIn:
         return f"{self.key_prefix}{namespace}/{name}" if self.namespaced else f"{self.key_prefix}{name}"
 
     def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
-        key = self._twins.key(document) if self._twins is not None else None
-        if self._twins is None or key is None:
-            return self._create(document, place, rules, now)
-        made = self._twins.create(key, document, place, rules)
-        if made is not None:
-            return made
-        verdict = self._create(document, place, rules, now)
-        if isinstance(verdict, Accepted):
-            self._twins.learn(key, rules, verdict)
-        return verdict
-
-    def _create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
-        decoded = intake.decode(document, self.target, now=now, gates=rules.gates)
-        if isinstance(decoded, Refusal):
-            return decoded
-        sent = self._filled_in and _lists_copied(decoded[self._filled_in[0]])
-        verdict = intake.create_decoded(decoded, self.target, place, rules)
-        if isinstance(verdict, Refusal):
-            return verdict
-        obj = schema.written(verdict.object, self.home.schema)
-        return Accepted(obj, sent=_without_added(obj, *self._filled_in, sent) if self._filled_in and sent else None)
+        return intake.create(document, self.target, place, rules, now=now)
 
     def update(
         self, document: Object, old: Object, place: Place, rules: Rules, now: str, subresource: str
     ) -> Accepted | Refusal:
-        same = False
-        if self._at_home:
-            document, same = _without_known(document, old, self._untouched(subresource))
-        return intake.update(
-            document,
-            old,
-            self.target,
-            place,
-            rules,
-            now=now,
-            subresource=subresource,
-            written=True,
-            same_metadata=same,
-        )
-
-    def _untouched(self, subresource: str) -> str:
-        """The part of an object that an update keeps, whatever the client sends."""
-        if "status" not in self.subresources:
-            return ""
-        return "spec" if subresource == "status" else "status"
+        return intake.update(document, old, self.target, place, rules, now=now, subresource=subresource)
 
     def prune(self, document: Object) -> Object:
         return schema.read(document, self.target.schema)[0]
@@ -259,36 +215,3 @@ class BuiltIn:
 
     def tracked_form(self, obj: Object) -> Object:
         return obj
-
-
-def _lists_copied(part: Object) -> Object:
-    return {name: list(value) if isinstance(value, list) else value for name, value in part.items()}
-
-
-def _without_added(obj: Object, part: str, added_to: str, sent: Object) -> Object:
-    """A written object with only those members in a part that were sent, and with one list as it was sent."""
-    kept = {name: value for name, value in obj[part].items() if sent.get(name, []) != []}
-    if added_to in kept:
-        kept[added_to] = sent[added_to]
-    return {**obj, part: kept}
-
-
-def _without_known(document: Object, old: Object, untouched: str) -> tuple[Object, bool]:
-    """The document without what is as it is stored and stays so: reading it, to put it aside then, costs the most.
-
-    And whether its metadata are among that.
-    """
-    metadata, before = document.get("metadata"), old["metadata"]
-    same = False
-    if isinstance(metadata, dict):
-        # Who leaves out the record of owners leaves it as it is.
-        managed = {"managedFields": before["managedFields"]} if "managedFields" in before else {}
-        same = {**managed, **metadata} == before
-        if not same and managed and metadata.get("managedFields", ()) == managed["managedFields"]:
-            metadata = {name: value for name, value in metadata.items() if name != "managedFields"}
-            document = {**document, "metadata": metadata}
-    if same:
-        document = {name: value for name, value in document.items() if name != "metadata"}
-    if untouched in document and document[untouched] == old.get(untouched):
-        document = {name: value for name, value in document.items() if name != untouched}
-    return document, same
