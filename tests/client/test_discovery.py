@@ -7,7 +7,7 @@ from dray.client.discovery import OptionalInformer, discover, served_version
 from dray.client.errors import ApiError, ConnectionFailed, Garbled
 from dray.client.retries import Retries
 from dray.testing.cluster import LocalCluster
-from tests.controllers.device_objects import rule
+from tests.controllers.devices import rule
 
 GROUP = "resource.k8s.io"
 

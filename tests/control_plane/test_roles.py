@@ -16,7 +16,7 @@ from dray.server.authorization import User
 from dray.server.inprocess import InProcessTransport
 from dray.testing.cluster import LocalCluster, kind_of
 from dray.testing.objects import claim_template, node, priority_class
-from tests.controllers.device_objects import rule
+from tests.controllers.devices import rule
 from tests.gpus import device_class, pod, slice_of
 
 DEPLOY = Path(__file__).parents[2] / "examples" / "deploy"

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from dray.client.clock import timestamp
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 
 
@@ -25,19 +26,7 @@ def cluster(clock=None, **options):
 
 
 def job(name="work", *, restart="Never", labels=None, **spec):
-    container = {"name": "main", "image": "busybox"}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": {
-            **spec,
-            "template": {
-                "metadata": {"labels": labels or {}},
-                "spec": {"restartPolicy": restart, "containers": [container]},
-            },
-        },
-    }
+    return objects.job(name, objects.pod(name, labels=labels, restartPolicy=restart), **spec)
 
 
 async def pods(local, name="work"):

@@ -2,6 +2,7 @@
 
 from dray.client.interface import WriteOptions
 from dray.controllers.bare_nodes import CAPACITY, is_bare, status, vouch
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.jobs import Clock, job, nudge, running
 from tests.controllers.jobs import status as job_status
@@ -14,8 +15,7 @@ def node(name="a", **members):
 
 
 def pod(name="p", node_name="a"):
-    spec = {"nodeName": node_name, "containers": [{"name": "c", "image": "i"}]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    return objects.pod(name, nodeName=node_name)
 
 
 def test_what_a_manifest_leaves_out():

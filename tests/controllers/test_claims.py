@@ -6,14 +6,15 @@ import re
 from dray.client.errors import ApiError, ConnectionFailed
 from dray.controllers.kinds import PODS, RESOURCE_CLAIMS
 from dray.testing.cluster import LocalCluster
-from tests.controllers.claim_cluster import claims, noted, pod, settled, start, template
+from dray.testing.objects import claim_template
+from tests.controllers.claims import claims, noted, pod, settled, start
 
 ENTRY = "resource.kubernetes.io/pod-claim-name"
 
 
 async def test_a_pod_gets_the_claim_of_its_template():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.create(template("t", labels={"made": "yes"}, annotations={"a": "b"}))
+        await cluster.create(claim_template("t", metadata={"labels": {"made": "yes"}, "annotations": {"a": "b"}}))
         made = await cluster.create(pod("p", gpu="t"))
         names = await cluster.eventually(lambda: noted(cluster, "p"))
         [claim] = await claims(cluster)
@@ -32,7 +33,7 @@ async def test_a_pod_gets_the_claim_of_its_template():
 
 async def test_the_names_are_noted_by_the_controllers_field_manager():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.apply(template("t"), pod("p", b="t", a="t"))
+        await cluster.apply(claim_template("t"), pod("p", b="t", a="t"))
         await cluster.eventually(lambda: noted(cluster, "p"))
         found = await cluster.get("Pod", "p")
         assert [each["name"] for each in found["status"]["resourceClaimStatuses"]] == ["a", "b"]
@@ -43,7 +44,7 @@ async def test_the_names_are_noted_by_the_controllers_field_manager():
 
 async def test_two_writes_for_a_pod_and_not_one_more():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         writes = []
         send = cluster.client._call
 
@@ -86,14 +87,14 @@ async def test_a_template_that_comes_later_wakes_the_pod():
         assert event["message"] == (
             'PodResourceClaim gpu: resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
         )
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         await cluster.eventually(lambda: noted(cluster, "p"))
         assert [each["count"] for each in await told()] == [1]
 
 
 async def test_a_refused_claim_is_told_and_tried_again():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         create, refusals = cluster.client.create, [ApiError(403, "Forbidden", "exceeded quota")] * 2
 
         async def refuse(resource, *args, **kwargs):
@@ -116,7 +117,7 @@ async def test_a_refused_claim_is_told_and_tried_again():
 
 async def test_a_lost_answer_makes_no_second_claim():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         create, lost = cluster.client.create, []
 
         async def lose(resource, *args, **kwargs):
@@ -136,7 +137,7 @@ async def test_a_lost_answer_makes_no_second_claim():
 
 async def test_a_claim_that_was_not_noted_is_adopted():
     async with LocalCluster() as cluster:
-        await cluster.apply(template("t"))
+        await cluster.apply(claim_template("t"))
         owner = await cluster.create(pod("p", gpu="t"))
         reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner["metadata"]["uid"]}
         for name, entry in (("other", "nic"), ("orphan", "gpu")):
@@ -159,7 +160,7 @@ async def test_a_claim_that_was_not_noted_is_adopted():
 
 async def test_a_claim_that_is_noted_but_gone_is_made_anew_under_another_name():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.apply(template("t"), pod("p", gpu="t", nic="t"))
+        await cluster.apply(claim_template("t"), pod("p", gpu="t", nic="t"))
         before = await cluster.eventually(lambda: noted(cluster, "p"))
         await cluster.delete("ResourceClaim", before["gpu"])
 
@@ -179,7 +180,7 @@ async def test_a_noted_claim_of_somebody_else_is_not_used():
         await cluster.create(pod("p", gpu="t"))
         body = {"status": {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}]}}
         await cluster.patch("Pod", "p", body, subresource="status")
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         await cluster.patch("Pod", "p", {"metadata": {"labels": {"x": "y"}}})
 
         async def own():
@@ -191,7 +192,7 @@ async def test_a_noted_claim_of_somebody_else_is_not_used():
 
 async def test_an_entry_that_needs_no_claim_gets_none():
     async with LocalCluster() as cluster:
-        await cluster.apply(template("t"), pod("p", gpu="t", nic="t"))
+        await cluster.apply(claim_template("t"), pod("p", gpu="t", nic="t"))
         body = {"status": {"resourceClaimStatuses": [{"name": "nic"}]}}
         await cluster.patch("Pod", "p", body, subresource="status")
         await start(cluster)
@@ -206,7 +207,7 @@ async def test_an_entry_that_needs_no_claim_gets_none():
 
 async def test_a_pod_that_is_ending_gets_no_claim():
     async with LocalCluster() as cluster:
-        await cluster.apply(template("t"), pod("done", gpu="t"), pod("deleted", gpu="t"))
+        await cluster.apply(claim_template("t"), pod("done", gpu="t"), pod("deleted", gpu="t"))
         await cluster.patch("Pod", "done", {"status": {"phase": "Succeeded"}}, subresource="status")
         await cluster.patch("Pod", "deleted", {"metadata": {"finalizers": ["example.com/wait"]}})
         await cluster.delete("Pod", "deleted")
@@ -221,7 +222,7 @@ async def test_no_second_claim_while_the_informer_is_behind():
         put, held = cache.put, []
         # The informer of claims hears nothing for a while, that of pods does.
         cache.put = lambda value: held.append(value) or []
-        await cluster.apply(template("t"), pod("p", gpu="t"))
+        await cluster.apply(claim_template("t"), pod("p", gpu="t"))
         names = await cluster.eventually(lambda: noted(cluster, "p"))
         for number in range(5):
             await cluster.patch("Pod", "p", {"metadata": {"labels": {"x": str(number)}}})
@@ -236,7 +237,7 @@ async def test_two_controllers_at_once_make_one_claim():
         other.environment.client = cluster.client
         other.environment.informers._client = cluster.client
         await start(other)
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         await asyncio.gather(*(cluster.create(pod(f"p{number}", gpu="t")) for number in range(20)))
         for number in range(20):
             await cluster.eventually(lambda number=number: noted(cluster, f"p{number}"))
@@ -246,7 +247,7 @@ async def test_two_controllers_at_once_make_one_claim():
 
 async def test_claims_are_counted_by_what_they_are():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.apply(template("t"), pod("p", gpu="t"))
+        await cluster.apply(claim_template("t"), pod("p", gpu="t"))
         foreign = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "spec": {}, "metadata": {"name": "c"}}
         await cluster.create(foreign)
         await cluster.eventually(lambda: noted(cluster, "p"))
@@ -262,7 +263,7 @@ async def test_claims_are_counted_by_what_they_are():
 
 async def test_a_pod_that_vanishes_while_its_claim_is_made_leaves_nothing_behind():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         create = cluster.client.create
 
         async def late(resource, *args, **kwargs):

@@ -7,7 +7,8 @@ import pytest
 from dray.client.errors import ApiError, ConnectionFailed
 from dray.controllers.kinds import RESOURCE_CLAIMS
 from dray.testing.cluster import LocalCluster
-from tests.controllers.claim_cluster import allocate, claim, claims, noted, pod, start, template
+from dray.testing.objects import claim, claim_template
+from tests.controllers.claims import allocate, claims, noted, pod, start
 
 VERBS = ("create", "apply", "update", "update_status", "delete", "get")
 
@@ -50,7 +51,7 @@ async def test_requests_that_fail_are_made_good(seed):
         client = Unreliable(cluster.client, chance)
         cluster.environment.client = client
         await start(cluster)
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         for number in range(20):
             await cluster.create(pod(f"p{number}", gpu="t", nic="t"))
         for number in range(20):
@@ -108,7 +109,7 @@ async def test_the_claim_that_another_controller_noted_stays():
 
         cluster.environment.client = Beside(cluster.client, note)
         await start(cluster)
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         await cluster.create(pod("p", gpu="t"))
 
         async def ours_is_gone():
@@ -127,7 +128,7 @@ async def test_what_else_is_written_to_the_status_meanwhile_is_no_obstacle():
 
         cluster.environment.client = Beside(cluster.client, refuse)
         await start(cluster)
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         await cluster.create(pod("p", gpu="t", nic="t"))
         await cluster.eventually(lambda: noted(cluster, "p"))
         assert len(await claims(cluster)) == 2
@@ -148,7 +149,7 @@ async def test_a_server_that_does_not_keep_the_names_is_reported(caplog):
     async with LocalCluster() as cluster:
         cluster.environment.client = Dropping(cluster.client)
         await start(cluster)
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         await cluster.create(pod("p", gpu="t"))
 
         async def told():

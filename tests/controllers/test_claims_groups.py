@@ -2,23 +2,20 @@
 
 from dray.api.gates import ALL_GATES
 from dray.client.errors import ApiError
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster
-from tests.controllers.claim_cluster import allocate, claim, claims, noted, pod, settled, start, template
+from dray.testing.objects import claim, claim_template
+from tests.controllers.claims import allocate, claims, noted, pod, settled, start
 
 
 def group(name, **templates):
     entries = [{"name": entry, "resourceClaimTemplateName": each} for entry, each in templates.items()]
-    return {
-        "apiVersion": "scheduling.k8s.io/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {"name": name},
-        "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": entries},
-    }
+    return objects.pod_group(name, resourceClaims=entries)
 
 
 async def test_a_group_gets_one_claim_and_its_pods_are_told():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.apply(template("t"), template("own"))
+        await cluster.apply(claim_template("t"), claim_template("own"))
         await cluster.apply(pod("p1", group="g", gpu="t", nic="own"), pod("p2", group="g", gpu="t"))
         await settled(cluster)
         assert await claims(cluster) == []
@@ -45,14 +42,16 @@ async def test_a_group_gets_one_claim_and_its_pods_are_told():
 
 async def test_an_entry_that_differs_from_the_groups_is_the_pods_own():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.apply(template("t"), template("other"), group("g", gpu="t"), pod("p", group="g", gpu="other"))
+        await cluster.apply(
+            claim_template("t"), claim_template("other"), group("g", gpu="t"), pod("p", group="g", gpu="other")
+        )
         names = await cluster.eventually(lambda: noted(cluster, "p"))
         assert names["gpu"].startswith("p-gpu-")
 
 
 async def test_the_groups_claim_outlives_its_pods_and_goes_with_the_group():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         owner = await cluster.create(group("g", gpu="t"))
         await cluster.create(pod("p", group="g", gpu="t"))
         name = (await cluster.eventually(lambda: noted(cluster, "p")))["gpu"]
@@ -71,7 +70,7 @@ async def test_the_groups_claim_outlives_its_pods_and_goes_with_the_group():
 
 async def test_a_claim_of_the_group_that_is_gone_is_made_anew_for_all():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.apply(template("t"), group("g", gpu="t"), pod("p", group="g", gpu="t"))
+        await cluster.apply(claim_template("t"), group("g", gpu="t"), pod("p", group="g", gpu="t"))
         before = await cluster.eventually(lambda: noted(cluster, "p"))
         await cluster.delete("ResourceClaim", before["gpu"])
 
@@ -92,7 +91,7 @@ async def test_a_template_that_the_group_waits_for_wakes_it():
             return [each["involvedObject"]["kind"] for each in events]
 
         assert await cluster.eventually(told) == ["PodGroup"]
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         await cluster.eventually(lambda: noted(cluster, "p"))
 
 
@@ -115,7 +114,7 @@ async def test_a_member_bound_without_the_scheduler_reserves_for_its_group():
 async def test_with_group_claims_off_the_user_is_told_and_no_claim_is_made():
     async with LocalCluster() as cluster:
         # Made while it was on.
-        await cluster.apply(template("t"), group("g", gpu="t"), pod("p", group="g", gpu="t"))
+        await cluster.apply(claim_template("t"), group("g", gpu="t"), pod("p", group="g", gpu="t"))
         cluster.environment.gates = ALL_GATES.switched(DRAWorkloadResourceClaims=False)
         await start(cluster)
 
@@ -142,7 +141,7 @@ async def test_servers_without_groups_are_not_asked_for_them():
 
         cluster.client.request, cluster.client.list_all = unknown, listed
         await start(cluster)
-        await cluster.apply(template("t"), pod("p", group="g", gpu="t"))
+        await cluster.apply(claim_template("t"), pod("p", group="g", gpu="t"))
         names = await cluster.eventually(lambda: noted(cluster, "p"))
         assert names["gpu"].startswith("p-gpu-")
 
@@ -159,7 +158,9 @@ async def test_a_refusal_that_passes_does_not_switch_groups_off():
 
         cluster.client.request = refuse_at_first
         await start(cluster)
-        await cluster.apply(template("t"), group("g", gpu="t"), pod("p", group="g", gpu="t"), pod("other", gpu="t"))
+        await cluster.apply(
+            claim_template("t"), group("g", gpu="t"), pod("p", group="g", gpu="t"), pod("other", gpu="t")
+        )
         await cluster.eventually(lambda: noted(cluster, "other"))
         assert await noted(cluster, "p") == {}
         names = await cluster.eventually(lambda: noted(cluster, "p"))

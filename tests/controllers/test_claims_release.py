@@ -6,7 +6,8 @@ from dray.api.resource_claims import FINALIZER
 from dray.client.interface import DeleteOptions
 from dray.controllers.kinds import PODS, RESOURCE_CLAIMS
 from dray.testing.cluster import LocalCluster
-from tests.controllers.claim_cluster import allocate, claim, claims, noted, pod, reservation, settled, start, template
+from dray.testing.objects import claim, claim_template
+from tests.controllers.claims import allocate, claims, noted, pod, reservation, settled, start
 
 
 def free(found):
@@ -32,7 +33,7 @@ async def ready(cluster, name):
 
 async def test_the_claim_of_a_deleted_pod_goes_with_it():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         await ready(cluster, "p")
         await cluster.delete("Pod", "p")
 
@@ -45,7 +46,7 @@ async def test_the_claim_of_a_deleted_pod_goes_with_it():
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 async def test_the_claim_of_a_pod_that_has_ended_is_deleted_and_not_made_again(phase):
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         await ready(cluster, "p")
         await cluster.patch("Pod", "p", {"status": {"phase": phase}}, subresource="status")
 
@@ -59,7 +60,7 @@ async def test_the_claim_of_a_pod_that_has_ended_is_deleted_and_not_made_again(p
 
 async def test_an_unallocated_claim_is_deleted_with_its_pod():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.apply(template("t"), pod("p", gpu="t"))
+        await cluster.apply(claim_template("t"), pod("p", gpu="t"))
         await cluster.eventually(lambda: noted(cluster, "p"))
         await cluster.delete("Pod", "p")
 
@@ -71,7 +72,7 @@ async def test_an_unallocated_claim_is_deleted_with_its_pod():
 
 async def test_reservation_and_allocation_go_in_one_write_and_nothing_is_written_twice():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         names = [await ready(cluster, f"p{number}") for number in range(10)]
         await settled(cluster)
         writes, send = {}, cluster.client._call
@@ -114,7 +115,7 @@ async def test_a_claim_made_by_hand_is_freed_and_kept():
 
 async def test_a_claim_that_its_pod_no_longer_names_is_freed_with_the_pod():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         name = await ready(cluster, "p")
         await cluster.patch("ResourceClaim", name, {"metadata": {"ownerReferences": None}})
 
@@ -264,7 +265,7 @@ async def test_the_claim_of_an_extended_resource_goes_when_the_pod_is_done():
             owners = [{**reference, "controller": True}]
             await cluster.create(claim(f"{name}-x", annotations=annotations, ownerReferences=owners))
             await allocate(cluster, f"{name}-x", user)
-        mapping = {"containerName": "m", "resourceName": "example.com/gpu", "requestName": "gpu"}
+        mapping = {"containerName": "main", "resourceName": "example.com/gpu", "requestName": "gpu"}
         status = {"extendedResourceClaimStatus": {"resourceClaimName": "told-x", "requestMappings": [mapping]}}
         await cluster.patch("Pod", "told", {"status": status}, subresource="status")
         await settled(cluster)

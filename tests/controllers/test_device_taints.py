@@ -8,7 +8,7 @@ from dray.api.catalogue import find
 from dray.client.errors import ApiError, ConnectionFailed
 from dray.client.interface import DeleteOptions
 from dray.testing.cluster import LocalCluster
-from tests.controllers.device_objects import (
+from tests.controllers.devices import (
     DRIVER,
     allocate,
     claim,

@@ -7,7 +7,7 @@ from dray.controllers.device_taints.evictions import by_rule, by_slice
 from dray.controllers.device_taints.pods import uses
 from dray.controllers.device_taints.rule_condition import Impact
 from dray.controllers.device_taints.tainted import TaintedDevices
-from tests.controllers.device_objects import DRIVER, resource_slice, result, rule, taint
+from tests.controllers.devices import DRIVER, resource_slice, result, rule, taint
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 D0 = (DRIVER, "pool", "d0")

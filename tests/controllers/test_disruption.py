@@ -7,6 +7,7 @@ import pytest
 
 from dray.client.clock import timestamp
 from dray.controllers.disruption.budget import desired, disrupted, scaled
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.jobs import Clock, job, place, reasons
 
@@ -16,29 +17,22 @@ def cluster(clock=None):
 
 
 def budget(name="web", labels=None, **spec):
-    selector = {"matchLabels": labels or {"app": "web"}}
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": name},
-        "spec": {"selector": selector, **spec},
-    }
+    return objects.pod_disruption_budget(name, labels or {"app": "web"}, **spec)
 
 
 def pod(name, owner=None, app="web"):
-    metadata = {"name": name, "labels": {"app": app}}
-    if owner is not None:
-        metadata["ownerReferences"] = [
-            {
-                "apiVersion": owner["apiVersion"],
-                "kind": owner["kind"],
-                "name": owner["metadata"]["name"],
-                "uid": owner["metadata"]["uid"],
-                "controller": True,
-            }
-        ]
-    spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 30}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    owners = [{**owned_by(owner), "controller": True}] if owner is not None else None
+    return objects.pod(name, labels={"app": app}, ownerReferences=owners, terminationGracePeriodSeconds=30)
+
+
+def owned_by(owner):
+    metadata = owner["metadata"]
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+    }
 
 
 async def ready(local, *pods):

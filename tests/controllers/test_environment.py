@@ -9,7 +9,8 @@ from dray.client.errors import ApiError, ConnectionFailed
 from dray.controllers import environment
 from dray.controllers.environment import Workers, named
 from dray.testing.cluster import LocalCluster
-from tests.controllers.claim_cluster import pod, start, template
+from dray.testing.objects import claim_template
+from tests.controllers.claims import pod, start
 
 
 async def attempted(workers, keys):
@@ -61,7 +62,7 @@ async def test_owners_of_claims_are_named(caplog):
     async with LocalCluster() as cluster:
         cluster.environment.client = Broken(cluster.client)
         await start(cluster)
-        await cluster.create(template("t"))
+        await cluster.create(claim_template("t"))
         await cluster.create(pod("p", gpu="t"))
         while not caplog.records:
             await asyncio.sleep(0.01)

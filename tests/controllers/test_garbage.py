@@ -11,35 +11,22 @@ from dray.client.transport import Answer
 from dray.controllers.garbage import GarbageCollector
 from dray.controllers.garbage.graph import Graph, Source
 from dray.controllers.garbage.owners import blocks, policy, unblocked, without_owners
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 
 _number = itertools.count()
 
 
-def config_map(name, *owners, finalizers=(), namespace="default"):
-    metadata = {"name": name, "namespace": namespace, "ownerReferences": list(owners), "finalizers": list(finalizers)}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+def config_map(name, *owners, namespace="default", **metadata):
+    return objects.config_map(name, namespace=namespace, ownerReferences=list(owners), **metadata)
 
 
 def pod(name, *owners):
-    metadata = {"name": name, "ownerReferences": list(owners)}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": metadata,
-        "spec": {"containers": [{"name": "c", "image": "i"}]},
-    }
+    return objects.pod(name, ownerReferences=list(owners))
 
 
 def claim(name, *owners):
-    metadata = {"name": name, "ownerReferences": list(owners)}
-    requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": metadata,
-        "spec": {"devices": {"requests": requests}},
-    }
+    return objects.claim(name, ownerReferences=list(owners))
 
 
 def owned_by(owner, **more):

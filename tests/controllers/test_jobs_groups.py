@@ -2,7 +2,8 @@
 
 from dray.api.gates import ALL_GATES
 from dray.testing.cluster import LocalCluster
-from tests.controllers.claim_cluster import claims, noted, template
+from dray.testing.objects import claim_template
+from tests.controllers.claims import claims, noted
 from tests.controllers.jobs import Clock, cluster, end, finished, job, pods, running, status
 from tests.controllers.test_jobs_crash import Process
 
@@ -27,7 +28,7 @@ async def until_size(local, number):
 
 async def test_the_pods_of_a_job_share_a_claim():
     async with LocalCluster(controllers=["job", "resourceclaim"], time=Clock()) as local:
-        await local.create(template("t"))
+        await local.create(claim_template("t"))
         entry = {"name": "net", "resourceClaimTemplateName": "t"}
         wished = job(parallelism=3, completions=3, scheduling={"resourceClaims": [entry]})
         wished["spec"]["template"]["spec"]["resourceClaims"] = [entry]

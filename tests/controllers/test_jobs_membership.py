@@ -3,6 +3,7 @@
 import asyncio
 
 from dray.client.interface import DeleteOptions
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.jobs import Clock, cluster, end, finished, job, running, status
 
@@ -11,12 +12,7 @@ SELECTOR = {"manualSelector": True, "selector": {"matchLabels": {"app": "x"}}, "
 
 
 def pod(name, **metadata):
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "x"}, **metadata},
-        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox"}]},
-    }
+    return objects.pod(name, restartPolicy="Never", **{"labels": {"app": "x"}, **metadata})
 
 
 async def owner(local, name):

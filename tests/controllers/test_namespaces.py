@@ -8,21 +8,17 @@ from dray.client.discovery import ServedResource
 from dray.controllers.namespaces import NamespaceController
 from dray.controllers.namespaces.contents import empty
 from dray.controllers.namespaces.report import Report, updated
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster
+from dray.testing.objects import namespace
 
 
-def namespace(name):
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+def config_map(name, namespace="team", **metadata):
+    return objects.config_map(name, namespace=namespace, **metadata)
 
 
-def config_map(name, namespace="team", finalizers=()):
-    metadata = {"name": name, "namespace": namespace, "finalizers": list(finalizers)}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-
-
-def pod(name, node=""):
-    spec = {"containers": [{"name": "c", "image": "i"}], **({"nodeName": node} if node else {})}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "team"}, "spec": spec}
+def pod(name, node=None):
+    return objects.pod(name, namespace="team", nodeName=node)
 
 
 class Bare(LocalCluster):

@@ -8,6 +8,7 @@ from dray.client.clock import micro_timestamp, timestamp
 from dray.controllers.node_lifecycle import NodeLifecycle
 from dray.controllers.node_lifecycle.health import silenced, taints
 from dray.controllers.node_lifecycle.tolerations import Expulsion, deadline
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -32,8 +33,7 @@ def condition(kind, status, heartbeat=None):
 
 
 def node(name, *conditions, **spec):
-    document = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec}
-    return {**document, "status": {"conditions": list(conditions)}} if conditions else document
+    return objects.node(name, status={"conditions": list(conditions)} if conditions else None, **spec)
 
 
 def lease(name, renewed=START):
@@ -46,8 +46,7 @@ def lease(name, renewed=START):
 
 
 def pod(name, node, *tolerations):
-    spec = {"nodeName": node, "containers": [{"name": "c", "image": "i"}], "tolerations": list(tolerations)}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    return objects.pod(name, nodeName=node, tolerations=list(tolerations))
 
 
 def _version(document):

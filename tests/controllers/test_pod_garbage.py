@@ -4,30 +4,18 @@ import asyncio
 
 from dray.client.interface import DeleteOptions
 from dray.controllers.pod_garbage import PodGarbageCollector, is_out_of_service
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 
 SOON = 0.05
 
 
-def pod(name, *, node="", phase="", finalizers=(), reason=""):
-    spec = {"containers": [{"name": "c", "image": "i"}]}
-    metadata = {"name": name, "finalizers": list(finalizers)}
-    document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-    if node:
-        spec["nodeName"] = node
-    if phase:
-        document["status"] = {"phase": phase, **({"reason": reason} if reason else {})}
-    return document
+def pod(name, *, node=None, phase=None, finalizers=None, **status):
+    return objects.pod(name, nodeName=node, finalizers=finalizers, status={"phase": phase, **status} if phase else None)
 
 
-def node(name, ready="True", taints=()):
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name},
-        "spec": {"taints": list(taints)},
-        "status": {"conditions": [{"type": "Ready", "status": ready}]},
-    }
+def node(name, ready="True", taints=None):
+    return objects.node(name, taints=taints, status={"conditions": [{"type": "Ready", "status": ready}]})
 
 
 OUT_OF_SERVICE = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}

@@ -1,22 +1,13 @@
 """PodGroups stay until their pods have ended."""
 
+from dray.testing import objects
 from dray.testing.cluster import LocalCluster
 
-GROUP = {
-    "apiVersion": "scheduling.k8s.io/v1beta1",
-    "kind": "PodGroup",
-    "metadata": {"name": "g"},
-    "spec": {"schedulingPolicy": {"basic": {}}},
-}
+GROUP = objects.pod_group("g")
 
 
 def pod(name, group="g"):
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGroup": {"podGroupName": group}},
-    }
+    return objects.pod(name, schedulingGroup={"podGroupName": group})
 
 
 async def gone(cluster):

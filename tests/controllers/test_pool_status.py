@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from dray.api.gates import ALL_GATES
 from dray.testing.cluster import LocalCluster
-from tests.controllers.device_objects import DRIVER, allocate, claim, resource_slice, result, rule, running, taint
+from tests.controllers.devices import DRIVER, allocate, claim, resource_slice, result, rule, running, taint
 
 MOMENT = 0.15
 

@@ -8,7 +8,7 @@ from dray.client.clock import timestamp
 from dray.controllers.pool_status import counting, views
 from dray.controllers.pool_status.expiry import is_expired
 from dray.controllers.pool_status.views import ViewError
-from tests.controllers.device_objects import DRIVER, resource_slice, result
+from tests.controllers.devices import DRIVER, resource_slice, result
 
 PROFILE = f"{DRIVER}/profile"
 SHAPE = f"{DRIVER}/shape"

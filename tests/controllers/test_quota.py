@@ -2,6 +2,7 @@
 
 from dray.client.errors import ApiError
 from dray.testing.cluster import LocalCluster
+from dray.testing.objects import claim, device_class, first_available, pod, priority_class, request, subrequest
 from tests.controllers.jobs import Clock
 
 
@@ -16,21 +17,6 @@ def quota(name="q", hard=None, **spec):
         "metadata": {"name": name},
         "spec": {"hard": hard or {}, **spec},
     }
-
-
-def pod(name, requests=None, limits=None, **spec):
-    resources = {member: given for member, given in (("requests", requests), ("limits", limits)) if given}
-    container = {"name": "c", "image": "i", "resources": resources}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container], **spec}}
-
-
-def claim(name, *requests):
-    spec = {"devices": {"requests": list(requests)}}
-    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}
-
-
-def exactly(name, device_class, **rest):
-    return {"name": name, "exactly": {"deviceClassName": device_class, **rest}}
 
 
 async def used(local, name="q", *, amounts):
@@ -77,8 +63,12 @@ async def test_what_pods_ask_for_is_summed_up():
         }
         await local.create(quota(hard=hard))
         await local.apply(
-            pod("a", {"cpu": "500m", "memory": "1Gi"}, {"cpu": "1", "memory": "2Gi"}),
-            pod("b", {"cpu": "1250m", "memory": "512Mi", "example.com/gpu": "2"}, {"cpu": "2", "example.com/gpu": "2"}),
+            pod("a", requests={"cpu": "500m", "memory": "1Gi"}, limits={"cpu": "1", "memory": "2Gi"}),
+            pod(
+                "b",
+                requests={"cpu": "1250m", "memory": "512Mi", "example.com/gpu": "2"},
+                limits={"cpu": "2", "example.com/gpu": "2"},
+            ),
         )
         amounts = {
             "cpu": "1750m",
@@ -95,9 +85,7 @@ async def test_what_pods_ask_for_is_summed_up():
 async def test_devices_are_counted_by_class():
     async with cluster() as local:
         for name, extended in (("gpu", "example.com/gpu"), ("nic", None)):
-            spec = {"extendedResourceName": extended} if extended else {}
-            kind = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
-            await local.create({**kind, "metadata": {"name": name}, "spec": spec})
+            await local.create(device_class(name, extendedResourceName=extended))
         hard = {
             "count/resourceclaims.resource.k8s.io": "9",
             "gpu.deviceclass.resource.k8s.io/devices": "99",
@@ -107,16 +95,11 @@ async def test_devices_are_counted_by_class():
         }
         await local.create(quota(hard=hard))
         await used(local, amounts=dict.fromkeys(hard, "0"))
-        either = {
-            "name": "c",
-            "firstAvailable": [
-                {"name": "x", "deviceClassName": "gpu", "count": 2},
-                {"name": "y", "deviceClassName": "gpu", "count": 1},
-                {"name": "z", "deviceClassName": "nic", "count": 3},
-            ],
-        }
-        everything = exactly("b", "nic", allocationMode="All")
-        await local.create(claim("one", exactly("a", "gpu", count=2), everything, either))
+        either = first_available(
+            "c", subrequest("x", count=2), subrequest("y"), subrequest("z", deviceClassName="nic", count=3)
+        )
+        everything = request("b", deviceClassName="nic", allocationMode="All")
+        await local.create(claim("one", request("a", deviceClassName="gpu", count=2), everything, either))
         amounts = {
             "count/resourceclaims.resource.k8s.io": "1",
             "gpu.deviceclass.resource.k8s.io/devices": "4",
@@ -125,26 +108,25 @@ async def test_devices_are_counted_by_class():
             "requests.deviceclass.resource.kubernetes.io/gpu": "4",
         }
         await used(local, amounts=amounts)
-        await local.create(pod("p", {"example.com/gpu": "1"}, {"example.com/gpu": "1"}))
+        await local.create(pod("p", requests={"example.com/gpu": "1"}, limits={"example.com/gpu": "1"}))
         await used(local, amounts={**amounts, "requests.example.com/gpu": "5"})
 
 
 async def test_a_claim_made_for_a_pods_extended_resources_is_not_charged_twice():
     async with cluster() as local:
-        kind = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass"}
-        await local.create({**kind, "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}})
+        await local.create(device_class("gpu", extendedResourceName="example.com/gpu"))
         await local.create(
             quota(hard={"requests.example.com/gpu": "9", "gpu.deviceclass.resource.k8s.io/devices": "9"})
         )
-        owner = await local.create(pod("p", {"example.com/gpu": "2"}, {"example.com/gpu": "2"}))
-        made = claim("c", exactly("a", "gpu", count=2))
+        owner = await local.create(pod("p", requests={"example.com/gpu": "2"}, limits={"example.com/gpu": "2"}))
+        made = claim("c", request("a", deviceClassName="gpu", count=2))
         reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner["metadata"]["uid"]}
         reference["controller"] = True
         annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
         made["metadata"] |= {"annotations": annotations, "ownerReferences": [reference]}
         await local.create(made)
         await used(local, amounts={"requests.example.com/gpu": "2", "gpu.deviceclass.resource.k8s.io/devices": "2"})
-        again = claim("d", exactly("a", "gpu", count=2))
+        again = claim("d", request("a", deviceClassName="gpu", count=2))
         again["metadata"] |= {"annotations": annotations, "ownerReferences": [reference]}
         await local.create(again)
         await used(local, amounts={"requests.example.com/gpu": "4", "gpu.deviceclass.resource.k8s.io/devices": "4"})
@@ -152,16 +134,17 @@ async def test_a_claim_made_for_a_pods_extended_resources_is_not_charged_twice()
 
 async def test_scopes_say_which_pods_count():
     async with cluster() as local:
-        await local.create(
-            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "hi"}, "value": 5}
-        )
+        await local.create(priority_class("hi", 5))
         high = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["hi"]}]}
         await local.create(quota("best", {"pods": "9"}, scopes=["BestEffort"]))
         await local.create(quota("not-best", {"pods": "9", "requests.cpu": "9"}, scopes=["NotBestEffort"]))
         await local.create(quota("ends", {"pods": "9"}, scopes=["Terminating"]))
         await local.create(quota("high", {"pods": "9"}, scopeSelector=high))
         await local.apply(
-            pod("a"), pod("b", {"cpu": "1"}), pod("c", activeDeadlineSeconds=5), pod("d", priorityClassName="hi")
+            pod("a"),
+            pod("b", requests={"cpu": "1"}),
+            pod("c", activeDeadlineSeconds=5),
+            pod("d", priorityClassName="hi"),
         )
         await used(local, "best", amounts={"pods": "3"})
         await used(local, "not-best", amounts={"pods": "1", "requests.cpu": "1"})

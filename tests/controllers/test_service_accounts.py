@@ -1,10 +1,7 @@
 """The service account that every namespace has."""
 
 from dray.testing.cluster import LocalCluster
-
-
-def namespace(name):
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+from dray.testing.objects import namespace
 
 
 def accounting():
