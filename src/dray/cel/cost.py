@@ -15,9 +15,9 @@ from dray.cel.attributes import DomainMap
 from dray.cel.errors import InternalFailure
 from dray.cel.library.formats import NamedFormat
 from dray.cel.library.network import CIDR, IP
+from dray.cel.size_limit import spend
 from dray.cel.syntax import Call
 from dray.cel.values import Value
-from dray.cel.work import spend
 
 RuntimeCost = Callable[..., int]
 

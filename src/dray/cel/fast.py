@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, Final
 
-from dray.cel import attributes, emit, operators
+from dray.cel import attributes, emit, operators, size_limit
 from dray.cel import types as t
 from dray.cel.constants import Folder
 from dray.cel.device import Device
@@ -32,6 +32,8 @@ _COMPARISONS: Final[dict[str, type[ast.cmpop]]] = {
     "_>=_": ast.GtE,
 }
 _PLAIN: Final = frozenset((t.STRING, t.BOOL, t.INT, t.UINT, t.BYTES))
+# Commonly called, and nothing that the size limit counts: it is not started for them, a tenth of a short evaluation.
+_SMALL: Final = frozenset(("compareTo", "isGreaterThan", "isLessThan", "quantity", "semver", "startsWith", "endsWith"))
 # Functions whose constant arguments are worth evaluating beforehand.
 _PURE: Final = frozenset(("quantity", "semver", "ip", "cidr", "url"))
 
@@ -62,6 +64,7 @@ def _build_map(keys: list[Value], values: list[Value]) -> Value:
 
 
 _NAMESPACE: Final[dict[str, Any]] = {
+    "start": size_limit.start,
     "truth": operators.truth,
     "equals": operators.equals,
     "select": attributes.select,
@@ -90,13 +93,17 @@ class _Compiler:
         self.scope: dict[str, str] = {}
         self.counter = 0
         self.depth = 0
+        self.grows = False
+        """Whether something is called that the size limit counts."""
 
     def compile(self, root: Node) -> Callable[..., Value]:
         for variable in self.environment.variables:
             self.scope[variable] = self._new("v")
         parameters = list(self.scope.values())
-        body = emit.return_(self._value(root))
-        run: Callable[..., Value] = emit.load([emit.function("run", parameters, [body])], "run", self.namespace)
+        body = [emit.return_(self._value(root))]
+        if self.grows:
+            body.insert(0, emit.expression(emit.call("start")))
+        run: Callable[..., Value] = emit.load([emit.function("run", parameters, body)], "run", self.namespace)
         return run
 
     def _new(self, prefix: str) -> str:
@@ -176,6 +183,9 @@ class _Compiler:
         function = self.environment.function(node.function)
         if function is None:
             raise Unsupported
+        scalar = node.function in _COMPARISONS and any([operand.type in _PLAIN for operand in operands])
+        if not scalar and node.function not in _SMALL:
+            self.grows = True
         implementation = self._global(function.implementation)
         return emit.call(implementation, *[self._value(operand) for operand in operands])
 
@@ -232,6 +242,7 @@ class _Compiler:
         container = node.args[1]
         if container.type.kind == "map" and container.type.params[0] == t.STRING and node.args[0].type == t.STRING:
             return emit.compare(element, ast.In(), self._value(container))
+        self.grows = True
         return emit.call(self._global(operators.contains), element, self._value(container))
 
     def _comprehension(self, node: Comprehension) -> ast.expr:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from dray.api.semver import Semver
 from dray.cel.errors import EvaluationError, no_such_overload
+from dray.cel.size_limit import spend
 from dray.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -24,7 +25,6 @@ from dray.cel.values import (
     Value,
     encode_key,
 )
-from dray.cel.work import spend
 
 _NUMBERS: Final = frozenset((int, Uint, float))
 _PLAIN: Final = frozenset((str, bool, int, Uint, float, bytes, type(None), Duration, Timestamp))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from dray.cel import size_limit
 from dray.cel.constants import Folder
 from dray.cel.derived import attribute_of
 from dray.cel.device import Device
@@ -23,7 +24,6 @@ from dray.cel.runtime import COST_LIMIT
 from dray.cel.syntax import Node
 from dray.cel.types import Type
 from dray.cel.values import Value, type_name
-from dray.cel.work import ALLOWANCE, LIMIT
 
 _FAST_NODES: Final = 3000
 
@@ -74,12 +74,11 @@ class Program:
         if fast is False:
             fast = self._run_fast = self._compile_fast()
         if fast is not None and device.ordinary:
-            ALLOWANCE.left = LIMIT
             try:
                 value = fast(device)  # type: ignore[operator]
             except (CostLimitExceeded, InternalFailure):
                 raise
-            except (EvaluationError, LookupError):
+            except (EvaluationError, LookupError, RecursionError):
                 pass
             else:
                 if value is True or value is False:
@@ -99,8 +98,9 @@ class Program:
         """Where in the text an evaluation on this device fails; None where it does not or no place is to blame."""
         from dray.cel.exact import compile_exact
 
+        size_limit.start()
         run = compile_exact(self.root, self.environment, self._folder, places=True)
-        ALLOWANCE.left = LIMIT
+        size_limit.start()
         try:
             value, _ = run(device)
         except EvaluationError:
@@ -113,9 +113,10 @@ class Program:
 
     def run(self, *values: Value) -> Evaluation:
         """The value for the given values of the environment's variables, in order."""
-        ALLOWANCE.left = LIMIT
+        run = self._exact
+        size_limit.start()
         try:
-            value, cost = self._exact(*values)
+            value, cost = run(*values)
         except (RecursionError, MemoryError, OverflowError) as error:
             raise EvaluationError(f"evaluation failed: {type(error).__name__}") from None
         except InternalFailure as panic:
@@ -132,6 +133,7 @@ class Program:
         # Most expressions never need the exact variant, and it is the longest module.
         from dray.cel.exact import compile_exact
 
+        size_limit.start()
         try:
             return compile_exact(self.root, self.environment, self._folder)
         except (RecursionError, SyntaxError, MemoryError):
@@ -141,6 +143,7 @@ class Program:
     def _compile_fast(self) -> Callable[[Any], Value] | None:
         if not self.may_run_fast:
             return None
+        size_limit.start()
         try:
             return compile_fast(self.root, self.environment, self._folder)
         except (Unsupported, RecursionError, SyntaxError):

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from dray.api.caches import Cache
+from dray.cel import size_limit
 from dray.cel import types as t
 from dray.cel.checker import check
 from dray.cel.constants import FOLDED, Folder
@@ -70,6 +71,7 @@ def compile_expression(expression: str, variables: Mapping[str, Type], *, checke
 
 def compile_text(expression: str, environment: Environment) -> Program:
     """A program of any length and type, compiled anew; raises CompileError."""
+    size_limit.start()
     try:
         root = _resolve(expression, environment)
         folder = Folder(environment, expression)

@@ -9,10 +9,10 @@ from typing import Final
 from dray.cel import emit
 from dray.cel.constants import Folder
 from dray.cel.cost import LIST_COST, runtime_cost
-from dray.cel.direct import DIRECT
 from dray.cel.environment import Environment
 from dray.cel.exact.chains import STEPS
 from dray.cel.exact.code import Code
+from dray.cel.exact.direct import DIRECT
 from dray.cel.recursion import Step
 from dray.cel.runtime import apply2
 from dray.cel.syntax import Call, Ident, ListNode, Node, first_operand

@@ -10,8 +10,8 @@ from typing import Final
 
 from dray.cel.errors import EvaluationError
 from dray.cel.library.moments import format_duration, format_timestamp
+from dray.cel.size_limit import spend, spend_characters
 from dray.cel.values import Duration, Timestamp, TypeValue, Uint, Value, decode_key, type_name
-from dray.cel.work import spend, spend_characters
 
 _CLAUSE = re.compile(r"%(?:(%)|(?:\.(\d*))?([a-zA-Z])|())")
 _DEFAULT_PRECISION: Final = 6

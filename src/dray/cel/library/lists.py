@@ -11,8 +11,8 @@ from dray.cel import operators
 from dray.cel.declarations import Library
 from dray.cel.errors import EvaluationError, no_such_overload
 from dray.cel.operators import compare, equals
+from dray.cel.size_limit import spend
 from dray.cel.values import NONE, Duration, Optional, Timestamp, Uint, Value
-from dray.cel.work import spend
 
 LIBRARY: Final = Library("lists")
 EXTENSION: Final = Library("lists extension")

@@ -9,8 +9,8 @@ import re2
 
 from dray.cel.declarations import Library
 from dray.cel.errors import EvaluationError, no_such_overload
+from dray.cel.size_limit import spend
 from dray.cel.values import Value
-from dray.cel.work import spend
 
 MATCHES: Final = Library("matches")
 LIBRARY: Final = Library("regex")

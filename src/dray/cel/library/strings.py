@@ -7,8 +7,8 @@ from typing import Final
 from dray.cel.declarations import Library
 from dray.cel.errors import EvaluationError, no_such_overload
 from dray.cel.library.formatting import format_string
+from dray.cel.size_limit import spend, spend_characters
 from dray.cel.values import Value
-from dray.cel.work import spend, spend_characters
 
 LIBRARY: Final = Library("strings")
 REVERSE: Final = Library("string reversal")
