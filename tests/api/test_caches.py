@@ -1,6 +1,6 @@
 """Caches keep to their bounds, and keep what is asked for."""
 
-from dray.api.caches import Cache, Few, remember
+from dray.api.caches import BoundedDict, Cache, remember
 
 
 def test_a_cache_forgets_what_was_asked_for_longest_ago() -> None:
@@ -25,7 +25,7 @@ def test_a_cache_counts_bytes() -> None:
 
 
 def test_few_drops_those_that_came_first() -> None:
-    few: Few[int, int] = Few(8)
+    few: BoundedDict[int, int] = BoundedDict(8)
     for number in range(100):
         few[number] = number
         assert len(few) <= 8

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dray.allocation.devices import Values
 from dray.allocation.selectors import Column, Selectors
 from dray.allocation.views import MOST_INDEXES, AttributeIndex, View
-from dray.api.caches import Few
+from dray.api.caches import BoundedDict
 from dray.api.objects import Object
 
 
@@ -25,7 +25,7 @@ class Arrangement(View):
         self.every = base.every
         self.shareable = self._moved(base.shareable)
         self.here = self._moved(base.here)
-        self._indexes = Few(MOST_INDEXES)
+        self._indexes = BoundedDict(MOST_INDEXES)
 
     def _moved(self, bits: int) -> int:
         return sum(1 << self._place[rank] for rank in self.ranks(bits))

@@ -13,7 +13,7 @@ from dray.allocation.devices import DeviceID
 from dray.allocation.inventory import Inventory
 from dray.allocation.selectors import MOST_COLUMNS
 from dray.allocation.views import View
-from dray.api.caches import Few
+from dray.api.caches import BoundedDict
 from dray.api.objects import Object, spec_of
 
 
@@ -38,7 +38,7 @@ class Shortlist:
         self._width = max((len(view.devices) for view in self._views), default=0) or 1
         self._block = (1 << self._width) - 1
         self._held = self._joined(lambda view: view.held)
-        self._columns: Few[str, int] = Few(MOST_COLUMNS)
+        self._columns: BoundedDict[str, int] = BoundedDict(MOST_COLUMNS)
         self._stale.clear()
 
     def _joined(self, bits: Callable[[View], int]) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dray.allocation import node_selectors
 from dray.allocation.devices import Device, quantity
 from dray.allocation.selectors import MOST_COLUMNS, Column, Selectors
-from dray.api.caches import Few
+from dray.api.caches import BoundedDict
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object
 
@@ -43,7 +43,7 @@ class Slice:
         self.has_conditions = any(device.spec.get("bindingConditions") is not None for device in self.devices)
         self.held = 0
         self.shared = 0
-        self._columns: Few[str, Column] = Few(MOST_COLUMNS)
+        self._columns: BoundedDict[str, Column] = BoundedDict(MOST_COLUMNS)
 
     @property
     def key(self) -> PoolKey:

@@ -19,7 +19,7 @@ from dray.allocation.pools import Pool, PoolState
 from dray.allocation.selectors import MOST_COLUMNS, Column, Selectors
 from dray.allocation.slices import Slice, device_targets
 from dray.allocation.usage import Usage
-from dray.api.caches import Few
+from dray.api.caches import BoundedDict
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object, mapping, status_of
 
@@ -108,8 +108,8 @@ class View:
         self.shareable = self._where(lambda device: device.shareable)
         self.here = self._selected_here()
         self._tainted = self._where(lambda device: bool(device.taints)) if gates["DRADeviceTaints"] else 0
-        self._columns: Few[str, Column] = Few(MOST_COLUMNS)
-        self._indexes: Few[str, AttributeIndex] = Few(MOST_INDEXES)
+        self._columns: BoundedDict[str, Column] = BoundedDict(MOST_COLUMNS)
+        self._indexes: BoundedDict[str, AttributeIndex] = BoundedDict(MOST_INDEXES)
 
     def _identify(self, node: Object) -> None:
         metadata = node["metadata"]

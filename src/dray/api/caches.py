@@ -2,8 +2,8 @@
 
 What clients send becomes a key of many caches, and a client may send ever other texts of a megabyte. A bound on the
 number of entries alone is none on memory then. So a cache either adds up the sizes of what it keeps (`Cache`), or does
-not keep anything about a long text (`remember`), which is rare and may cost what it costs. `Few` is for what is small
-by its nature.
+not keep anything about a long text (`remember`), which is rare and may cost what it costs. `BoundedDict` is for what is
+small by its nature.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Cache(Generic[K, V]):
         return [value for value, _ in self._entries.values()]
 
 
-class Few(dict[K, V]):
+class BoundedDict(dict[K, V]):
     """A dictionary of at most so many entries, for values of about one size: those that came first go first.
 
     Reading costs what it costs in a dictionary; use a `Cache` where entries differ in size.

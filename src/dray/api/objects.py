@@ -40,6 +40,15 @@ def uid_of(obj: Mapping[str, Any]) -> str:
     return str(metadata_of(obj).get("uid") or "")
 
 
+def version_of(obj: Mapping[str, Any]) -> int:
+    """Its resource version as a number, as Kubernetes allows to compare them; 0 where it is none."""
+    return version_number(metadata_of(obj).get("resourceVersion"))
+
+
+def version_number(text: Any) -> int:
+    return int(text) if isinstance(text, str) and text.isdecimal() else 0
+
+
 def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
     return metadata_of(obj).get("labels") or {}
 

@@ -128,10 +128,6 @@ class ApiError(ClientError):
         return self.status == 403 and any(reason == "NamespaceTerminating" for _, reason, _ in self.causes)
 
     @property
-    def is_unauthorized(self) -> bool:
-        return self.status == 401
-
-    @property
     def is_too_many_requests(self) -> bool:
         return self.status == 429
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass
 from time import monotonic, process_time
 from typing import Any, Final
 
+from dray.api.caches import BoundedDict
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, metadata_of
 from dray.client.api import ApiClient
@@ -59,7 +59,7 @@ class EventRecorder:
         self._last = 0
         self._hurried = False
         self._throttled = ThrottledLog(_logger)
-        self._known: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
+        self._known: BoundedDict[_Key, tuple[str, int]] = BoundedDict(_KNOWN)
         """The name of the Event that stands for the key, and how often it was seen."""
 
     def normal(self, about: Object, reason: str, message: str, *, action: str = "") -> None:
@@ -151,7 +151,9 @@ class EventRecorder:
                 if not error.is_not_found:
                     raise
             else:
-                self._remember(key, name, count)
+                # What is told again counts as new.
+                del self._known[key]
+                self._known[key] = name, count
                 return
         try:
             await self._client.create(self._kind, event)
@@ -160,13 +162,7 @@ class EventRecorder:
             if not (error.is_namespace_ending or error.is_not_found):
                 raise
             return
-        self._remember(key, event["metadata"]["name"], 1)
-
-    def _remember(self, key: _Key, name: str, count: int) -> None:
-        self._known[key] = (name, count)
-        self._known.move_to_end(key)
-        while len(self._known) > _KNOWN:
-            self._known.popitem(last=False)
+        self._known[key] = event["metadata"]["name"], 1
 
 
 def _shortened(message: str) -> str:

@@ -79,10 +79,6 @@ class LoopWatch:
             self._stopped.set()
             self._timer.cancel()
 
-    def forget_longest(self) -> None:
-        """What was measured so far does not count."""
-        self._longest = 0.0
-
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         if self._ticked:

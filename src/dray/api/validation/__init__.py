@@ -7,6 +7,7 @@ functions below are the whole surface; a kind without an entry has only its meta
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from dray.api.catalogue import RBAC_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.errors import FieldError
@@ -39,51 +40,59 @@ from dray.api.validation.fields import Errors
 _Create = Callable[[Object, Rules], Errors]
 _Update = Callable[[Object, Object, Rules], Errors]
 
-_CREATE: dict[tuple[str, str], _Create] = {
-    (RESOURCE_GROUP, "ResourceClaim"): claims.validate_create,
-    (RESOURCE_GROUP, "ResourceClaimTemplate"): claims.validate_template_create,
-    (RESOURCE_GROUP, "DeviceClass"): device_classes.validate,
-    (RESOURCE_GROUP, "ResourceSlice"): slices.validate,
-    (RESOURCE_GROUP, "DeviceTaintRule"): lambda obj, rules: taints.validate_rule(obj),
-    (RESOURCE_GROUP, "ResourcePoolStatusRequest"): pool_status_requests.validate,
-    (SCHEDULING_GROUP, "Workload"): workloads.validate,
-    (SCHEDULING_GROUP, "PodGroup"): pod_groups.validate,
-    (SCHEDULING_GROUP, "CompositePodGroup"): pod_groups.validate_composite,
-    (SCHEDULING_GROUP, "PriorityClass"): priority_classes.validate,
-    ("", "ConfigMap"): config_maps.validate,
-    ("", "Event"): events.validate,
-    ("", "Node"): nodes.validate,
-    ("", "Pod"): pods.validate,
-    ("", "ResourceQuota"): quotas.validate,
-    ("", "Secret"): config_maps.validate_secret,
-    ("", "Service"): services.validate,
-    ("batch", "Job"): jobs.validate,
-    ("events.k8s.io", "Event"): events.validate_new,
-    ("policy", "PodDisruptionBudget"): disruption_budgets.validate,
-    ("coordination.k8s.io", "Lease"): lambda obj, rules: leases.validate(obj),
-}
-_UPDATE: dict[tuple[str, str], _Update] = {
-    (RESOURCE_GROUP, "ResourceClaim"): claims.validate_update,
-    (RESOURCE_GROUP, "ResourceClaimTemplate"): claims.validate_template_update,
-    (RESOURCE_GROUP, "DeviceClass"): lambda obj, old, rules: device_classes.validate(obj, rules, old),
-    (RESOURCE_GROUP, "ResourceSlice"): lambda obj, old, rules: slices.validate(obj, rules, old),
-    (RESOURCE_GROUP, "DeviceTaintRule"): lambda obj, old, rules: taints.validate_rule(obj, old),
-    (RESOURCE_GROUP, "ResourcePoolStatusRequest"): pool_status_requests.validate_update,
-    (SCHEDULING_GROUP, "Workload"): workloads.validate_update,
-    (SCHEDULING_GROUP, "PodGroup"): pod_groups.validate_update,
-    (SCHEDULING_GROUP, "CompositePodGroup"): pod_groups.validate_composite_update,
-    (SCHEDULING_GROUP, "PriorityClass"): priority_classes.validate_update,
-    ("", "ConfigMap"): config_maps.validate_update,
-    ("", "Event"): lambda obj, old, rules: events.validate(obj, rules),
-    ("", "Node"): nodes.validate_update,
-    ("", "Pod"): pod_updates.validate_update,
-    ("", "ResourceQuota"): quotas.validate_update,
-    ("", "Secret"): config_maps.validate_secret_update,
-    ("", "Service"): services.validate_update,
-    ("batch", "Job"): jobs.validate_update,
-    ("events.k8s.io", "Event"): events.validate_new_update,
-    ("policy", "PodDisruptionBudget"): lambda obj, old, rules: disruption_budgets.validate(obj, rules),
-    ("coordination.k8s.io", "Lease"): lambda obj, old, rules: leases.validate(obj),
+
+class _Checks(NamedTuple):
+    create: _Create
+    update: _Update
+    status: _Update | None = None
+
+
+_CHECKS: dict[tuple[str, str], _Checks] = {
+    (RESOURCE_GROUP, "ResourceClaim"): _Checks(claims.validate_create, claims.validate_update, claims.validate_status),
+    (RESOURCE_GROUP, "ResourceClaimTemplate"): _Checks(
+        claims.validate_template_create, claims.validate_template_update
+    ),
+    (RESOURCE_GROUP, "DeviceClass"): _Checks(
+        device_classes.validate, lambda obj, old, rules: device_classes.validate(obj, rules, old)
+    ),
+    (RESOURCE_GROUP, "ResourceSlice"): _Checks(
+        slices.validate, lambda obj, old, rules: slices.validate(obj, rules, old)
+    ),
+    (RESOURCE_GROUP, "DeviceTaintRule"): _Checks(
+        lambda obj, rules: taints.validate_rule(obj),
+        lambda obj, old, rules: taints.validate_rule(obj, old),
+        lambda obj, old, rules: taints.validate_rule_status(obj, old),
+    ),
+    (RESOURCE_GROUP, "ResourcePoolStatusRequest"): _Checks(
+        pool_status_requests.validate,
+        pool_status_requests.validate_update,
+        lambda obj, old, rules: pool_status_requests.validate_status(obj, old),
+    ),
+    (SCHEDULING_GROUP, "Workload"): _Checks(workloads.validate, workloads.validate_update),
+    (SCHEDULING_GROUP, "PodGroup"): _Checks(
+        pod_groups.validate, pod_groups.validate_update, pod_groups.validate_status
+    ),
+    (SCHEDULING_GROUP, "CompositePodGroup"): _Checks(
+        pod_groups.validate_composite, pod_groups.validate_composite_update, pod_groups.validate_composite_status
+    ),
+    (SCHEDULING_GROUP, "PriorityClass"): _Checks(priority_classes.validate, priority_classes.validate_update),
+    ("", "ConfigMap"): _Checks(config_maps.validate, config_maps.validate_update),
+    ("", "Event"): _Checks(events.validate, lambda obj, old, rules: events.validate(obj, rules)),
+    ("", "Node"): _Checks(nodes.validate, nodes.validate_update, nodes.validate_status),
+    ("", "Pod"): _Checks(pods.validate, pod_updates.validate_update, pod_status.validate),
+    ("", "ResourceQuota"): _Checks(quotas.validate, quotas.validate_update, quotas.validate_status),
+    ("", "Secret"): _Checks(config_maps.validate_secret, config_maps.validate_secret_update),
+    ("", "Service"): _Checks(services.validate, services.validate_update),
+    ("batch", "Job"): _Checks(jobs.validate, jobs.validate_update, jobs.validate_status),
+    ("events.k8s.io", "Event"): _Checks(events.validate_new, events.validate_new_update),
+    ("policy", "PodDisruptionBudget"): _Checks(
+        disruption_budgets.validate,
+        lambda obj, old, rules: disruption_budgets.validate(obj, rules),
+        disruption_budgets.validate_status,
+    ),
+    ("coordination.k8s.io", "Lease"): _Checks(
+        lambda obj, rules: leases.validate(obj), lambda obj, old, rules: leases.validate(obj)
+    ),
 }
 _NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
     ("", "Namespace"): metadata.LABEL,
@@ -92,20 +101,6 @@ _NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
     (RBAC_GROUP, "ClusterRoleBinding"): metadata.PATH_SEGMENT,
     (RBAC_GROUP, "Role"): metadata.PATH_SEGMENT,
     (RBAC_GROUP, "RoleBinding"): metadata.PATH_SEGMENT,
-}
-_STATUS: dict[tuple[str, str], _Update] = {
-    (RESOURCE_GROUP, "ResourceClaim"): claims.validate_status,
-    (RESOURCE_GROUP, "DeviceTaintRule"): lambda obj, old, rules: taints.validate_rule_status(obj, old),
-    (RESOURCE_GROUP, "ResourcePoolStatusRequest"): lambda obj, old, rules: pool_status_requests.validate_status(
-        obj, old
-    ),
-    (SCHEDULING_GROUP, "PodGroup"): pod_groups.validate_status,
-    (SCHEDULING_GROUP, "CompositePodGroup"): pod_groups.validate_composite_status,
-    ("", "Node"): nodes.validate_status,
-    ("", "Pod"): pod_status.validate,
-    ("", "ResourceQuota"): quotas.validate_status,
-    ("batch", "Job"): jobs.validate_status,
-    ("policy", "PodDisruptionBudget"): disruption_budgets.validate_status,
 }
 
 
@@ -125,9 +120,9 @@ def _takes_any_finalizer(kind: Kind) -> bool:
 
 def validate_create(obj: Object, kind: Kind, rules: Rules) -> list[FieldError]:
     found = validate_metadata(obj["metadata"], kind)
-    check = _CREATE.get((kind.group, kind.name))
-    if check is not None:
-        found.extend(check(obj, rules))
+    checks = _CHECKS.get((kind.group, kind.name))
+    if checks is not None:
+        found.extend(checks.create(obj, rules))
     return found
 
 
@@ -141,10 +136,10 @@ def validate_metadata_update(obj: Object, old: Object, kind: Kind) -> list[Field
 
 def validate_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
     """What is wrong with an object besides its metadata."""
-    check = _UPDATE.get((kind.group, kind.name))
-    return list(check(obj, old, rules)) if check is not None else []
+    checks = _CHECKS.get((kind.group, kind.name))
+    return list(checks.update(obj, old, rules)) if checks is not None else []
 
 
 def validate_status_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
-    check = _STATUS.get((kind.group, kind.name))
-    return list(check(obj, old, rules)) if check is not None else []
+    checks = _CHECKS.get((kind.group, kind.name))
+    return list(checks.status(obj, old, rules)) if checks is not None and checks.status is not None else []

@@ -5,7 +5,7 @@ Every check is a generator of FieldErrors; paths are strings as Kubernetes print
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from dray.api import errors, names
@@ -13,6 +13,7 @@ from dray.api.errors import FieldError
 from dray.api.objects import Object
 
 Errors = Iterator[FieldError]
+MAX_WEIGHT = 100
 
 
 def label(value: str, path: str, *, declarative: bool = False) -> Errors:
@@ -32,23 +33,28 @@ def required_label(value: str, path: str, *, declarative: bool = False) -> Error
         yield from label(value, path, declarative=declarative)
 
 
+def weight(value: int, path: str) -> Errors:
+    """Of a preferred term of affinity."""
+    if not 1 <= value <= MAX_WEIGHT:
+        yield errors.invalid(path, value, f"must be in the range 1-{MAX_WEIGHT}")
+
+
 def driver(value: str, path: str) -> Errors:
-    if not value:
-        yield errors.required(path)
-        return
-    if names.size(value) > names.MAX_DRIVER:
-        yield errors.too_long(path, names.MAX_DRIVER)
-    yield from subdomain(value.lower(), path)
+    yield from _subdomains(value, path, names.MAX_DRIVER, [value.lower()])
 
 
 def pool(value: str, path: str) -> Errors:
+    yield from _subdomains(value, path, names.MAX_POOL, value.split("/"))
+
+
+def _subdomains(value: str, path: str, longest: int, parts: Iterable[str]) -> Errors:
     if not value:
         yield errors.required(path)
         return
-    if names.size(value) > names.MAX_POOL:
-        yield errors.too_long(path, names.MAX_POOL)
-    for segment in value.split("/"):
-        yield from subdomain(segment, path)
+    if names.size(value) > longest:
+        yield errors.too_long(path, longest)
+    for part in parts:
+        yield from subdomain(part, path)
 
 
 def uuid(value: str, path: str) -> Errors:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dray.api import errors, names
 from dray.api.objects import Object
+from dray.api.validation import fields
 from dray.api.validation.fields import Errors
 
-MAX_WEIGHT = 100
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -27,8 +27,7 @@ def validate_affinity(affinity: Object, path: str) -> Errors:
         yield from validate(affinity[_REQUIRED], f"{path}.{_REQUIRED}")
     for index, preferred in enumerate(affinity.get(_PREFERRED) or []):
         at = f"{path}.{_PREFERRED}[{index}]"
-        if not 1 <= preferred["weight"] <= MAX_WEIGHT:
-            yield errors.invalid(f"{at}.weight", preferred["weight"], f"must be in the range 1-{MAX_WEIGHT}")
+        yield from fields.weight(preferred["weight"], f"{at}.weight")
         yield from _term(preferred["preference"], f"{at}.preference")
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dray.api import errors, names
 from dray.api.objects import Object
-from dray.api.validation import label_selectors
+from dray.api.validation import fields, label_selectors
 from dray.api.validation.fields import Errors
-from dray.api.validation.node_selectors import MAX_WEIGHT
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -21,8 +20,7 @@ def validate(affinity: Object, path: str) -> Errors:
         yield from _term(term, f"{path}.{_REQUIRED}[{index}]")
     for index, weighted in enumerate(affinity.get(_PREFERRED) or []):
         at = f"{path}.{_PREFERRED}[{index}]"
-        if not 1 <= weighted["weight"] <= MAX_WEIGHT:
-            yield errors.invalid(f"{at}.weight", weighted["weight"], f"must be in the range 1-{MAX_WEIGHT}")
+        yield from fields.weight(weighted["weight"], f"{at}.weight")
         yield from _term(weighted["podAffinityTerm"], f"{at}.podAffinityTerm")
 
 

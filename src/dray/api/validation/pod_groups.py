@@ -12,9 +12,7 @@ MAX_CLAIMS = 4
 MAX_TOPOLOGY = 1
 MAX_PRIORITY = 1_000_000_000
 _PREEMPTION = ["Never", "PreemptLowerPriority"]
-_FIXED = (
-    "parentCompositePodGroupName",
-    "workloadRef",
+FIXED = (
     "schedulingConstraints",
     "resourceClaims",
     "disruptionMode",
@@ -22,6 +20,8 @@ _FIXED = (
     "priority",
     "preemptionPolicy",
 )
+"""Members that never change, of groups and of the templates of groups."""
+_FIXED = ("parentCompositePodGroupName", "workloadRef", *FIXED)
 
 
 def validate(group: Object, rules: Rules) -> Errors:

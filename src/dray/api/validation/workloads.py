@@ -13,14 +13,6 @@ from dray.api.validation.fields import Errors
 MAX_TEMPLATES = 8
 MAX_DEPTH = 4
 _LISTS = ("podGroupTemplates", "compositePodGroupTemplates")
-_FIXED = (
-    "schedulingConstraints",
-    "resourceClaims",
-    "disruptionMode",
-    "priorityClassName",
-    "priority",
-    "preemptionPolicy",
-)
 
 
 def validate(workload: Object, rules: Rules) -> Errors:
@@ -99,7 +91,7 @@ def _templates_update(parent: Object, old: Object, path: str) -> Errors:
             if old_template is None:
                 yield errors.forbidden(at, "templates may not be added")
                 continue
-            for name in _FIXED:
+            for name in pod_groups.FIXED:
                 yield from fields.immutable(
                     template.get(name), old_template.get(name), f"{at}.{name}", declarative=True
                 )

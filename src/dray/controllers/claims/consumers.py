@@ -1,4 +1,4 @@
-"""Pods and groups as those who use claims, and whether they still do.
+"""Consumers of claims: pods and pod groups, and whether they still use what is reserved for them.
 
 What a cache says of a pod can be trusted where it cannot change back: a pod that has ended stays so. That a pod is not
 in the cache, or is another one of the same name, may only mean that the cache is behind: then the server is asked.
@@ -6,13 +6,17 @@ in the cache, or is another one of the same name, may only mean that the cache i
 
 from __future__ import annotations
 
+from typing import Final
+
+from dray.api.caches import BoundedDict
 from dray.api.objects import Object, uid_of
 from dray.api.pods import group_name, has_entry, is_done
 from dray.client.api import ApiClient
 from dray.client.cache import Cache
 from dray.client.errors import ApiError
-from dray.controllers.claims.own_writes import Gone
 from dray.controllers.claims.owners import POD, Consumer, OwnerKind
+
+_GONE: Final = 16384
 
 
 class UnknownGroup(Exception):
@@ -25,11 +29,12 @@ class Consumers:
         self.groups: Cache | None = None
         """None where the server has no groups."""
         self.awaits_groups = False
-        """Whether it is still open if the server has them."""
+        """Whether the server may serve groups and has not been asked yet."""
         self.workload_claims = workload_claims
         """Whether groups may have claims."""
         self._client = client
-        self._gone = Gone()
+        self._gone: BoundedDict[str, None] = BoundedDict(_GONE)
+        """The uids of pods and groups that were seen to be deleted: the server is not asked about them."""
 
     def get(self, kind: OwnerKind, namespace: str, name: str) -> Object | None:
         cache = self.pods if kind is POD else self.groups
@@ -37,7 +42,7 @@ class Consumers:
 
     def deleted(self, consumer: Object) -> None:
         """It was seen to be deleted."""
-        self._gone.add(uid_of(consumer))
+        self._gone[uid_of(consumer)] = None
 
     def known_to_use(self, consumer: Consumer) -> bool | None:
         """Whether it may still use its claims; None if the server must be asked."""
@@ -63,7 +68,7 @@ class Consumers:
                 raise
             found = None
         if found is None or uid_of(found) != uid:
-            self._gone.add(uid)
+            self._gone[uid] = None
             return False
         return kind is not POD or not is_done(found)
 

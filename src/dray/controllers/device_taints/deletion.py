@@ -6,12 +6,12 @@ name that came since is left alone.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from datetime import datetime
 from typing import Final
 
 from prometheus_client import Counter, Histogram
 
+from dray.api.caches import BoundedDict
 from dray.api.objects import Object, conditions_of, is_deleting, key_of
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
@@ -33,7 +33,7 @@ _REMEMBERED: Final = 500
 class Deletion:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._ended: BoundedDict[str, None] = BoundedDict(_REMEMBERED)
         self._total = Counter(
             "device_taint_eviction_controller_pod_deletions",
             "Pods deleted because of device taints.",
@@ -59,7 +59,7 @@ class Deletion:
             if not error.is_not_found:
                 raise
             deleted = False
-        self._remember(uid)
+        self._ended[uid] = None
         if deleted:
             self._total.inc()
             self._latency.observe(max(0.0, (self._environment.time.now() - due).total_seconds()))
@@ -85,8 +85,3 @@ class Deletion:
                 if present.get("status") == _CONDITION["status"]:
                     since = present.get("lastTransitionTime") or since
         return {**_CONDITION, "lastTransitionTime": since}
-
-    def _remember(self, uid: str) -> None:
-        self._ended[uid] = None
-        while len(self._ended) > _REMEMBERED:
-            self._ended.popitem(last=False)

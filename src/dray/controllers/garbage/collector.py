@@ -7,9 +7,9 @@ owners is confirmed by the server itself.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from typing import Final
 
+from dray.api.caches import BoundedDict
 from dray.api.objects import Object, metadata_of
 from dray.client.cache import Change
 from dray.client.discovery import ServedResource
@@ -51,7 +51,7 @@ class GarbageCollector:
         # Dependents with an owner of a kind that nobody knows.
         self._undecided: set[str] = set()
         # Owners that the server does not have, as they were described and the namespace they were looked for in.
-        self._absent: OrderedDict[tuple[str, ...], None] = OrderedDict()
+        self._absent: BoundedDict[tuple[str, ...], None] = BoundedDict(_ABSENT)
         self._began = False
 
     async def run(self) -> None:
@@ -186,8 +186,6 @@ class GarbageCollector:
             if self._graph.get(uid) is not None:
                 self._complain(item, reference)
             self._absent[described] = None
-            if len(self._absent) > _ABSENT:
-                self._absent.popitem(last=False)
             return Fate.DANGLING
         return Fate.WAITING if is_waiting(owner["metadata"]) else Fate.SOLID
 

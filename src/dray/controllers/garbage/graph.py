@@ -5,10 +5,10 @@ Putting an object in costs a few dict operations, since every object of the clus
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from dray.api.caches import BoundedDict
 from dray.api.objects import Object, key_of
 from dray.client.cache import Cache
 from dray.client.discovery import ServedResource
@@ -52,7 +52,7 @@ class Graph:
         self._items: dict[str, Item] = {}
         # The inner dicts are ordered sets.
         self._dependents: dict[str, dict[str, None]] = {}
-        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._gone: BoundedDict[str, None] = BoundedDict(_REMEMBERED)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -89,8 +89,6 @@ class Graph:
             return None
         self._forget_dependent(uid, item.owners)
         self._gone[uid] = None
-        if len(self._gone) > _REMEMBERED:
-            self._gone.popitem(last=False)
         return item
 
     def was_seen_to_go(self, uid: str) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from dray.api.objects import Key, Object, condition_of, controller_of, status_of, uid_of
+from dray.api.objects import Key, Object, condition_of, controller_of, status_of, uid_of, version_of
 from dray.api.pods import phase_of
 from dray.api.times import after
 from dray.client.cache import Change
@@ -26,7 +26,7 @@ from dray.controllers.jobs.actions import PodActions, release
 from dray.controllers.jobs.backoff import Record
 from dray.controllers.jobs.groups import JobGroups
 from dray.controllers.jobs.membership import BY_JOB, Membership, index_by_job
-from dray.controllers.jobs.own_writes import OwnWrites, is_behind, version
+from dray.controllers.jobs.own_writes import OwnWrites, is_behind
 from dray.controllers.jobs.plan import Plan, plan
 from dray.controllers.jobs.spec import JobSpec, is_known_mode, is_managed_here
 from dray.controllers.jobs.status_writer import StatusWriter
@@ -75,7 +75,7 @@ class JobController:
             self._forget(uid)
             for pod in self._pods.cache.by(BY_JOB, uid):
                 self._orphans.queue.add((pod["metadata"]["namespace"], pod["metadata"]["name"]))
-        elif version(change.object) > self._status.version(uid):
+        elif version_of(change.object) > self._status.version(uid):
             # Not for what was written here.
             self._workers.queue.add(change.key)
 
@@ -256,7 +256,7 @@ class JobController:
         uid = job["metadata"]["uid"]
         await self._membership.settle(job)
         pods = self._membership.of(job)
-        by_others = version(job) != self._status.version(uid) and is_behind(self._pods, job)
+        by_others = version_of(job) != self._status.version(uid) and is_behind(self._pods, job)
         status = status_of(job)
         ended = (pod_facts.is_tracked(pod) and not pod_facts.is_active(pod) for pod in pods)
         is_open = not accounting.is_settled(status) or any(ended)

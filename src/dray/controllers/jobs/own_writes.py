@@ -7,21 +7,13 @@ from a server whose versions are none, the cache alone counts.
 
 from __future__ import annotations
 
-from dray.api.objects import Object, key_of, metadata_of
+from dray.api.objects import Object, key_of, version_number, version_of
 from dray.client.informer import Informer
-
-
-def version(value: Object) -> int:
-    return number(metadata_of(value).get("resourceVersion"))
-
-
-def number(text: str | None) -> int:
-    return int(text) if text and text.isdecimal() else 0
 
 
 def is_behind(informer: Informer, value: Object) -> bool:
     """Whether the informer may not have come to what was true when the object, of any kind, was written."""
-    return number(informer.resource_version) < version(value) or not version(value)
+    return version_number(informer.resource_version) < version_of(value) or not version_of(value)
 
 
 class OwnWrites:
@@ -33,11 +25,11 @@ class OwnWrites:
 
     def put(self, owner: str, value: Object) -> None:
         """The answer to a write."""
-        if not version(value):
+        if not version_of(value):
             return
         mine = self._written.setdefault(owner, {})
         uid = value["metadata"]["uid"]
-        if uid not in mine or version(mine[uid]) <= version(value):
+        if uid not in mine or version_of(mine[uid]) <= version_of(value):
             mine[uid] = value
 
     def newest(self, owner: str, cached: list[Object]) -> list[Object]:
@@ -71,11 +63,11 @@ class OwnWrites:
     def _is_unseen(self, value: Object) -> bool:
         namespace, name = key_of(value)
         cached = self._informer.cache.get(name, namespace=namespace)
-        return cached is None or version(cached) < version(value)
+        return cached is None or version_of(cached) < version_of(value)
 
 
 def _is_shown(written: Object, cached: Object) -> bool:
     """Whether the cache has what was written. What is known to be leaving or gone keeps the version it last had."""
-    if version(written) != version(cached):
-        return version(written) < version(cached)
+    if version_of(written) != version_of(cached):
+        return version_of(written) < version_of(cached)
     return bool(written["metadata"] == cached["metadata"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dray.api.objects import Object, uid_of
+from dray.api.objects import Object, uid_of, version_of
 from dray.client.clock import timestamp
 from dray.client.informer import Informer
 from dray.controllers.environment import Environment
@@ -12,7 +12,7 @@ from dray.controllers.jobs import accounting, conditions
 from dray.controllers.jobs.actions import PodActions
 from dray.controllers.jobs.metrics import JobMetrics
 from dray.controllers.jobs.outcome import Outcome
-from dray.controllers.jobs.own_writes import OwnWrites, version
+from dray.controllers.jobs.own_writes import OwnWrites
 from dray.controllers.jobs.spec import JobSpec
 from dray.controllers.jobs.view import JobView
 from dray.controllers.kinds import JOBS
@@ -89,11 +89,11 @@ class StatusWriter:
         uid = job["metadata"]["uid"]
         stored = self._jobs.cache.get(job["metadata"]["name"], namespace=job["metadata"]["namespace"])
         newest = self.newest(stored) if stored is not None and stored["metadata"]["uid"] == uid else None
-        if newest is not None and version(newest) == version(job) and newest.get("status") == status:
+        if newest is not None and version_of(newest) == version_of(job) and newest.get("status") == status:
             return {**job, "status": status}
         after = await self._client.update_status(JOBS, {**job, "status": status})
         self._written.put(uid, after)
-        self._versions[uid] = version(after)
+        self._versions[uid] = version_of(after)
         return after
 
     def _count_pods(self, spec: JobSpec, entry: accounting.Entry) -> None:
