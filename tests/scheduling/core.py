@@ -16,22 +16,23 @@ class Core:
     def __init__(self, *documents, **options):
         self.scheduler = Scheduler(Options(**options))
         self.now = 0.0
-        self.decisions = 0
+        self._seen = 0
         self._versions = count(1)
         self._uids = count(1)
         self.objects = {}
-        decide = self.scheduler._decider.decide
-
-        def counted(*args):
-            self.decisions += 1
-            return decide(*args)
-
-        self.scheduler._decider.decide = counted
         self.put(gpus.device_class("gpu"), gpus.device_class("net"), *documents)
 
     @property
     def state(self):
         return self.scheduler.state
+
+    @property
+    def decisions(self):
+        return self.scheduler.algorithm.cycles - self._seen
+
+    @decisions.setter
+    def decisions(self, number):
+        self._seen = self.scheduler.algorithm.cycles - number
 
     # What the watches say
 
@@ -59,19 +60,7 @@ class Core:
         return f"{kind.lower()}-{next(self._uids)}"
 
     def _tell(self, verb, document):
-        name = {
-            "Node": "node",
-            "ResourceSlice": "slice",
-            "DeviceClass": "class",
-            "DeviceTaintRule": "taint_rule",
-            "Namespace": "namespace",
-            "PodDisruptionBudget": "budget",
-            "ResourceClaim": "claim",
-            "Pod": "pod",
-            "PodGroup": "group",
-        }[document["kind"]]
-        more = (self.now,) if name in ("claim", "pod", "group") else ()
-        getattr(self.scheduler, f"{verb}_{name}")(document, *more)
+        getattr(self.scheduler, verb)(document["kind"], document, self.now)
 
     def say_again(self, document):
         """A version that was current once."""

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from dray.allocation import Work
 from dray.api.objects import Object
 from dray.scheduling import nodes
+from dray.scheduling.cycle import Cycle
+from dray.scheduling.framework import Framework
+from dray.scheduling.messages import reason_text
 from dray.scheduling.model import Node, Pod
-from dray.scheduling.needs import Kinds
+from dray.scheduling.pod_claims import NO_CLAIMS
+from dray.scheduling.signatures import Signatures
 from dray.testing import objects
 
-KINDS = Kinds()
+SIGNATURES = Signatures()
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 
@@ -36,7 +41,20 @@ def container(name: str = "c", **requests: str) -> Object:
 
 def pod(name: str = "p", **members: Any) -> Pod:
     made = document(name, **members)
-    return Pod((made["metadata"]["namespace"], name), f"uid-{name}", made, KINDS.needs(made), 0, True, "")
+    return Pod((made["metadata"]["namespace"], name), f"uid-{name}", made, SIGNATURES.requirements(made), 0, True, "")
+
+
+def attempt(framework: Framework, asking: Pod) -> Cycle:
+    """Past the prefilter."""
+    cycle = Cycle(asking, 0.0, Work(), NO_CLAIMS)
+    assert framework.prefilter(cycle) is None
+    return cycle
+
+
+def reasons(framework: Framework, asking: Pod, there: Node) -> tuple[str, ...]:
+    """Why the node does not fit."""
+    status = framework.filter(attempt(framework, asking), there)
+    return tuple(map(reason_text, status.reasons)) if status is not None else ()
 
 
 def term(key: str = HOSTNAME, match: Object | None = None, **members: Any) -> Object:

@@ -3,7 +3,7 @@
 import pytest
 
 from dray.scheduling.actions import Bind
-from dray.scheduling.inquiry import Inquiry
+from dray.scheduling.explainer import Explainer
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod, refused
@@ -43,7 +43,7 @@ def test_whoever_asks_why_it_waits_is_told_of_the_error():
     stored = core.put(objects.claim("c", wanted), pod("p", claims=["c"]))
     core.actions()
     waiting = core.scheduler.queue.get(stored["metadata"]["uid"])
-    assert "no such key: speed" in Inquiry(core.state).ask(waiting.pod, core.now, 600.0).hindrance
+    assert "no such key: speed" in Explainer(core.scheduler).explain(waiting.pod, core.now).problem
 
 
 def test_when_the_node_with_the_error_is_gone_the_pod_is_placed():

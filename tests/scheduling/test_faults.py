@@ -6,8 +6,9 @@ from itertools import pairwise
 import pytest
 
 from dray.allocation.node_selectors import NodeSelectorError
-from dray.scheduling.inquiry import Inquiry
-from dray.scheduling.queue import Place
+from dray.scheduling.explainer import Explainer
+from dray.scheduling.plugin import SKIP, Depends, Plugin
+from dray.scheduling.queue import SubQueue
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, one_gpu_node, placed, pod, refused
@@ -16,35 +17,43 @@ HUGE = "1e400"
 DIGITS = "9" * 4301
 
 
-def broken(core, name):
-    """Makes every attempt for the pod of that name raise something."""
-    attempt = core.scheduler._attempt
+class Failing(Plugin):
+    """Raises in every attempt for a pod of that name."""
 
-    def fail(waiting, now):
-        if waiting.pod.key[1] == name:
+    def __init__(self, name):
+        self.pod = name
+
+    def prefilter(self, cycle):
+        if cycle.pod.key[1] == self.pod:
             raise ZeroDivisionError("one of a kind")
-        return attempt(waiting, now)
+        return SKIP
 
-    core.scheduler._attempt = fail
+
+class FailingOnDevices(Plugin):
+    """Raises where devices of node bad are looked for."""
+
+    depends_on = Depends.DEVICES
+    lazy = True
+
+    def filter(self, cycle, node):
+        return 1 / 0 if node.name == "bad" else None
 
 
 # Boundaries
 
 
 def test_an_error_in_an_attempt_concerns_one_pod():
-    core = one_gpu_node(pod("bad", value=5), pod("good"))
-    broken(core, "bad")
+    core = one_gpu_node(pod("bad", value=5), pod("good"), plugins=(Failing("bad"),))
     actions = core.actions()
     assert bound(actions) == {"good": "n"}
     (refusal,) = [each for each in actions if each.pod.key[1] == "bad"]
     assert refusal.reason == "SchedulerError"
     assert "ZeroDivisionError: one of a kind" in refusal.message
-    assert core.scheduler.queue.get(refusal.pod.uid).place is Place.PARKED
+    assert core.scheduler.queue.get(refusal.pod.uid).subqueue is SubQueue.UNSCHEDULABLE
 
 
 def test_after_such_an_error_the_pod_is_tried_again_less_and_less_often():
-    core = one_gpu_node(pod("bad"))
-    broken(core, "bad")
+    core = one_gpu_node(pod("bad"), plugins=(Failing("bad"),))
     reports = []
     core.state.report = lambda what, error: reports.append((core.now, what))
     core.later(60)
@@ -52,15 +61,14 @@ def test_after_such_an_error_the_pod_is_tried_again_less_and_less_often():
     pauses = [later - earlier for earlier, later in pairwise(times)]
     assert pauses == sorted(pauses)
     assert 5 < len(times) < 20
-    assert {what for _, what in reports} == {"placing pod default/bad"}
+    assert {what for _, what in reports} == {"scheduling pod default/bad"}
 
 
 def test_the_pod_is_placed_once_the_error_is_over():
-    core = one_gpu_node(pod("bad"))
-    attempt = core.scheduler._attempt
-    broken(core, "bad")
+    failing = Failing("bad")
+    core = one_gpu_node(pod("bad"), plugins=(failing,))
     core.actions()
-    core.scheduler._attempt = attempt
+    failing.pod = ""
     assert bound(core.later(20)) == {"bad": "n"}
 
 
@@ -81,19 +89,13 @@ def test_where_only_such_nodes_are_left_the_pod_is_told_of_the_error():
 
 def test_an_error_while_devices_are_looked_for_is_about_one_node():
     nodes = [objects.node("bad", cpu="64"), objects.node("good"), gpus.slice_of("good"), gpus.slice_of("bad")]
-    core = Core(*nodes, objects.claim("c"), pod("p", claims=["c"]))
-    settled = core.scheduler._decider._settled
-
-    def fail(pod, wishes, node):
-        return settled(pod, wishes, node) if node.name == "good" else 1 / 0
-
-    core.scheduler._decider._settled = fail
+    core = Core(*nodes, objects.claim("c"), pod("p", claims=["c"]), plugins=(FailingOnDevices(),))
     assert bound(core.actions()) == {"p": "good"}
 
 
 def test_an_error_while_room_is_made_leaves_everything_as_it_was():
-    core = Core(objects.node("n", cpu="2"), placed("old", "n", cpu="2"), pod("new", cpu="2", value=5))
-    core.scheduler._preemptor._reprieve = lambda *_: 1 / 0
+    budget = {"kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
+    core = Core(objects.node("n", cpu="2"), placed("old", "n", cpu="2"), pod("new", cpu="2", value=5), budget)
     assert "Insufficient cpu" in refused(core.actions())["new"]
     assert core.state.nodes["n"].requested["cpu"] == 2000
 
@@ -101,7 +103,7 @@ def test_an_error_while_room_is_made_leaves_everything_as_it_was():
 def test_whoever_asks_why_such_a_pod_waits_gets_an_answer():
     core = one_gpu_node(pod("p", resourceClaims=[None]))
     waiting = core.scheduler.queue.get(core.get("Pod", "p")["metadata"]["uid"])
-    assert "AttributeError" in Inquiry(core.state).ask(waiting.pod, core.now, 600.0).hindrance
+    assert "AttributeError" in Explainer(core.scheduler).explain(waiting.pod, core.now).problem
 
 
 @pytest.mark.parametrize(

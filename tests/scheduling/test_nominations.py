@@ -23,26 +23,26 @@ def pod(name: str, priority: int, node: str | None = None) -> Object:
 
 def one_node() -> Scheduler:
     scheduler = Scheduler()
-    scheduler.put_node(objects.node("n"))
-    scheduler.put_class(objects.device_class("gpu"))
-    scheduler.put_slice(objects.resource_slice("n", "gpu-0", "gpu-1", nodeName="n"))
+    scheduler.put("Node", objects.node("n"), 0)
+    scheduler.put("DeviceClass", objects.device_class("gpu"), 0)
+    scheduler.put("ResourceSlice", objects.resource_slice("n", "gpu-0", "gpu-1", nodeName="n"), 0)
     return scheduler
 
 
 def test_who_displaced_others_is_tried_as_soon_as_they_are_gone() -> None:
     """The place that is kept is taken for others, but not for the one it is kept for."""
     scheduler = one_node()
-    scheduler.put_claim(claim("low", "1", user="low"), 0)
-    scheduler.put_pod(pod("low", 0, node="n"), 0)
-    scheduler.put_claim(claim("high", "2"), 0)
-    scheduler.put_pod(pod("high", 10), 0)
+    scheduler.put("ResourceClaim", claim("low", "1", user="low"), 0)
+    scheduler.put("Pod", pod("low", 0, node="n"), 0)
+    scheduler.put("ResourceClaim", claim("high", "2"), 0)
+    scheduler.put("Pod", pod("high", 10), 0)
     refused = scheduler.next(1)
     assert isinstance(refused, Refuse)
     assert refused.preemption is not None
     assert [victim.key[1] for victim in refused.preemption.victims] == ["low"]
     assert scheduler.next(2) is None
-    scheduler.remove_pod(pod("low", 0, node="n"), 3)
-    scheduler.put_claim(claim("low", "3"), 3)
+    scheduler.remove("Pod", pod("low", 0, node="n"), 3)
+    scheduler.put("ResourceClaim", claim("low", "3"), 3)
     bound = scheduler.next(3)
     assert isinstance(bound, Bind)
     assert (bound.pod.key[1], bound.node) == ("high", "n")
@@ -50,9 +50,9 @@ def test_who_displaced_others_is_tried_as_soon_as_they_are_gone() -> None:
 
 def test_keeping_a_place_wakes_nobody_again_and_again() -> None:
     scheduler = one_node()
-    scheduler.put_claim(claim("low", "1", user="low"), 0)
-    scheduler.put_pod(pod("low", 0, node="n"), 0)
-    scheduler.put_claim(claim("high", "2"), 0)
-    scheduler.put_pod(pod("high", 10), 0)
+    scheduler.put("ResourceClaim", claim("low", "1", user="low"), 0)
+    scheduler.put("Pod", pod("low", 0, node="n"), 0)
+    scheduler.put("ResourceClaim", claim("high", "2"), 0)
+    scheduler.put("Pod", pod("high", 10), 0)
     actions = [scheduler.next(now) for now in range(1, 20)]
     assert len([action for action in actions if action is not None]) == 1

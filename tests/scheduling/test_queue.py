@@ -2,7 +2,8 @@
 
 import pytest
 
-from dray.scheduling.queue import FIRST_DELAY, FLUSH_AFTER, LONGEST_DELAY, Place, Queue, delay
+from dray.scheduling.queue import FLUSH_AFTER, INITIAL_BACKOFF, MAX_BACKOFF, Queue, SubQueue, backoff
+from dray.scheduling.status import Diagnosis
 from tests.scheduling import models
 
 
@@ -29,7 +30,7 @@ def popped(queue, now=0.0):
 
 
 def park(queue, each, key="k", now=0.0):
-    queue.park(each, key, None, "no", now)
+    queue.add_unschedulable(each, key, None, Diagnosis(0), now)
 
 
 def test_by_priority_and_then_by_arrival():
@@ -57,19 +58,19 @@ def test_one_that_is_gone_is_not_tried():
     assert popped(queue) == ["b"]
 
 
-@pytest.mark.parametrize(("failures", "seconds"), [(1, FIRST_DELAY), (2, 2 * FIRST_DELAY), (50, LONGEST_DELAY)])
+@pytest.mark.parametrize(("failures", "seconds"), [(1, INITIAL_BACKOFF), (2, 2 * INITIAL_BACKOFF), (50, MAX_BACKOFF)])
 def test_delays_grow_to_a_limit(failures, seconds):
-    assert delay(failures) == seconds
+    assert backoff(failures) == seconds
 
 
 def test_after_an_error_it_is_tried_later():
     queue = Queue()
     (each,) = active(queue, "a")
     queue.pop(0.0)
-    queue.delay(each, 1.0)
-    assert queue.due() == 1.0 + FIRST_DELAY
+    queue.back_off(each, 1.0)
+    assert queue.due() == 1.0 + INITIAL_BACKOFF
     assert popped(queue, 1.0) == []
-    assert popped(queue, 1.0 + FIRST_DELAY) == ["a"]
+    assert popped(queue, 1.0 + INITIAL_BACKOFF) == ["a"]
 
 
 def grouped(*names):
@@ -84,26 +85,26 @@ def grouped(*names):
 
 def test_only_the_first_of_a_group_is_woken():
     queue, group, (a, _, _) = grouped("a", "b", "c")
-    queue.wake(group, 1.0)
-    queue.wake(group, 1.0)
+    queue.move_to_active(group, 1.0)
+    queue.move_to_active(group, 1.0)
     assert queue.pop(1.0) is a
     assert queue.pop(1.0) is None
 
 
 def test_if_the_first_finds_a_place_the_next_is_tried_at_once():
     queue, group, (a, b, c) = grouped("a", "b", "c")
-    queue.wake(group, 1.0)
+    queue.move_to_active(group, 1.0)
     assert queue.pop(1.0) is a
-    queue.fly(a, 1.0)
+    queue.start_binding(a, 1.0)
     assert queue.pop(1.0) is b
     park(queue, b, now=1.0)
     assert queue.pop(1.0) is None
-    assert c.place is Place.PARKED
+    assert c.subqueue is SubQueue.UNSCHEDULABLE
 
 
 def test_if_the_first_is_gone_the_next_is_tried():
     queue, group, (a, b) = grouped("a", "b")
-    queue.wake(group, 1.0)
+    queue.move_to_active(group, 1.0)
     queue.remove("uid-a", 1.0)
     assert queue.pop(1.0) is b
     assert a.group is None
@@ -113,11 +114,11 @@ def test_a_group_that_was_tried_in_vain_waits_before_it_is_tried_again():
     queue, group, (a, _) = grouped("a", "b")
     for failures in (2, 3, 4):
         now = group.not_before
-        queue.wake(group, now)
+        queue.move_to_active(group, now)
         assert queue.pop(now) is a
         park(queue, a, now=now)
-        assert group.not_before == now + delay(failures)
-        queue.wake(group, now)
+        assert group.not_before == now + backoff(failures)
+        queue.move_to_active(group, now)
         assert queue.pop(now) is None
         # It was not forgotten that something changed.
         assert queue.due() == group.not_before
@@ -130,8 +131,8 @@ def test_one_in_haste_goes_before_those_that_are_less_urgent_and_only_then(prior
     assert queue.pop(0.0) is a
     park(queue, a)
     (group,) = queue.groups()
-    queue.hurry(group)
-    queue.wake(group, 0.0)
+    queue.let_ahead(group)
+    queue.move_to_active(group, 0.0)
     assert queue.pop(0.0) is None
     active(queue, "low", priority=priority)
     assert queue.pop(0.0).pod.key[1] == first
@@ -143,7 +144,7 @@ def test_one_in_haste_goes_before_those_that_are_less_urgent_and_only_then(prior
 
 def test_haste_ends_with_who_was_in_haste():
     queue, group, _ = grouped("a")
-    queue.hurry(group)
+    queue.let_ahead(group)
     queue.remove("uid-a", 0.0)
     (low,) = active(queue, "low", priority=-1)
     assert queue.pop(0.0) is low
@@ -151,7 +152,7 @@ def test_haste_ends_with_who_was_in_haste():
 
 def test_those_who_join_a_group_do_not_make_it_wait_longer():
     _, group, _ = grouped(*(f"p{n}" for n in range(30)))
-    assert group.not_before == FIRST_DELAY
+    assert group.not_before == INITIAL_BACKOFF
 
 
 def test_after_a_long_time_a_group_is_tried_without_a_cause():
@@ -167,7 +168,7 @@ def test_one_of_a_group_can_be_tried_for_a_reason_of_its_own():
     assert queue.pop(0.0) is b
     park(queue, b)
     assert group.members.keys() == {"uid-a", "uid-b"}
-    assert a.place is Place.PARKED
+    assert a.subqueue is SubQueue.UNSCHEDULABLE
 
 
 def test_an_empty_group_is_forgotten():
@@ -180,7 +181,7 @@ def test_an_empty_group_is_forgotten():
 
 def test_one_that_changes_its_kind_changes_its_group():
     queue, group, (a, b) = grouped("a", "b")
-    queue.wake(group, 1.0)
+    queue.move_to_active(group, 1.0)
     queue.pop(1.0)
     park(queue, a, key="other", now=1.0)
     assert {each.key for each in queue.groups()} == {"k", "other"}
@@ -193,7 +194,7 @@ def test_counts():
     active(queue, "c")
     waiting(queue, "d")
     counts = queue.counts()
-    assert (counts[Place.PARKED], counts[Place.ACTIVE], counts[Place.GATED]) == (2, 1, 1)
+    assert (counts[SubQueue.UNSCHEDULABLE], counts[SubQueue.ACTIVE], counts[SubQueue.GATED]) == (2, 1, 1)
     assert len(queue) == 4
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dray.scheduling.actions import Bind
-from dray.scheduling.queue import Place
+from dray.scheduling.queue import SubQueue
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, holding, one_gpu_node, placed, pod, refused
@@ -84,7 +84,7 @@ def test_a_claim_is_allocated_once_and_then_shared():
     core = one_gpu_node(objects.claim("c"), pod("a", claims=["c"]), pod("b", claims=["c"]))
     (first,) = core.actions()
     # The second sees that the claim is about to get its devices, and waits for that.
-    assert core.scheduler.queue.counts()[Place.GATED] == 1
+    assert core.scheduler.queue.counts()[SubQueue.GATED] == 1
     core.write(first)
     (second,) = core.actions()
     assert second.writes[0].allocation is None

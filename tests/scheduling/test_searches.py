@@ -1,6 +1,8 @@
 """Searches that an attempt gives up undecided: the pod waits, others go on, and the answer from elsewhere is used."""
 
 from dray.allocation import ATTEMPT
+from dray.scheduling.messages import reason_text
+from dray.scheduling.reasons import Code, Reason
 from dray.scheduling.searches import Outcome
 from dray.scheduling_loop.search_process import answer
 from dray.testing import objects
@@ -10,7 +12,7 @@ from tests.scheduling.core import Core, bound, refused
 
 CASE = triple(5, 16, 18).scenario
 LIMIT = 400_000
-STILL = "node(s) undecided after all"
+STILL = Reason(Code.UNDECIDED_FOR_GOOD, ("9",))
 
 
 def world(*names):
@@ -53,12 +55,12 @@ def search(core, limit=LIMIT):
         }
     )
     results = tuple(found["results"]) if found["kind"] == "allocated" else None
-    core.scheduler.searched(wanted, Outcome(results, "" if results else STILL, found["columns"]), core.now)
+    core.scheduler.searched(wanted, Outcome(results, STILL, found["columns"]), core.now)
     return wanted.node["metadata"]["name"]
 
 
 def spent(core):
-    return core.scheduler._decider.work.spent
+    return core.state.inventory.selectors.work.spent
 
 
 def test_an_attempt_is_bounded_over_all_nodes_and_others_go_on():
@@ -77,7 +79,7 @@ def test_a_pod_that_stays_undecided_is_not_tried_again_until_something_changes()
     assert spent(core) < ATTEMPT * 1.3
     before = core.decisions
     assert search(core, limit=1_000) == "n1"
-    assert STILL in refused(core.later(250))["hard"]
+    assert reason_text(STILL) in refused(core.later(250))["hard"]
     assert search(core) is None
     assert core.decisions <= before + 2
     core.put(objects.resource_slice("more", gpus.gpu("g"), nodeName="n1"))

@@ -30,16 +30,16 @@ def test_a_pod_waits_for_the_claim_of_its_volume():
     actions = core.settle()
     assert bound(actions) == {"q": "n"}
     assert refused(actions) == {"p": '0/1 nodes are available: persistentvolumeclaim "data" not found.'}
-    core.scheduler.put_volume_claim(volume_claim("other"), core.now)
+    core.scheduler.put("PersistentVolumeClaim", volume_claim("other"), core.now)
     assert core.actions() == []
-    core.scheduler.put_volume_claim(volume_claim(), core.now)
+    core.scheduler.put("PersistentVolumeClaim", volume_claim(), core.now)
     assert bound(core.actions()) == {"p": "n"}
 
 
 def test_a_claim_that_went_is_missed():
     core = world()
-    core.scheduler.put_volume_claim(volume_claim(), core.now)
-    core.scheduler.remove_volume_claim(volume_claim(), core.now)
+    core.scheduler.put("PersistentVolumeClaim", volume_claim(), core.now)
+    core.scheduler.remove("PersistentVolumeClaim", volume_claim(), core.now)
     core.put(pod("p", volumes=[NAMED]))
     assert "not found" in refused(core.actions())["p"]
 
@@ -60,7 +60,7 @@ def test_a_claim_that_went_is_missed():
 )
 def test_a_claim_that_cannot_be_used(volume, claim, said):
     core = world()
-    core.scheduler.put_volume_claim(claim, core.now)
+    core.scheduler.put("PersistentVolumeClaim", claim, core.now)
     core.put(pod("p", volumes=[volume]))
     assert said in refused(core.actions())["p"]
 
@@ -69,7 +69,7 @@ def test_the_claim_that_was_made_for_the_pod_is_used():
     core = world(pod("p", volumes=[OWN]))
     assert list(refused(core.actions())) == ["p"]
     uid = core.get("Pod", "p")["metadata"]["uid"]
-    core.scheduler.put_volume_claim(volume_claim("p-v", uid), core.now)
+    core.scheduler.put("PersistentVolumeClaim", volume_claim("p-v", uid), core.now)
     assert bound(core.actions()) == {"p": "n"}
 
 
@@ -108,11 +108,11 @@ def three_nodes(*there):
     core.state.volumes.known = core.state.volumes.volumes_known = True
     for each in there:
         if "volumeBindingMode" in each:
-            core.scheduler.put_storage_class(each, core.now)
+            core.scheduler.put("StorageClass", each, core.now)
         elif "namespace" in each["metadata"]:
-            core.scheduler.put_volume_claim(each, core.now)
+            core.scheduler.put("PersistentVolumeClaim", each, core.now)
         else:
-            core.scheduler.put_volume(each, core.now)
+            core.scheduler.put("PersistentVolume", each, core.now)
     return core
 
 
@@ -154,7 +154,7 @@ def test_a_pod_waits_until_its_claim_is_bound(claim):
     core.put(pod("p", volumes=[NAMED]))
     said = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."
     assert refused(core.actions()) == {"p": said}
-    core.scheduler.put_volume_claim(volume_claim(annotations=DONE), core.now)
+    core.scheduler.put("PersistentVolumeClaim", volume_claim(annotations=DONE), core.now)
     assert bound(core.actions()) == {"p": "big"}
 
 
@@ -193,5 +193,5 @@ def test_a_claim_bound_to_a_volume_that_is_not_there_is_waited_for():
     core = three_nodes(volume_claim(annotations=DONE))
     core.put(pod("p", volumes=[NAMED]))
     assert 'bound to non-existent persistentvolume "pv-1"' in refused(core.actions())["p"]
-    core.scheduler.put_volume(volume(), core.now)
+    core.scheduler.put("PersistentVolume", volume(), core.now)
     assert bound(core.actions()) == {"p": "big"}

@@ -35,16 +35,16 @@ def differences(live, fresh):
         "claims": (_claims(live), _claims(fresh)),
         "usage": (_usage(live), _usage(fresh)),
         "holders": (_holders(live), _holders(fresh)),
-        "neighbours": (_guises(live), _guises(fresh)),
+        "affinity": (_equal_pods(live), _equal_pods(fresh)),
         "waiting": (_waiting(live), _waiting(fresh)),
     }.items():
         if one != other:
             keys = sorted((k for k in one.keys() | other.keys() if one.get(k) != other.get(k)), key=str)
             problems += [f"{name}: {k}: {one.get(k)!r} instead of {other.get(k)!r}" for k in keys[:5]]
-    for uid, kept in live._nominations._kept.items():
+    for uid, kept in live.nominations._kept.items():
         problems.append(f"a place on {kept.preemption.node} is kept for {kept.pod.key[1]} ({uid})")
-    if live._flights or live.state.claims._assumed:
-        problems.append(f"in flight: {list(live._flights)} {list(live.state.claims._assumed)}")
+    if live.in_flight or live.state.claims._assumed:
+        problems.append(f"in flight: {list(live.in_flight)} {list(live.state.claims._assumed)}")
     return problems
 
 
@@ -73,15 +73,15 @@ def _holders(scheduler):
     return {device: (sorted(each.owners), sorted(each.shares)) for device, each in usage.items()}
 
 
-def _guises(scheduler):
+def _equal_pods(scheduler):
     return {
-        (key[0], tuple(sorted(key[1])), key[2]): {node.name: n for node, n in guise.by_node.items()}
-        for key, guise in scheduler.state.neighbours._guises.items()
+        (key[0], tuple(sorted(key[1])), key[2]): {node.name: n for node, n in pods.by_node.items()}
+        for key, pods in scheduler.state.affinity._pods.items()
     }
 
 
 def _waiting(scheduler):
-    return dict.fromkeys(scheduler.queue._waiting, True)
+    return dict.fromkeys(scheduler.queue._queued, True)
 
 
 def could_run(fresh):

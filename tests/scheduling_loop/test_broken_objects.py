@@ -3,26 +3,29 @@
 import asyncio
 import logging
 
+from dray.scheduling.plugin import SKIP, Plugin
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling_loop.readers import condition, events
 
 
-def fail_on(virtual_cluster, name):
-    """Makes every attempt for the pod of that name raise something."""
-    scheduler = virtual_cluster.planes["scheduler"].loop.scheduler
-    attempt = scheduler._attempt
+class Failing(Plugin):
+    """Raises in every attempt for a pod named bad."""
 
-    def fail(waiting, now):
-        if waiting.pod.key[1] == name:
+    def prefilter(self, cycle):
+        if cycle.pod.key[1] == "bad":
             raise ZeroDivisionError("one of a kind")
-        return attempt(waiting, now)
+        return SKIP
 
-    scheduler._attempt = fail
+
+async def fail_on_bad(virtual_cluster):
+    await virtual_cluster.kill("scheduler")
+    virtual_cluster.schedule(plugins=(Failing(),))
+    await asyncio.sleep(1)
 
 
 async def test_a_pod_that_the_scheduler_fails_on_says_so_and_the_next_one_is_bound(virtual_cluster):
-    fail_on(virtual_cluster, "bad")
+    await fail_on_bad(virtual_cluster)
     await virtual_cluster.create(gpus.pod("bad"))
     await virtual_cluster.create(gpus.pod("good"))
     await virtual_cluster.quiet()
@@ -34,26 +37,6 @@ async def test_a_pod_that_the_scheduler_fails_on_says_so_and_the_next_one_is_bou
 
 
 async def test_what_cannot_be_taken_in_gets_an_event_and_is_left_out(virtual_cluster):
-    scheduler = virtual_cluster.planes["scheduler"].loop.scheduler
-    put = scheduler.state.put_slice
-
-    def fail(document):
-        if document["metadata"]["name"] == "odd":
-            raise KeyError("nobody thought of that")
-        put(document)
-
-    scheduler.state.put_slice = fail
-    await virtual_cluster.create(objects.resource_slice("odd", gpus.gpu("g")))
-    await virtual_cluster.create(objects.claim("c"))
-    await virtual_cluster.create(gpus.pod("p", claims=["c"]))
-    await virtual_cluster.quiet()
-    assert (await virtual_cluster.get("Pod", "p"))["spec"]["nodeName"]
-    (event,) = await events(virtual_cluster, "SchedulerError")
-    assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("ResourceSlice", "odd")
-    assert "leaves it out of account: KeyError" in event["message"]
-
-
-async def test_a_slice_whose_nodes_cannot_be_told_stops_nobody_else(virtual_cluster):
     odd = objects.resource_slice("odd", gpus.gpu("g"))
     del odd["spec"]["allNodes"]
     expression = {"key": "num", "operator": "Gt", "values": ["abc"]}
@@ -74,7 +57,7 @@ async def test_each_cause_is_logged_with_its_trace_once_and_counted_each_time(vi
     handler.emit = records.append
     logging.getLogger("dray.scheduler").addHandler(handler)
     try:
-        fail_on(virtual_cluster, "bad")
+        await fail_on_bad(virtual_cluster)
         await virtual_cluster.create(gpus.pod("bad"))
         await virtual_cluster.quiet()
         await asyncio.sleep(60)

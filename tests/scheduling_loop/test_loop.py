@@ -345,7 +345,7 @@ async def test_what_is_being_written_is_finished_before_it_stops(virtual_cluster
     await asyncio.wait([task])
     loop = virtual_cluster.planes["scheduler"].loop
     assert not loop._writing
-    assert not loop.scheduler._flights
+    assert not loop.scheduler.in_flight
     assert not virtual_cluster.checker.problems
 
 

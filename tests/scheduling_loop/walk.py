@@ -379,18 +379,10 @@ class Walk:
     async def _relisted(self):
         """A scheduler that knows what the server knows, and nothing else."""
         fresh, now = Scheduler(), self._time.now().timestamp()
-        for kind, put in (
-            ("Namespace", fresh.put_namespace),
-            ("Node", fresh.put_node),
-            ("DeviceClass", fresh.put_class),
-            ("ResourceSlice", fresh.put_slice),
-            ("DeviceTaintRule", fresh.put_taint_rule),
-            ("PodDisruptionBudget", fresh.put_budget),
-            ("ResourceClaim", lambda each: fresh.put_claim(each, now)),
-            ("Pod", lambda each: fresh.put_pod(each, now)),
-        ):
+        cluster = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
+        for kind in (*cluster, "PodDisruptionBudget", "ResourceClaim", "Pod"):
             for each in await self._list(kind):
-                put(each)
+                fresh.put(kind, each, now)
         self._now = now
         return fresh
 

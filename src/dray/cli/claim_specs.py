@@ -49,14 +49,14 @@ class PodClaim:
     template: str
 
 
-def group_of(document: dict[str, Any]) -> str:
+def group_name(document: dict[str, Any]) -> str:
     group, slash, _ = text(document.get("apiVersion")).partition("/")
     return group if slash else ""
 
 
 def claim_spec(document: dict[str, Any]) -> Spec | None:
     """The spec of a claim or of the claims that a template makes."""
-    if group_of(document) != RESOURCE_GROUP:
+    if group_name(document) != RESOURCE_GROUP:
         return None
     if document.get("kind") == "ResourceClaim":
         return Spec("spec", walk(document, "spec"))

@@ -18,7 +18,7 @@ from dray.api.catalogue import RESOURCE_GROUP, find
 from dray.api.conversion import ConversionError, oddities, unreadable
 from dray.api.conversion import convert as convert_version
 from dray.api.errors import ErrorType
-from dray.cli.claim_specs import group_of, pod_spec
+from dray.cli.claim_specs import group_name, pod_spec
 from dray.cli.hints import hint_for
 from dray.cli.manifests import Manifest, read
 from dray.cli.reports import one_line
@@ -79,7 +79,7 @@ def _convert_all(manifests: list[Manifest], version: str) -> tuple[list[dict[str
 def convert_manifest(manifest: Manifest, version: str, beside: list[dict[str, Any]]) -> Converted:
     """The objects that a manifest comes to, and what there is to say about them."""
     document = manifest.document
-    if group_of(document) != RESOURCE_GROUP:
+    if group_name(document) != RESOURCE_GROUP:
         return _with_modern_claims(document)
     if manifest.api_version in _FIRST_ALPHAS:
         objects, notes = alpha2.to_v1(document, beside=beside)

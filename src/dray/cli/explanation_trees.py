@@ -13,8 +13,10 @@ from dray.allocation.wording import some
 from dray.api.objects import Object, mapping, status_of
 from dray.api.resource_claims import allocation_results
 from dray.cli.explanations import allocation_row, rejection_row
-from dray.scheduling.inquiry import Answer, Inquiry, Mismatch, Shortage, Verdict
-from dray.scheduling.model import Pod
+from dray.scheduling.details import LabelMismatch, Shortage, UntoleratedTaint
+from dray.scheduling.explainer import Explainer, Explanation, NodeAnswer
+from dray.scheduling.messages import reason_text
+from dray.scheduling.reasons import Code, Reason
 from dray.scheduling.scheduler import Scheduler
 
 MOST_TREES: Final = 8
@@ -22,29 +24,29 @@ MOST_TREES: Final = 8
 _MOST_NAMES: Final = 6
 
 
-class Verdicts:
-    """The verdicts of the nodes: those that fit, those that lack devices, and the others by what they lack."""
+class NodeAnswers:
+    """The answers of the nodes: those that fit, those that lack devices, and the others by what they lack."""
 
-    def __init__(self, inquiry: Inquiry, scheduler: Scheduler, pod: Pod, answer: Answer, only: str) -> None:
+    def __init__(self, explainer: Explainer, scheduler: Scheduler, explanation: Explanation, only: str) -> None:
         self._state = scheduler.state
-        self._verdicts = [each for each in answer.verdicts if only in ("", each.node)]
+        self._answers = [each for each in explanation.nodes if only in ("", each.node)]
         self._rejections: list[Rejection] = []
-        self._others: list[Verdict] = []
-        for verdict in self._verdicts:
-            if verdict.placement is not None:
+        self._others: list[NodeAnswer] = []
+        for answer in self._answers:
+            if answer.placement is not None:
                 continue
-            assert answer.wanted is not None
-            node = self._state.nodes[verdict.node]
-            rejection = inquiry.rejection(pod, answer.wanted, node) if verdict.lacks_devices else None
+            assert explanation.cycle is not None
+            node = self._state.nodes[answer.node]
+            rejection = explainer.rejection(explanation.cycle, node) if answer.lacks_devices else None
             if rejection is not None:
                 self._rejections.append(rejection)
             else:
-                self._others.append(verdict)
+                self._others.append(answer)
 
     def conclusion(self) -> str:
         """Why no node takes the pod."""
         concluded = conclude(self._rejections)
-        others: dict[str, list[Verdict]] = {}
+        others: dict[str, list[NodeAnswer]] = {}
         for each in self._others:
             others.setdefault(_kind(each), []).append(each)
         reasons = ", ".join(f"{len(group):,} {kind}" for kind, group in others.items())
@@ -58,8 +60,8 @@ class Verdicts:
 
     def trees(self) -> Iterator[Tree]:
         reasoning = Reasoning(self._state.inventory)
-        for verdict in [each for each in self._verdicts if each.placement is not None][:MOST_TREES]:
-            yield Tree(f"node {verdict.node}: fits", [Tree(text) for text in _placed(verdict)])
+        for answer in [each for each in self._answers if each.placement is not None][:MOST_TREES]:
+            yield Tree(f"node {answer.node}: fits", [Tree(text) for text in _placed(answer)])
         yield from reasoning.trees(self._rejections)
         yield from self._obstacles()
         yield from reasoning.selectors()
@@ -67,78 +69,95 @@ class Verdicts:
     def rows(self) -> list[Object]:
         """The same for programs, node by node."""
         rejections = {each.node: each for each in self._rejections}
-        return [self._row(each, rejections.get(each.node)) for each in self._verdicts]
+        return [self._row(each, rejections.get(each.node)) for each in self._answers]
 
-    def _row(self, verdict: Verdict, rejection: Rejection | None) -> Object:
+    def _row(self, answer: NodeAnswer, rejection: Rejection | None) -> Object:
         if rejection is not None:
             return rejection_row(rejection, self._state.inventory)
-        if verdict.placement is None:
+        if answer.placement is None:
             return {
-                "node": verdict.node,
+                "node": answer.node,
                 "fits": False,
-                "obstacles": [*dict.fromkeys((*verdict.obstacles, *_details([verdict])))],
+                "obstacles": [*dict.fromkeys((*_reasons(answer), *_details([answer])))],
             }
-        allocation = verdict.placement.allocation
-        return allocation_row(allocation) if allocation else {"node": verdict.node, "fits": True, "claims": []}
+        allocation = answer.placement.devices.allocation
+        return allocation_row(allocation) if allocation else {"node": answer.node, "fits": True, "claims": []}
 
     def _obstacles(self) -> Iterator[Tree]:
-        grouped: dict[Hashable, list[Verdict]] = {}
-        for verdict in self._others:
-            grouped.setdefault(_likeness(verdict), []).append(verdict)
+        grouped: dict[Hashable, list[NodeAnswer]] = {}
+        for answer in self._others:
+            grouped.setdefault(_likeness(answer), []).append(answer)
         for group in grouped.values():
             fit = "does not fit" if len(group) == 1 else "do not fit"
-            details = _details(group) or [*group[0].obstacles]
+            details = _details(group) or _reasons(group[0])
             yield Tree(f"{nodes_text([each.node for each in group])}: {fit}", [*map(Tree, details)])
 
 
-def _kind(verdict: Verdict) -> str:
+def _reasons(answer: NodeAnswer) -> list[str]:
+    return [*map(reason_text, answer.status.reasons)] if answer.status is not None else []
+
+
+def _taints(answer: NodeAnswer) -> list[UntoleratedTaint]:
+    return [each for each in answer.details if isinstance(each, UntoleratedTaint)]
+
+
+def _mismatches(answer: NodeAnswer) -> list[LabelMismatch]:
+    return [each for each in answer.details if isinstance(each, LabelMismatch)]
+
+
+def _shortages(answer: NodeAnswer) -> list[Shortage]:
+    return [each for each in answer.details if isinstance(each, Shortage)]
+
+
+def _kind(answer: NodeAnswer) -> str:
     """The first obstacle, in few words."""
-    if verdict.taints:
+    if _taints(answer):
         return "tainted"
-    if verdict.mismatches:
+    if _mismatches(answer):
         return "without the labels that are wanted"
-    return (verdict.obstacles or ("unsuitable",))[0]
+    return (_reasons(answer) or ["unsuitable"])[0]
 
 
-def _best(group: Sequence[Verdict]) -> str:
+def _best(group: Sequence[NodeAnswer]) -> str:
     """What stands in the way on nodes of one kind, as on the one that has most."""
     first = group[0]
-    if first.shortages:
-        resource = first.shortages[0].resource
-        found = [(short, each) for each in group for short in each.shortages if short.resource == resource]
-        short, verdict = max(found, key=lambda each: each[0].left)
-        where = f" on the best node, {verdict.node}" if len(group) > 1 else ""
-        return _shortage(f"Insufficient {resource}", short) + where
+    if short := _shortages(first):
+        resource = short[0].resource
+        found = [(each, answer) for answer in group for each in _shortages(answer) if each.resource == resource]
+        least, answer = max(found, key=lambda each: each[0].left)
+        where = f" on the best node, {answer.node}" if len(group) > 1 else ""
+        return _shortage(least) + where
     if len({_likeness(each) for each in group}) == 1:
         return "; ".join(_details(group))
     return _kind(first)
 
 
-def _likeness(verdict: Verdict) -> Hashable:
-    if verdict.mismatches:
-        return tuple((each.key, each.operator, each.values) for each in verdict.mismatches)
-    return tuple(_details([verdict])) or verdict.obstacles
+def _likeness(answer: NodeAnswer) -> Hashable:
+    if mismatches := _mismatches(answer):
+        return tuple((each.key, each.operator, each.values) for each in mismatches)
+    return tuple(_details([answer])) or tuple(_reasons(answer))
 
 
-def _details(group: Sequence[Verdict]) -> list[str]:
+def _details(group: Sequence[NodeAnswer]) -> list[str]:
     """The reasons of nodes that say the same, with what is behind them."""
     first = group[0]
-    if first.taints:
-        return [_taint(each) for each in first.taints]
-    if first.mismatches:
-        return [_mismatch([each.mismatches[number] for each in group]) for number in range(len(first.mismatches))]
-    known = {f"Insufficient {each.resource}": each for each in first.shortages}
-    return [_shortage(reason, known[reason]) if reason in known else reason for reason in first.obstacles]
+    if taints := _taints(first):
+        return [_taint(each) for each in taints]
+    if mismatches := _mismatches(first):
+        return [_mismatch([_mismatches(each)[number] for each in group]) for number in range(len(mismatches))]
+    short = {Reason(Code.INSUFFICIENT, (each.resource,)): each for each in _shortages(first)}
+    reasons = first.status.reasons if first.status is not None else ()
+    return [_shortage(short[reason]) if reason in short else reason_text(reason) for reason in reasons]
 
 
-def _taint(taint: Object) -> str:
-    value = f"={taint['value']}" if taint.get("value") else ""
-    return f"tainted {taint.get('key')}{value}:{taint.get('effect')}, not tolerated"
+def _taint(taint: UntoleratedTaint) -> str:
+    value = f"={taint.value}" if taint.value else ""
+    return f"tainted {taint.key}{value}:{taint.effect}, not tolerated"
 
 
-def _shortage(reason: str, short: Shortage) -> str:
-    wanted, left, there = (_amount(short.resource, number) for number in (short.wanted, short.left, short.there))
-    return f"{reason}: {wanted} wanted, {left} of {there} left"
+def _shortage(short: Shortage) -> str:
+    wanted, left, there = (_amount(short.resource, number) for number in (short.wanted, short.left, short.allocatable))
+    return f"Insufficient {short.resource}: {wanted} wanted, {left} of {there} left"
 
 
 _WANTS: Final = {
@@ -151,16 +170,16 @@ _WANTS: Final = {
 }
 
 
-def _mismatch(group: Sequence[Mismatch]) -> str:
+def _mismatch(group: Sequence[LabelMismatch]) -> str:
     """One demand, and what the nodes have instead."""
     first = group[0]
     values = " or ".join(first.values)
     wants = _WANTS.get(first.operator, f"{first.operator} {{}}").format(values)
-    there = Counter(each.there for each in group)
+    there = Counter(each.actual for each in group)
     if list(there) == [None]:
         return f"label {first.key} {wants}, and is not there"
     if len(there) == 1:
-        return f"label {first.key} {wants}, and is {first.there}"
+        return f"label {first.key} {wants}, and is {first.actual}"
     found = [f"{'not there' if value is None else value} ({number})" for value, number in there.most_common()]
     return f"label {first.key} {wants}, and is {few(found)}"
 
@@ -186,15 +205,15 @@ def device(result: Object) -> str:
     return f"{result['request']}: {where}{f' ({consumed})' if consumed else ''}{access}"
 
 
-def _placed(verdict: Verdict) -> Iterator[str]:
-    assert verdict.placement is not None
-    allocation = verdict.placement.allocation
+def _placed(answer: NodeAnswer) -> Iterator[str]:
+    assert answer.placement is not None
+    allocation = answer.placement.devices.allocation
     for key, result in zip(allocation.claims, allocation.results, strict=True) if allocation else ():
         for each in result["devices"].get("results") or ():
             yield f"claim {'/'.join(key)}, {device(each)}"
 
 
-def preemption(answer: Answer) -> Tree:
+def preemption(answer: Explanation) -> Tree:
     assert answer.preemption is not None
     victims = [f"{'/'.join(each.key)} (priority {each.priority})" for each in answer.preemption.victims]
     if not victims:

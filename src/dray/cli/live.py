@@ -19,15 +19,30 @@ from dray.api.objects import Object, status_of
 from dray.api.pods import extended_claim
 from dray.api.resource_claims import allocation_of
 from dray.cli.cluster import Cluster
-from dray.cli.explanation_trees import MOST_TREES, Verdicts, device, few, holding, preemption
+from dray.cli.explanation_trees import MOST_TREES, NodeAnswers, device, few, holding, preemption
 from dray.cli.explanations import Explanation, allocation_row, rejection_row
 from dray.scheduling import groups
-from dray.scheduling.inquiry import Inquiry
+from dray.scheduling.explainer import Explainer
 from dray.scheduling.scheduler import Options, Scheduler
 
 if TYPE_CHECKING:
     from dray.client.interface import Resource
 
+_READ: Final = (
+    "Namespace",
+    "Node",
+    "ResourceSlice",
+    "DeviceClass",
+    "DeviceTaintRule",
+    "PodGroup",
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "StorageClass",
+    "PodDisruptionBudget",
+    "ResourceClaim",
+    "Pod",
+)
+"""The kinds that the scheduler is given, in this order."""
 _CREATION_FAILED: Final = "FailedResourceClaimCreation"
 _DISPENSABLE: Final = (
     "PersistentVolumeClaim",
@@ -141,32 +156,13 @@ class World:
 
     def _scheduler(self, name: str) -> Scheduler:
         scheduler = Scheduler(Options(name, policy=self._policy))
-        listed = self._listed
-        for kind, put in (
-            ("Namespace", scheduler.put_namespace),
-            ("Node", scheduler.put_node),
-            ("ResourceSlice", scheduler.put_slice),
-            ("DeviceClass", scheduler.put_class),
-            ("DeviceTaintRule", scheduler.put_taint_rule),
-        ):
+        listed, state = self._listed, scheduler.state
+        state.groups.served = "PodGroup" in listed
+        state.volumes.known = "PersistentVolumeClaim" in listed
+        state.volumes.volumes_known = "PersistentVolume" in listed and "StorageClass" in listed
+        for kind in _READ:
             for each in listed.get(kind, ()):
-                put(each)
-        scheduler.state.groups.served = "PodGroup" in listed
-        for each in listed.get("PodGroup", ()):
-            scheduler.put_group(each, self._now)
-        scheduler.state.volumes.known = "PersistentVolumeClaim" in listed
-        scheduler.state.volumes.volumes_known = "PersistentVolume" in listed and "StorageClass" in listed
-        for kind, take in (
-            ("PersistentVolumeClaim", scheduler.put_volume_claim),
-            ("PersistentVolume", scheduler.put_volume),
-            ("StorageClass", scheduler.put_storage_class),
-        ):
-            for each in listed.get(kind, ()):
-                take(each, self._now)
-        for each in listed["ResourceClaim"]:
-            scheduler.put_claim(each, self._now)
-        for each in listed["Pod"]:
-            scheduler.put_pod(each, self._now)
+                scheduler.put(kind, each, self._now)
         return scheduler
 
     def _claims_of(self, document: Object) -> Iterator[Object]:
@@ -213,20 +209,19 @@ class World:
         scheduler = self._scheduler(document["spec"].get("schedulerName") or "default-scheduler")
         waiting = scheduler.queue.get(document["metadata"]["uid"])
         assert waiting is not None
-        budgets = self._listed.get("PodDisruptionBudget", ())
-        inquiry = Inquiry(scheduler.state, policy=self._policy, budgets=budgets)
-        answer = inquiry.ask(waiting.pod, self._now, scheduler.options.binding_timeout)
-        if answer.hindrance:
-            made = self._say("pod", name, "cannot be placed", answer.hindrance)
+        explainer = Explainer(scheduler)
+        answer = explainer.explain(waiting.pod, self._now)
+        if answer.problem:
+            made = self._say("pod", name, "cannot be placed", answer.problem)
             made.unmade = bool(self._unmade(document))
             return made
-        if only and not any(each.node == only for each in answer.verdicts):
+        if only and not any(each.node == only for each in answer.nodes):
             raise Unfindable(f"there is no node {only}")
-        fitting = [each.node for each in answer.verdicts if each.placement is not None]
-        verdicts = Verdicts(inquiry, scheduler, waiting.pod, answer, only)
+        fitting = [each.node for each in answer.nodes if each.placement is not None]
+        nodes = NodeAnswers(explainer, scheduler, answer, only)
         made = self._say("pod", name, f"fits on {few(fitting)}" if fitting else "does not fit", good=bool(fitting))
-        made.conclusion = "" if fitting else verdicts.conclusion()
-        made.trees, made.data = list(verdicts.trees()), lambda: {"nodes": verdicts.rows()}
+        made.conclusion = "" if fitting else nodes.conclusion()
+        made.trees, made.data = list(nodes.trees()), lambda: {"nodes": nodes.rows()}
         if answer.preemption is not None:
             made.trees.append(preemption(answer))
         if fitting and not only:

@@ -13,10 +13,10 @@ from typing import Final
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object, mapping, walk
 from dray.api.pod_requests import amounts, requests
+from dray.api.pods import group_name
 from dray.cli.claim_specs import Spec, pod_claims
 from dray.scheduling import extended
 from dray.scheduling.extended import ResourceMap
-from dray.scheduling.groups import group_name
 
 Key = tuple[str, str]
 

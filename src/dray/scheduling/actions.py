@@ -1,4 +1,4 @@
-"""What the scheduler wants done. It has assumed all of it already; whoever does it says how it went."""
+"""Actions: what the scheduler wants written. It has assumed all of it already; the loop around it says how it went."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from dray.api.objects import Object
+from dray.scheduling.messages import diagnosis_text
 from dray.scheduling.model import Pod
+from dray.scheduling.status import Diagnosis
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
@@ -33,7 +35,7 @@ class Bind:
     """All claims of the pod as they were, written or not."""
     mappings: tuple[Object, ...] = ()
     """For the pod's status: which container gets which request of the special claim."""
-    charges: tuple[Object, ...] = ()
+    node_allocatable: tuple[Object, ...] = ()
     """For the pod's status: what its devices take from the node."""
     volumes: tuple[Object, ...] = ()
     """Claims for volumes that wait for the pod: they get its node, and must be bound before it is."""
@@ -52,15 +54,23 @@ class Preemption:
 @dataclass(frozen=True, slots=True)
 class Refuse:
     pod: Pod
-    message: str
-    reason: str = UNSCHEDULABLE
+    diagnosis: Diagnosis
     news: bool = True
-    """Whether it is something else than what was said last."""
+    """Whether it is another diagnosis than the last one."""
     release: Object | None = None
     """A claim whose devices are in the way and should be given back."""
     discard: Object | None = None
     """A claim that an earlier attempt left behind."""
     preemption: Preemption | None = None
+
+    @property
+    def message(self) -> str:
+        return diagnosis_text(self.diagnosis)
+
+    @property
+    def reason(self) -> str:
+        """Of the PodScheduled condition."""
+        return SCHEDULER_ERROR if self.diagnosis.error else UNSCHEDULABLE
 
 
 Action = Bind | Refuse

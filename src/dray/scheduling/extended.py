@@ -2,7 +2,7 @@
 
 A node serves a name either by itself (its allocatable has some) or by devices, never both; so the requests depend on
 the names that devices must serve there. Containers that follow each other may use the same devices: an init container
-takes over what later containers hold, and only the most that any of them needs beyond that is requested for all.
+takes over what later containers hold, and only the most that any of them requirements beyond that is requested for all.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from dray.api.objects import Object, mapping, mappings
+from dray.api.objects import Key, Object, mapping, mappings
 from dray.api.pod_requests import container_requests, is_sidecar
 from dray.api.pods import containers_of
 from dray.api.quantity import Quantity, QuantityError
-from dray.scheduling.model import Key
 
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
 _NONE: Final[frozenset[str]] = frozenset()
@@ -159,7 +158,7 @@ class _Ledger:
         self.mappings += passing
 
     def _reuse(self, index: int, lasting: dict[int, Object]) -> tuple[int, list[str]]:
-        """How many devices a passing container needs beyond those of later ones, and whose it uses."""
+        """How many devices a passing container requirements beyond those of later ones, and whose it uses."""
         missing, used = self._wants(self._containers[index]), []
         for later, request in lasting.items():
             if missing <= 0:

@@ -1,4 +1,4 @@
-"""PodGroups as the scheduler knows them: which pods have to wait for theirs, and which claims are the group's own.
+"""PodGroups as the scheduler knows them, and whose a claim is.
 
 A claim that a pod names just as its group does is the group's: it is reserved for the group, once for all its pods.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.gates import FeatureGates
-from dray.api.objects import Object
-from dray.scheduling.interests import waiting_key
-from dray.scheduling.model import Key, Pod, key_of
+from dray.api.objects import Key, Object, key_of
+from dray.api.pods import group_name, has_entry
+from dray.scheduling.model import Pod
 
 API_GROUP: Final = "scheduling.k8s.io"
+KIND: Final = "PodGroup"
 PLURAL: Final = "podgroups"
-_ENTRY: Final = ("name", "resourceClaimName", "resourceClaimTemplateName")
 
 
 class Groups:
@@ -31,29 +31,15 @@ class Groups:
     def remove(self, group: Object) -> None:
         self._known.pop(key_of(group), None)
 
-    def missing(self, pod: Object) -> Key | None:
-        """Of the group that the pod has to wait for: a key that no claim has."""
-        name = group_name(pod) if self.served else ""
-        if not name:
-            return None
-        key = pod["metadata"].get("namespace") or "", name
-        return None if key in self._known else waiting_key(PLURAL, key)
+    def is_missing(self, pod: Pod) -> bool:
+        """Whether the pod has to wait for its group."""
+        name = group_name(pod.document) if self.served else ""
+        return bool(name) and (pod.key[0], name) not in self._known
 
     def consumer(self, pod: Pod, entry: Object) -> Object:
         """Whom the claim of an entry of the pod is reserved for, as it stands in `reservedFor`."""
         name = group_name(pod.document) if self._have_claims else ""
         group = self._known.get((pod.key[0], name)) if name else None
-        if group is not None and _lists(group, entry):
+        if group is not None and has_entry(group, entry):
             return {"apiGroup": API_GROUP, "resource": PLURAL, "name": name, "uid": group["metadata"].get("uid")}
         return {"resource": "pods", "name": pod.key[1], "uid": pod.uid}
-
-
-def group_name(pod: Object) -> str:
-    return (pod["spec"].get("schedulingGroup") or {}).get("podGroupName") or ""
-
-
-def _lists(group: Object, entry: Object) -> bool:
-    """Whether the group has the same entry: same name, same claim or template."""
-    wanted = [entry.get(member) or "" for member in _ENTRY]
-    listed = (group.get("spec") or {}).get("resourceClaims") or ()
-    return any([each.get(member) or "" for member in _ENTRY] == wanted for each in listed)

@@ -1,21 +1,18 @@
 """Nodes and pods as the scheduler knows them.
 
-`Needs` is what a pod needs of a node apart from its devices, compiled once for all pods that need the same. A `Node`
-adds up what the pods on it take; it is changed in place, one pod at a time, and never copied.
+`Requirements` are what a pod requires of a node apart from its devices, compiled once for all pods of one signature. A
+`Node` adds up what the pods on it take; it is changed in place, one pod at a time, and never copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from dray.api.objects import Object
+from dray.api.objects import Key, Object, annotations_of, labels_of
 from dray.scheduling.node_terms import NodeTerms
 from dray.scheduling.ports import HostPorts, TakenPorts
 from dray.scheduling.tolerations import Tolerations
-
-Key = tuple[str, str]
-"""Namespace, name."""
 
 Amounts = Mapping[str, int]
 """By resource name: cpu in thousandths, everything else in whole units, rounded up."""
@@ -24,8 +21,8 @@ PODS = "pods"
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Needs:
-    """Compared by identity: `Kinds` gives the same one to pods that need the same."""
+class Requirements:
+    """Compared by identity: `Signatures` gives the same one to pods of one signature."""
 
     requests: Amounts
     """Without what is zero; extended resources too."""
@@ -35,13 +32,12 @@ class Needs:
     """cpu and memory with the amounts that scoring assumes where a container asks for none."""
     ports: HostPorts
     tolerations: Tolerations
-    selector: Mapping[str, str]
-    """spec.nodeSelector"""
-    required: NodeTerms | None
-    """The required node affinity."""
-    preferred: NodeTerms
-    weights: tuple[int, ...]
-    """Of the preferred node affinity terms."""
+    node_selector: Mapping[str, str]
+    node_affinity: NodeTerms | None
+    """The required one."""
+    preferred_node_affinity: NodeTerms
+    preferred_weights: tuple[int, ...]
+    """Of its terms."""
     images: tuple[str, ...]
     """One for each container, normalised with a tag."""
     affinity: tuple[Object, ...]
@@ -51,8 +47,17 @@ class Needs:
     """(weight, term); a negative weight is anti-affinity."""
     spread: tuple[Object, ...]
     """topologySpreadConstraints"""
-    social: bool
-    """Whether it depends on the pods that are there already, beyond what they take."""
+    has_pod_terms: bool
+    """Whether it has affinity, anti-affinity or spread constraints, which speak of other pods."""
+    signs: tuple[Hashable, ...] = ()
+    """What plugins add to the signature."""
+
+    def select(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether nodeSelector and required node affinity allow a node of that name with those labels."""
+        for key, value in self.node_selector.items():
+            if labels.get(key) != value:
+                return False
+        return self.node_affinity is None or self.node_affinity.any(name, labels)
 
 
 @dataclass(eq=False, slots=True)
@@ -62,7 +67,7 @@ class Pod:
     key: Key
     uid: str
     document: Object
-    needs: Needs
+    requirements: Requirements
     priority: int
     preempts: bool
     """Whether it may have others removed: preemptionPolicy is not Never."""
@@ -72,7 +77,11 @@ class Pod:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        return self.document["metadata"].get("labels") or {}
+        return labels_of(self.document)
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        return annotations_of(self.document)
 
 
 class Node:
@@ -120,13 +129,13 @@ class Node:
             self._count(pod, -1)
 
     def _count(self, pod: Pod, sign: int) -> None:
-        _add(self.requested, pod.needs.requests, sign)
-        _add(self.scoring, pod.needs.scoring, sign)
+        _add(self.requested, pod.requirements.requests, sign)
+        _add(self.scoring, pod.requirements.scoring, sign)
         if pod.extra:
             _add(self.requested, pod.extra, sign)
             _add(self.scoring, {name: pod.extra[name] for name in ("cpu", "memory") if name in pod.extra}, sign)
-        if pod.needs.ports:
-            self.ports.count(pod.needs.ports, sign)
+        if pod.requirements.ports:
+            self.ports.count(pod.requirements.ports, sign)
 
 
 def _add(total: dict[str, int], amounts: Amounts, sign: int) -> None:
@@ -136,16 +145,3 @@ def _add(total: dict[str, int], amounts: Amounts, sign: int) -> None:
             total[name] = left
         else:
             total.pop(name, None)
-
-
-def key_of(document: Object) -> Key:
-    metadata = document["metadata"]
-    return metadata.get("namespace") or "", metadata["name"]
-
-
-def labels_of(document: Object) -> Mapping[str, str]:
-    return document["metadata"].get("labels") or {}
-
-
-def names(keys: Iterable[Key]) -> str:
-    return ", ".join(f"{namespace}/{name}" for namespace, name in keys)

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from dray.api.objects import Key
 from dray.scheduling.actions import Preemption
-from dray.scheduling.model import Key, Pod
+from dray.scheduling.model import Pod
 from dray.scheduling.state import State
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dray.api.objects import Object, bounded
+from dray.api.objects import Object, bounded, is_deleting, key_of, labels_of
 from dray.api.quantity import INT32_MAX, INT32_MIN
-from dray.scheduling import charges
-from dray.scheduling.model import Pod, key_of, labels_of
-from dray.scheduling.needs import Kinds
+from dray.scheduling import node_allocatable
+from dray.scheduling.model import Pod
 from dray.scheduling.resizes import in_force
+from dray.scheduling.signatures import Signatures
 
 
-def read(document: Object, kinds: Kinds, known: Pod | None = None) -> Pod:
+def read(document: Object, signatures: Signatures, known: Pod | None = None) -> Pod:
     """`known` is the pod as it was before."""
     metadata, spec = document["metadata"], document["spec"]
     generation = metadata.get("generation")
@@ -22,20 +22,21 @@ def read(document: Object, kinds: Kinds, known: Pod | None = None) -> Pod:
         and taking is document
         and in_force(known.document) is known.document
     ):
-        # Labels belong to what a pod with terms about others needs, and change without a new generation.
-        same = not known.needs.social or known.labels == labels_of(document)
-        needs = known.needs if same else kinds.needs(document)
+        # Labels belong to the signature of a pod with terms about others, and change without a new generation.
+        # So may anything that plugins sign.
+        same = not signatures.signers and (not known.requirements.has_pod_terms or known.labels == labels_of(document))
+        requirements = known.requirements if same else signatures.requirements(document)
     else:
-        needs = kinds.needs(taking)
+        requirements = signatures.requirements(taking)
     return Pod(
         key_of(document),
         metadata["uid"],
         document,
-        needs,
+        requirements,
         bounded(spec.get("priority"), INT32_MIN, INT32_MAX),
         spec.get("preemptionPolicy") != "Never",
         metadata.get("creationTimestamp") or "",
-        known.extra if known is not None else charges.amounts_of(document),
+        known.extra if known is not None else node_allocatable.amounts_of(document),
     )
 
 
@@ -48,4 +49,4 @@ def claims_of(document: Object) -> object:
 
 def outward(pod: Pod) -> object:
     """What the terms of other pods see of it."""
-    return pod.labels, bool(pod.document["metadata"].get("deletionTimestamp"))
+    return pod.labels, is_deleting(pod.document)

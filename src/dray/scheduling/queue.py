@@ -1,9 +1,9 @@
-"""Who is tried next, and who waits for what.
+"""Queue: the pods that wait, and which of them is tried next.
 
-A pod is *active* (ordered by priority, then by arrival), *delayed* after an error, *gated* until a claim or the pod
-itself changes, or *parked* because nothing suits it. Parked pods that are alike form a group. When something changes
-that may help a group, only its first pod is tried; if that finds a place, the next one is. So a thousand pods that wait
-for the same devices cost as much as one.
+A pod is *active* (ordered by priority, then by arrival), in *backoff* after an error, *gated* until a claim or the pod
+itself changes, or *unschedulable* because no node suits it. Unschedulable pods of one signature form a group. When
+something changes that may help a group, only its first pod is tried; if that fits, the next one is. So a thousand pods
+that wait for the same devices cost as much as one.
 """
 
 from __future__ import annotations
@@ -14,226 +14,229 @@ from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from dray.scheduling.feasible_nodes import Signature
 from dray.scheduling.model import Pod
-from dray.scheduling.standings import Kind
+from dray.scheduling.status import Diagnosis
 
-FIRST_DELAY: Final = 0.05
-LONGEST_DELAY: Final = 10.0
+INITIAL_BACKOFF: Final = 0.05
+MAX_BACKOFF: Final = 10.0
 FLUSH_AFTER: Final = 300.0
 _SPARE_TIMERS: Final = 64
 
 
-class Place(Enum):
+class SubQueue(Enum):
     ACTIVE = "active"
-    DELAYED = "backoff"
+    BACKOFF = "backoff"
     GATED = "gated"
-    PARKED = "unschedulable"
-    FLYING = "in flight"
+    UNSCHEDULABLE = "unschedulable"
+    IN_FLIGHT = "in flight"
     """Decided, and being written."""
 
 
 @dataclass(eq=False, slots=True)
-class Waiting:
+class QueuedPod:
     pod: Pod
     arrival: int
     added: float
-    place: Place = Place.GATED
+    subqueue: SubQueue = SubQueue.GATED
     attempts: int = 0
     errors: int = 0
-    group: Group | None = None
-    said: str = ""
+    group: SignatureGroup | None = None
+    reported: Diagnosis | None = None
     """What was last written about why it waits."""
 
 
 @dataclass(eq=False, slots=True)
-class Group:
-    """Parked pods that are alike. `trying` is the one that is not parked at the moment."""
+class SignatureGroup:
+    """Unschedulable pods of one signature. `trying` is the one that is being tried at the moment."""
 
     key: Hashable
-    kind: Kind | None
-    """None where only this one pod is like that."""
+    signature: Signature | None
+    """None where it is not known what would help."""
     nodes: frozenset[int] | None = None
     """Where it could be, if not anywhere."""
-    social: bool = False
-    members: dict[str, Waiting] = field(default_factory=dict)
+    cluster_wide: bool = False
+    """Whether pods that come to any node or leave one may help."""
+    members: dict[str, QueuedPod] = field(default_factory=dict)
     order: list[tuple[int, str]] = field(default_factory=list)
-    trying: Waiting | None = None
+    trying: QueuedPod | None = None
     failures: int = 0
     not_before: float = 0.0
-    alarm: float = 0.0
+    timer: float = 0.0
     """When a timer rings for it; of several only the earliest is kept."""
-    message: str = ""
-    futile: bool = False
+    diagnosis: Diagnosis | None = None
+    """That of the last one that was tried."""
+    preemption_futile: bool = False
     """Whether nobody could be removed for the sake of the last one that was tried."""
-    unsettled: bool = False
+    binding_may_help: bool = False
     """Whether there may be somebody to remove once those that are being bound are bound."""
 
-    def first(self) -> Waiting | None:
+    def first(self) -> QueuedPod | None:
         while self.order:
-            waiting = self.members.get(self.order[0][1])
-            if waiting is not None:
-                return waiting
+            queued = self.members.get(self.order[0][1])
+            if queued is not None:
+                return queued
             heappop(self.order)
         return None
 
 
-def delay(failures: int) -> float:
+def backoff(failures: int) -> float:
     """Seconds until the next try after so many failures in a row."""
-    return min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(failures - 1, 20))
+    return min(MAX_BACKOFF, INITIAL_BACKOFF * 2.0 ** min(failures - 1, 20))
 
 
 class Queue:
     def __init__(self) -> None:
-        self._waiting: dict[str, Waiting] = {}
+        self._queued: dict[str, QueuedPod] = {}
         self._active: list[tuple[int, int, str]] = []
-        self._timers: list[tuple[float, int, Waiting | Group]] = []
-        self._groups: dict[Hashable, Group] = {}
-        self._hasty: dict[Hashable, Group] = {}
-        """Those that seem to have a place now, though it is not their time yet."""
+        self._timers: list[tuple[float, int, QueuedPod | SignatureGroup]] = []
+        self._groups: dict[Hashable, SignatureGroup] = {}
+        self._ahead: dict[Hashable, SignatureGroup] = {}
+        """Those that seem to fit now, though their backoff is not over yet."""
         self._arrivals = 0
         self._ticket = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._queued)
 
-    def get(self, uid: str) -> Waiting | None:
-        return self._waiting.get(uid)
+    def get(self, uid: str) -> QueuedPod | None:
+        return self._queued.get(uid)
 
-    def groups(self) -> Iterable[Group]:
+    def groups(self) -> Iterable[SignatureGroup]:
         return list(self._groups.values())
 
-    def counts(self) -> dict[Place, int]:
-        counts = dict.fromkeys(Place, 0)
-        for waiting in self._waiting.values():
-            counts[waiting.place] += 1
+    def counts(self) -> dict[SubQueue, int]:
+        counts = dict.fromkeys(SubQueue, 0)
+        for queued in self._queued.values():
+            counts[queued.subqueue] += 1
         return counts
 
-    def add(self, pod: Pod, now: float) -> Waiting:
-        """It is gated until somebody says otherwise."""
+    def add(self, pod: Pod, now: float) -> QueuedPod:
+        """It is gated until it is activated."""
         self._arrivals += 1
-        waiting = self._waiting[pod.uid] = Waiting(pod, self._arrivals, now)
-        return waiting
+        queued = self._queued[pod.uid] = QueuedPod(pod, self._arrivals, now)
+        return queued
 
-    def remove(self, uid: str, now: float) -> Waiting | None:
-        waiting = self._waiting.pop(uid, None)
-        if waiting is not None:
-            self._leave(waiting, now)
-        return waiting
+    def remove(self, uid: str, now: float) -> QueuedPod | None:
+        queued = self._queued.pop(uid, None)
+        if queued is not None:
+            self._leave(queued, now)
+        return queued
 
-    def activate(self, waiting: Waiting, now: float) -> None:
+    def activate(self, queued: QueuedPod, now: float) -> None:
         """To be tried as soon as its turn comes."""
-        if waiting.place in (Place.ACTIVE, Place.FLYING):
+        if queued.subqueue in (SubQueue.ACTIVE, SubQueue.IN_FLIGHT):
             return
-        if waiting.place is Place.PARKED and waiting.group is not None:
-            waiting.group.members.pop(waiting.pod.uid, None)
-            self._end(waiting)
-        waiting.place = Place.ACTIVE
-        heappush(self._active, (-waiting.pod.priority, waiting.arrival, waiting.pod.uid))
+        if queued.subqueue is SubQueue.UNSCHEDULABLE and queued.group is not None:
+            queued.group.members.pop(queued.pod.uid, None)
+            self._end(queued)
+        queued.subqueue = SubQueue.ACTIVE
+        heappush(self._active, (-queued.pod.priority, queued.arrival, queued.pod.uid))
 
-    def gate(self, waiting: Waiting, now: float) -> None:
-        self._leave(waiting, now)
-        waiting.place = Place.GATED
+    def gate(self, queued: QueuedPod, now: float) -> None:
+        self._leave(queued, now)
+        queued.subqueue = SubQueue.GATED
 
-    def delay(self, waiting: Waiting, now: float) -> None:
+    def back_off(self, queued: QueuedPod, now: float) -> None:
         """After an error: later, the more often it happened."""
-        self._leave(waiting, now)
-        waiting.errors += 1
-        waiting.place = Place.DELAYED
-        self._at(now + delay(waiting.errors), waiting)
+        self._leave(queued, now)
+        queued.errors += 1
+        queued.subqueue = SubQueue.BACKOFF
+        self._at(now + backoff(queued.errors), queued)
 
-    def fly(self, waiting: Waiting, now: float) -> None:
-        """A place was found. Others of its group may find one too."""
-        waiting.place = Place.FLYING
-        group = waiting.group
-        if group is not None and group.trying is waiting:
+    def start_binding(self, queued: QueuedPod, now: float) -> None:
+        """A node was found. Others of its group may find one too."""
+        queued.subqueue = SubQueue.IN_FLIGHT
+        group = queued.group
+        if group is not None and group.trying is queued:
             group.failures = 0
             group.not_before = now
-        self._leave(waiting, now)
-        waiting.place = Place.FLYING
+        self._leave(queued, now)
+        queued.subqueue = SubQueue.IN_FLIGHT
 
-    def land(self, waiting: Waiting, now: float) -> None:
+    def retry(self, queued: QueuedPod, now: float) -> None:
         """It could not be written: to be tried again, after a while."""
-        if self._waiting.get(waiting.pod.uid) is waiting:
-            self.delay(waiting, now)
+        if self._queued.get(queued.pod.uid) is queued:
+            self.back_off(queued, now)
 
-    def park(
+    def add_unschedulable(
         self,
-        waiting: Waiting,
+        queued: QueuedPod,
         key: Hashable,
-        kind: Kind | None,
-        message: str,
+        signature: Signature | None,
+        diagnosis: Diagnosis,
         now: float,
         *,
         nodes: frozenset[int] | None = None,
-        social: bool = False,
+        cluster_wide: bool = False,
         error: bool = False,
     ) -> None:
         """After an error it is not known what would help: then it is also tried again after a while."""
         group = self._groups.get(key)
-        if waiting.group is not None and waiting.group is not group:
-            self._leave(waiting, now)
+        if queued.group is not None and queued.group is not group:
+            self._leave(queued, now)
         if group is None:
-            group = self._groups[key] = Group(key, kind)
-            group.trying = waiting
-        group.nodes, group.social, group.message = nodes, social, message
+            group = self._groups[key] = SignatureGroup(key, signature)
+            group.trying = queued
+        group.nodes, group.cluster_wide, group.diagnosis = nodes, cluster_wide, diagnosis
         # Others that come to it say nothing about how often it was tried in vain.
-        if group.trying is waiting:
+        if group.trying is queued:
             group.trying = None
             group.failures += 1
-            group.not_before = now + delay(group.failures)
-        waiting.place, waiting.group = Place.PARKED, group
-        waiting.errors = 0
-        group.members[waiting.pod.uid] = waiting
-        heappush(group.order, (waiting.arrival, waiting.pod.uid))
-        self._alarm(group, now + (delay(group.failures) if error else FLUSH_AFTER), now)
+            group.not_before = now + backoff(group.failures)
+        queued.subqueue, queued.group = SubQueue.UNSCHEDULABLE, group
+        queued.errors = 0
+        group.members[queued.pod.uid] = queued
+        heappush(group.order, (queued.arrival, queued.pod.uid))
+        self._set_timer(group, now + (backoff(group.failures) if error else FLUSH_AFTER), now)
 
-    def known(self, key: Hashable) -> Group | None:
-        """The group, if pods of it are parked and none is being tried."""
+    def known(self, key: Hashable) -> SignatureGroup | None:
+        """The group, if pods of it wait and none is being tried."""
         group = self._groups.get(key)
         return group if group is not None and group.members and group.trying is None else None
 
-    def wake(self, group: Group, now: float) -> None:
+    def move_to_active(self, group: SignatureGroup, now: float) -> None:
         """Something changed that may help."""
         if group.trying is not None or not group.members:
             return
         if now < group.not_before:
-            self._alarm(group, group.not_before, now)
+            self._set_timer(group, group.not_before, now)
             return
         self._try_first(group)
 
-    def hurry(self, group: Group) -> None:
-        """It need not wait its time where those who would be tried before it, and take its place, are less urgent."""
+    def let_ahead(self, group: SignatureGroup) -> None:
+        """It need not wait for the end of its backoff where those who would be tried before it are less urgent."""
         if group.trying is None and group.members:
-            self._hasty[group.key] = group
+            self._ahead[group.key] = group
 
-    def _try_first(self, group: Group) -> None:
-        self._hasty.pop(group.key, None)
+    def _try_first(self, group: SignatureGroup) -> None:
+        self._ahead.pop(group.key, None)
         first = group.first()
         if first is None:
             return
         del group.members[first.pod.uid]
         group.trying = first
-        first.place = Place.ACTIVE
+        first.subqueue = SubQueue.ACTIVE
         heappush(self._active, (-first.pod.priority, first.arrival, first.pod.uid))
 
-    def pop(self, now: float) -> Waiting | None:
-        self._ring(now)
+    def pop(self, now: float) -> QueuedPod | None:
+        self._run_timers(now)
         while self._active:
-            if self._hasty:
-                self._let_ahead(-self._active[0][0])
+            if self._ahead:
+                self._activate_ahead(-self._active[0][0])
             _, _, uid = heappop(self._active)
-            waiting = self._waiting.get(uid)
-            if waiting is not None and waiting.place is Place.ACTIVE:
-                waiting.attempts += 1
-                return waiting
+            queued = self._queued.get(uid)
+            if queued is not None and queued.subqueue is SubQueue.ACTIVE:
+                queued.attempts += 1
+                return queued
         return None
 
-    def _let_ahead(self, priority: int) -> None:
-        """Those in haste that are more urgent than that."""
-        for group in list(self._hasty.values()):
+    def _activate_ahead(self, priority: int) -> None:
+        """Those let ahead that are more urgent than that."""
+        for group in list(self._ahead.values()):
             first = group.first() if group.trying is None else None
             if first is None:
-                del self._hasty[group.key]
+                del self._ahead[group.key]
             elif first.pod.priority > priority:
                 self._try_first(group)
 
@@ -241,50 +244,50 @@ class Queue:
         """When to look again although nothing happened."""
         return self._timers[0][0] if self._timers else None
 
-    def _ring(self, now: float) -> None:
+    def _run_timers(self, now: float) -> None:
         while self._timers and self._timers[0][0] <= now:
-            _, _, whom = heappop(self._timers)
-            if not self._matters(whom):
+            _, _, what = heappop(self._timers)
+            if not self._matters(what):
                 continue
-            if isinstance(whom, Group):
-                self.wake(whom, now)
+            if isinstance(what, SignatureGroup):
+                self.move_to_active(what, now)
             else:
-                self.activate(whom, now)
+                self.activate(what, now)
 
-    def _alarm(self, group: Group, when: float, now: float) -> None:
-        if not now < group.alarm <= when:
-            group.alarm = when
+    def _set_timer(self, group: SignatureGroup, when: float, now: float) -> None:
+        if not now < group.timer <= when:
+            group.timer = when
             self._at(when, group)
 
-    def _at(self, when: float, whom: Waiting | Group) -> None:
+    def _at(self, when: float, what: QueuedPod | SignatureGroup) -> None:
         self._ticket += 1
-        heappush(self._timers, (when, self._ticket, whom))
+        heappush(self._timers, (when, self._ticket, what))
         # Pods that are gone would stay until their time comes.
-        if len(self._timers) > _SPARE_TIMERS + 2 * (len(self._waiting) + len(self._groups)):
+        if len(self._timers) > _SPARE_TIMERS + 2 * (len(self._queued) + len(self._groups)):
             self._timers = [timer for timer in self._timers if self._matters(timer[2])]
             heapify(self._timers)
 
-    def _matters(self, whom: Waiting | Group) -> bool:
-        if isinstance(whom, Group):
-            return self._groups.get(whom.key) is whom
-        return whom.place is Place.DELAYED and self._waiting.get(whom.pod.uid) is whom
+    def _matters(self, what: QueuedPod | SignatureGroup) -> bool:
+        if isinstance(what, SignatureGroup):
+            return self._groups.get(what.key) is what
+        return what.subqueue is SubQueue.BACKOFF and self._queued.get(what.pod.uid) is what
 
-    def _leave(self, waiting: Waiting, now: float) -> None:
+    def _leave(self, queued: QueuedPod, now: float) -> None:
         """Takes a pod out of its group; the next one of it may be tried."""
-        group = waiting.group
+        group = queued.group
         if group is None:
             return
-        waiting.group = None
-        group.members.pop(waiting.pod.uid, None)
-        if group.trying is waiting:
+        queued.group = None
+        group.members.pop(queued.pod.uid, None)
+        if group.trying is queued:
             group.trying = None
             if group.members:
-                self.wake(group, now)
+                self.move_to_active(group, now)
         if not group.members and group.trying is None:
             self._groups.pop(group.key, None)
 
-    def _end(self, waiting: Waiting) -> None:
-        group = waiting.group
-        waiting.group = None
+    def _end(self, queued: QueuedPod) -> None:
+        group = queued.group
+        queued.group = None
         if group is not None and not group.members and group.trying is None:
             self._groups.pop(group.key, None)

@@ -1,4 +1,4 @@
-"""Whether the devices of allocated claims are ready for pods to be bound, as their drivers say by conditions."""
+"""Binding conditions: whether the devices of allocated claims are ready for pods to be bound, as drivers say."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from dray.allocation.usage import claim_key
-from dray.api.objects import Object
-from dray.scheduling.claim_book import ClaimBook
+from dray.api.objects import Object, key_of
+from dray.api.resource_claims import allocation_of, results_of
+from dray.scheduling.claim_assume_cache import ClaimAssumeCache
 
 
 class Binding(Enum):
@@ -21,11 +21,11 @@ class Binding(Enum):
     EXPIRED = "expired"
 
 
-def binding_of_all(book: ClaimBook, claims: Iterable[Object], now: float, timeout: float) -> Binding:
+def binding_of_all(cache: ClaimAssumeCache, claims: Iterable[Object], now: float, timeout: float) -> Binding:
     """How far the devices of a pod's claims are, as the claims stand now."""
     worst = Binding.READY
     for claim in claims:
-        current = book.get(claim_key(claim))
+        current = cache.get(key_of(claim))
         found = binding_of(current, now, timeout) if current is not None else Binding.FAILED
         if found in (Binding.FAILED, Binding.EXPIRED):
             return found
@@ -34,11 +34,11 @@ def binding_of_all(book: ClaimBook, claims: Iterable[Object], now: float, timeou
     return worst
 
 
-def problem_of_all(book: ClaimBook, claims: Iterable[Object], now: float, timeout: float) -> str:
+def problem_of_all(cache: ClaimAssumeCache, claims: Iterable[Object], now: float, timeout: float) -> str:
     """Why the devices of a pod's claims will not get ready."""
     for claim in claims:
-        key = claim_key(claim)
-        current = book.get(key)
+        key = key_of(claim)
+        current = cache.get(key)
         if current is None:
             return f'could not find ResourceClaim "{key[0]}/{key[1]}"'
         if problem := binding_problem(current, now, timeout):
@@ -78,10 +78,6 @@ def binding_problem(claim: Object, now: float, timeout: float) -> str:
     return f"device binding failed: claim={name}"
 
 
-def allocation_of(claim: Object) -> Object | None:
-    return (claim.get("status") or {}).get("allocation") or None
-
-
 def _seconds(text: Any) -> float | None:
     """None where there is no time."""
     try:
@@ -92,7 +88,7 @@ def _seconds(text: Any) -> float | None:
 
 def _conditional(claim: Object) -> list[tuple[Object, list[Object]]]:
     """The results that have binding conditions, each with the conditions that its driver set."""
-    results = (allocation_of(claim) or {}).get("devices", {}).get("results") or ()
+    results = results_of(claim)
     waiting = [result for result in results if result.get("bindingConditions")]
     if not waiting:
         return []

@@ -14,12 +14,14 @@ from typing import Any, Final
 
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.objects import Object
-from dray.scheduling.demand import Demand
+from dray.scheduling.device_demand import DeviceDemand
 from dray.scheduling.model import Node
+from dray.scheduling.reasons import Code, Reason
 from dray.scheduling.state import State
 
 _MOST_FINDINGS: Final = 1_000
 _MOST_WAITING: Final = 1_000
+_CANNOT_ALLOCATE: Final = Reason(Code.CANNOT_ALLOCATE)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -28,7 +30,7 @@ class FurtherSearch:
 
     pod: str
     """The uid of a pod that waits for the answer."""
-    demand: Demand
+    demand: DeviceDemand
     node: Object
     claims: Sequence[Object]
     stamp: Hashable
@@ -38,17 +40,17 @@ class FurtherSearch:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`results` if devices were found; else why not, in the words of `deciding`."""
+    """`results` if devices were found; else why not."""
 
     results: tuple[Object, ...] | None = None
-    reason: str = ""
+    reason: Reason = _CANNOT_ALLOCATE
     columns: Object | None = None
     """Verdicts of selectors by slice and expression: they need not be evaluated here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    demand: Demand
+    demand: DeviceDemand
     stamp: Hashable
     outcome: Outcome
 
@@ -58,13 +60,13 @@ class Searches:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._waiting: OrderedDict[tuple[int, str], tuple[str, Demand, Sequence[Object]]] = OrderedDict()
+        self._waiting: OrderedDict[tuple[int, str], tuple[str, DeviceDemand, Sequence[Object]]] = OrderedDict()
         self._findings: OrderedDict[tuple[int, str], Finding] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def known(self, demand: Demand, node: Node) -> Outcome | None:
+    def known(self, demand: DeviceDemand, node: Node) -> Outcome | None:
         """What was found for the demand on the node, if it still may hold."""
         finding = self._findings.get((id(demand), node.name)) if self._findings else None
         if finding is None or finding.demand is not demand:
@@ -73,17 +75,17 @@ class Searches:
             return None
         return finding.outcome
 
-    def want(self, pod: str, demand: Demand, node: Node, claims: Sequence[Object]) -> None:
+    def want(self, pod: str, demand: DeviceDemand, node: Node, claims: Sequence[Object]) -> None:
         key = (id(demand), node.name)
         self._findings.pop(key, None)
         if key not in self._waiting and len(self._waiting) < _MOST_WAITING:
             self._waiting[key] = (pod, demand, claims)
 
-    def pending(self, demand: Demand) -> bool:
+    def pending(self, demand: DeviceDemand) -> bool:
         """Whether there are more of that demand."""
         return any(each is demand for _, each, _ in self._waiting.values())
 
-    def next(self, waits: Callable[[str, Demand], bool]) -> FurtherSearch | None:
+    def next(self, waits: Callable[[str, DeviceDemand], bool]) -> FurtherSearch | None:
         """The next one that somebody still waits for."""
         while self._waiting:
             (_, name), (pod, demand, claims) = self._waiting.popitem(last=False)

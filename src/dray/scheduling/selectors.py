@@ -35,7 +35,7 @@ def matcher(selector: bytes | None) -> Matcher:
     return found
 
 
-def anchor(selector: bytes | None) -> tuple[str, str] | None:
+def required_label(selector: bytes | None) -> tuple[str, str] | None:
     """A label that whatever it matches must have; None where there is no single one."""
     if selector is None:
         return None

@@ -7,27 +7,25 @@ Nothing is copied per pod. Whoever keeps something worked out per node reads in 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 from zlib import crc32
 
 from dray.allocation import Inventory, node_selectors
 from dray.allocation.devices import DeviceID
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.gates import ALL_GATES, FeatureGates
-from dray.api.objects import Object, mapping, walk
+from dray.api.objects import Key, Object, mapping, walk
 from dray.scheduling import nodes
+from dray.scheduling.affinity_index import AffinityIndex
 from dray.scheduling.changes import ChangeLog
-from dray.scheduling.claim_book import ClaimBook
-from dray.scheduling.demand import Demands
+from dray.scheduling.claim_assume_cache import ClaimAssumeCache
+from dray.scheduling.device_demand import DeviceDemands
 from dray.scheduling.extended import ResourceMap
 from dray.scheduling.faults import Report, ignore
 from dray.scheduling.groups import Groups
-from dray.scheduling.model import Key, Node, Pod
-from dray.scheduling.needs import Kinds
-from dray.scheduling.neighbours import Neighbours
+from dray.scheduling.model import Node, Pod
+from dray.scheduling.signatures import Signatures
 from dray.scheduling.volumes import VolumeClaims
-
-DONE: Final = ("Succeeded", "Failed")
 
 
 class State:
@@ -35,11 +33,11 @@ class State:
         self.gates = gates
         self.report = report
         self.inventory = Inventory(gates=gates)
-        self.claims = ClaimBook(self.inventory, self._freed, self._taken)
+        self.claims = ClaimAssumeCache(self.inventory, self._freed, self._taken)
         self.resources = ResourceMap(enabled=gates["DRAExtendedResource"])
-        self.kinds = Kinds()
-        self.demands = Demands()
-        self.neighbours = Neighbours()
+        self.signatures = Signatures()
+        self.demands = DeviceDemands()
+        self.affinity = AffinityIndex()
         self.groups = Groups(gates)
         self.volumes = VolumeClaims()
         self.nodes: dict[str, Node] = {}
@@ -85,7 +83,7 @@ class State:
         self._count_images(node.images, 1)
         if fresh or before != node.labels:
             self.nodes_revision += 1
-            self.neighbours.node_changed(node, before)
+            self.affinity.node_changed(node, before)
         # Most updates are heartbeats.
         if fresh or known != _relevant(node):
             self._changed(node, helps=True)
@@ -99,7 +97,7 @@ class State:
         before = dict(node.labels)
         self.soft_taints -= _is_soft(node)
         node.document, node.labels, node.images, node.taints = None, {}, {}, ()
-        self.neighbours.node_changed(node, before)
+        self.affinity.node_changed(node, before)
         self.nodes_revision += 1
         self.touched.note(node.number)
         self._retire(node)
@@ -137,7 +135,7 @@ class State:
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """None where it is gone."""
-        self.neighbours.namespace_changed(name, labels)
+        self.affinity.namespace_changed(name, labels)
         self.pods_revision += 1
 
     # Pods on nodes
@@ -146,7 +144,7 @@ class State:
         node = self._node(name)
         node.add(pod)
         self._places[pod.uid] = node
-        self.neighbours.add(pod, node)
+        self.affinity.add(pod, node)
         self.pods_revision += 1
         self._changed(node, helps=False)
 
@@ -156,7 +154,7 @@ class State:
             return
         node.remove(pod)
         del self._places[pod.uid]
-        self.neighbours.remove(pod, node)
+        self.affinity.remove(pod, node)
         self.pods_revision += 1
         self._changed(node, helps=helps)
         self._retire(node)

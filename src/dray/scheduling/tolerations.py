@@ -45,12 +45,12 @@ def tolerates(toleration: Object, taint: Object) -> bool:
     return taints.tolerated(taint, (toleration,)) or _beyond(toleration, taint)
 
 
-def repelled(node_taints: Iterable[Object], tolerations: Tolerations) -> bool:
+def is_repelled(node_taints: Iterable[Object], tolerations: Tolerations) -> bool:
     """Whether a taint keeps the pod away; PreferNoSchedule does not."""
     return any(not tolerations.cover(taint) for taint in taints.effective(node_taints))
 
 
-def disliked(node_taints: Iterable[Object], tolerations: Tolerations) -> int:
+def count_intolerable(node_taints: Iterable[Object], tolerations: Tolerations) -> int:
     """How many taints would rather have the pod elsewhere."""
     return sum(1 for taint in node_taints if taint.get("effect") == PREFER_NO_SCHEDULE and not tolerations.cover(taint))
 

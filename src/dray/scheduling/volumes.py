@@ -1,63 +1,48 @@
-"""Claims for volumes (PersistentVolumeClaims), and where a pod can be because of them.
-
-A pod waits until its claims exist and are bound. Of a bound claim, the node affinity and the zone of the volume say
-which nodes reach it. A claim that waits for its first consumer is given the node of the pod, if its class can provision
-a volume there, and must be bound before the pod is. What cannot be read (volumes, classes) is no obstacle.
-"""
+"""PersistentVolumeClaims, volumes and storage classes as the scheduler knows them, and which of them a pod uses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from dray.allocation import node_selectors
-from dray.allocation.node_selectors import NodeSelectorError
-from dray.api.objects import Object, mapping, mappings, strings, walk
-from dray.scheduling.interests import waiting_key
-from dray.scheduling.model import Key, Node, key_of
+from dray.api.objects import (
+    Key,
+    Object,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    mapping,
+    mappings,
+    spec_of,
+    status_of,
+    walk,
+)
+from dray.scheduling.reasons import Code, ObjectRef, Reason
 
-PLURAL: Final = "persistentvolumeclaims"
-VOLUMES: Final = "persistentvolumes"
-CLASSES: Final = "storageclasses"
-ANY_VOLUME: Final = waiting_key(VOLUMES, ("", ""))
+CLAIM: Final = "PersistentVolumeClaim"
+ANY_VOLUME: Final = ObjectRef("PersistentVolume", "", "")
 """Who waits for that is told of every new volume or class."""
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-
-OUT_OF_REACH: Final = "node(s) didn't match PersistentVolume's node affinity"
-OTHER_ZONE: Final = "node(s) had no available volume zone"
-NOT_PROVISIONED: Final = "node(s) didn't find available persistent volumes to bind"
-UNBOUND: Final = "pod has unbound immediate PersistentVolumeClaims"
-
-_BOUND: Final = "pv.kubernetes.io/bind-completed"
-_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
-_ZONES: Final = {
+"""Annotation of a claim that waits for its first consumer: where its volume is to be made."""
+ZONES: Final = {
     "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
     "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
 }
 
+_BOUND: Final = "pv.kubernetes.io/bind-completed"
+_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """Where the volumes of a pod can be used."""
-
-    volumes: tuple[Object, ...]
-    """Those that its claims are bound to."""
+class PodVolumes:
+    bound: tuple[Object, ...]
+    """The volumes that the pod's claims are bound to, as far as they are not on every node."""
     waiting: tuple[tuple[Object, Object], ...]
     """Claims that wait for their first consumer, with their classes."""
-
-    def obstacle(self, node: Node) -> str | None:
-        for claim, storage_class in self.waiting:
-            selected = _annotations(claim).get(SELECTED_NODE)
-            if (selected and selected != node.name) or not _provisions(storage_class, node.labels):
-                return NOT_PROVISIONED
-        for volume in self.volumes:
-            if not _matches(walk(volume, "spec", "nodeAffinity").get("required"), node):
-                return OUT_OF_REACH
-            if not _in_zone(volume, node.labels):
-                return OTHER_ZONE
-        return None
 
 
 class VolumeClaims:
@@ -91,71 +76,59 @@ class VolumeClaims:
     def remove_class(self, storage_class: Object) -> None:
         self._classes.pop(storage_class["metadata"]["name"], None)
 
-    def problem(self, pod: Object) -> tuple[str, tuple[Key, ...]] | None:
-        """What is wrong with the first of the pod's claims that cannot be used, in the words of Kubernetes, and what to
-        wait for."""
+    def problem(self, pod: Object) -> tuple[Reason, Key] | None:
+        """What is wrong with the first of the pod's claims that cannot be used, and its key."""
         if not pod["spec"].get("volumes") or not self.known:
             return None
         for key, own in _claims_of(pod):
             claim = self._claims.get(key)
-            text = self._problem(pod, claim, key[1], own=own)
-            if not text and claim is not None and self.volumes_known:
-                text = self._unusable(claim)
-            if text:
-                return text, (waiting_key(PLURAL, key), ANY_VOLUME)
+            reason = self._problem(pod, claim, key[1], own=own)
+            if reason is None and claim is not None and self.volumes_known:
+                reason = self._unusable(claim)
+            if reason is not None:
+                return reason, key
         return None
 
-    def reach(self, pod: Object) -> Reach | None:
-        """None where the pod's volumes, all of which can be used, do not care about nodes."""
+    def of(self, pod: Object) -> PodVolumes | None:
+        """None where the pod's volumes, all of which can be used, are on every node."""
         if not pod["spec"].get("volumes") or not (self.known and self.volumes_known):
             return None
         claims = [self._claims[key] for key, _ in _claims_of(pod)]
         waiting = tuple((claim, self._class_of(claim) or {}) for claim in claims if not is_bound(claim))
         bound = [self._volumes[claim["spec"]["volumeName"]] for claim in claims if is_bound(claim)]
-        found = Reach(tuple(volume for volume in bound if _cares(volume)), waiting)
-        return found if found.volumes or found.waiting else None
+        found = PodVolumes(tuple(volume for volume in bound if _is_local(volume)), waiting)
+        return found if found.bound or found.waiting else None
 
-    def _problem(self, pod: Object, claim: Object | None, name: str, *, own: bool) -> str:
-        if claim is None and own:
-            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+    def _problem(self, pod: Object, claim: Object | None, name: str, *, own: bool) -> Reason | None:
         if claim is None:
-            return f'persistentvolumeclaim "{name}" not found'
-        if mapping(claim.get("status")).get("phase") == "Lost":
-            return _lost(name, mapping(claim.get("spec")).get("volumeName"))
-        if claim["metadata"].get("deletionTimestamp"):
-            return f'persistentvolumeclaim "{name}" is being deleted'
-        if own and not _belongs(claim, pod):
-            namespace, of = pod["metadata"].get("namespace") or "", pod["metadata"]["name"]
-            return f"PVC {namespace}/{name} was not created for pod {namespace}/{of} (pod is not owner)"
-        return ""
+            return Reason(Code.VOLUME_CLAIM_NOT_CREATED if own else Code.VOLUME_CLAIM_NOT_FOUND, (name,))
+        if status_of(claim).get("phase") == "Lost":
+            return Reason(Code.VOLUME_NOT_FOUND, (name, str(spec_of(claim).get("volumeName") or "")))
+        if is_deleting(claim):
+            return Reason(Code.VOLUME_CLAIM_DELETED, (name,))
+        if own and (controller_of(claim) or {}).get("uid") != pod["metadata"].get("uid"):
+            return Reason(Code.VOLUME_CLAIM_NOT_OWNED, (key_of(pod)[0], name, pod["metadata"]["name"]))
+        return None
 
-    def _unusable(self, claim: Object) -> str:
+    def _unusable(self, claim: Object) -> Reason | None:
         """What is wrong with a claim that is there, as far as its volume goes."""
-        name, volume = claim["metadata"]["name"], mapping(claim.get("spec")).get("volumeName")
+        name, volume = claim["metadata"]["name"], spec_of(claim).get("volumeName")
         if is_bound(claim):
-            return _lost(name, volume) if volume not in self._volumes else ""
+            return Reason(Code.VOLUME_NOT_FOUND, (name, str(volume))) if volume not in self._volumes else None
         storage_class = self._class_of(claim)
         if volume or storage_class is None or storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
-            return UNBOUND
+            return Reason(Code.VOLUME_CLAIM_UNBOUND)
         if storage_class.get("provisioner") in (None, "", _NO_PROVISIONER):
-            title = storage_class["metadata"]["name"]
-            return (
-                f'persistentvolumeclaim "{name}" waits for its first consumer, and storage class "{title}" provisions'
-                " nothing: bind the claim to a volume, which this scheduler does not do"
-            )
-        return ""
+            return Reason(Code.NO_PROVISIONER, (name, storage_class["metadata"]["name"]))
+        return None
 
     def _class_of(self, claim: Object) -> Object | None:
-        name = _annotations(claim).get(_CLASS) or mapping(claim.get("spec")).get("storageClassName")
+        name = annotations_of(claim).get(_CLASS) or spec_of(claim).get("storageClassName")
         return self._classes.get(name) if isinstance(name, str) else None
 
 
 def is_bound(claim: Object) -> bool:
-    return bool(mapping(claim.get("spec")).get("volumeName")) and _BOUND in _annotations(claim)
-
-
-def _lost(name: str, volume: object) -> str:
-    return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume or ""}"'
+    return bool(spec_of(claim).get("volumeName")) and _BOUND in annotations_of(claim)
 
 
 def _claims_of(pod: Object) -> Iterator[tuple[Key, bool]]:
@@ -168,49 +141,8 @@ def _claims_of(pod: Object) -> Iterator[tuple[Key, bool]]:
             yield (namespace, str(name)), False
 
 
-def _annotations(claim: Object) -> Object:
-    return mapping(claim["metadata"].get("annotations"))
-
-
-def _cares(volume: Object) -> bool:
-    labels = mapping(volume["metadata"].get("labels"))
+def _is_local(volume: Object) -> bool:
+    labels = labels_of(volume)
     return bool(walk(volume, "spec", "nodeAffinity").get("required")) or any(
-        new in labels or old in labels for new, old in _ZONES.items()
+        new in labels or old in labels for new, old in ZONES.items()
     )
-
-
-def _matches(selector: Object | None, node: Node) -> bool:
-    try:
-        return selector is None or node_selectors.matches(selector, node.name, node.labels)
-    except NodeSelectorError:
-        return False
-
-
-def _in_zone(volume: Object, labels: Mapping[str, str]) -> bool:
-    """Zones and regions of a volume, several of them joined by two underscores; a node may be without either."""
-    if not any(new in labels or old in labels for new, old in _ZONES.items()):
-        return True
-    for new, old in _ZONES.items():
-        wanted = next((value for key, value in _labels(volume) if key in (new, old)), None)
-        if wanted is not None and (labels.get(new) or labels.get(old)) not in wanted.split("__"):
-            return False
-    return True
-
-
-def _labels(volume: Object) -> list[tuple[str, str]]:
-    return [(key, str(value)) for key, value in mapping(volume["metadata"].get("labels")).items()]
-
-
-def _provisions(storage_class: Object, labels: Mapping[str, str]) -> bool:
-    """Whether the class makes volumes for a node with those labels."""
-    terms = mappings(storage_class.get("allowedTopologies"))
-    return not terms or any(
-        all(labels.get(str(each.get("key"))) in strings(each.get("values")) for each in expressions)
-        for term in terms
-        if (expressions := mappings(term.get("matchLabelExpressions")))
-    )
-
-
-def _belongs(claim: Object, pod: Object) -> bool:
-    owners = mappings(claim["metadata"].get("ownerReferences"))
-    return any(each.get("controller") and each.get("uid") == pod["metadata"].get("uid") for each in owners)

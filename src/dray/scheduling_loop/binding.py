@@ -30,7 +30,7 @@ from dray.scheduling_loop.volumes import VolumeWriter
 _POLL_SECONDS: Final = 5.0
 _AT_ONCE: Final = 16
 _EXTENDED: Final = "extendedResourceClaimStatus"
-_CHARGES: Final = "nodeAllocatableResourceClaimStatuses"
+_NODE_ALLOCATABLE: Final = "nodeAllocatableResourceClaimStatuses"
 _logger = logging.getLogger("dray.scheduler")
 
 
@@ -188,11 +188,11 @@ class Binder:
                 "resourceClaimName": work.special["metadata"]["name"],
                 "requestMappings": list(action.mappings),
             }
-        if action.charges:
-            status[_CHARGES] = list(action.charges)
-        elif (action.pod.document.get("status") or {}).get(_CHARGES):
+        if action.node_allocatable:
+            status[_NODE_ALLOCATABLE] = list(action.node_allocatable)
+        elif (action.pod.document.get("status") or {}).get(_NODE_ALLOCATABLE):
             # Of an attempt that failed.
-            status[_CHARGES] = None
+            status[_NODE_ALLOCATABLE] = None
         if status:
             kept = await self._pods.patch_status(action.pod, status)
             if field := dropped(status, kept.get("status")):
@@ -239,12 +239,12 @@ class Binder:
     async def _discard(self, claim: Object) -> None:
         await self._claims.discard(claim)
         # A watch that was broken off meanwhile never shows it, nor that it is gone.
-        self._scheduler.remove_claim(claim, self._now())
+        self._scheduler.remove("ResourceClaim", claim, self._now())
 
     async def _leave_claim(self, work: _Work, claim: Object, keeping: bool) -> None:
         # The watch may be late, and the next attempt would take the claim for the pod's.
         claim = await self._claims.leave(work.action.pod, claim, keeping=keeping)
-        self._scheduler.put_claim(claim, self._now())
+        self._scheduler.put("ResourceClaim", claim, self._now())
 
 
 async def _all(writes: list[Any]) -> None:

@@ -14,13 +14,13 @@ from datetime import datetime
 from typing import Final
 
 from dray.api.objects import Object
+from dray.api.resource_claims import EXTENDED_CLAIM_ANNOTATION
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
 from dray.client.interface import DeleteOptions
 from dray.client.retries import Retries
 from dray.scheduling.actions import ClaimWrite
-from dray.scheduling.claim_book import EXTENDED_CLAIM
 from dray.scheduling.model import Pod
 from dray.scheduling_loop.feed import CLAIMS
 
@@ -159,7 +159,7 @@ class ClaimWriter:
             "metadata": {
                 "namespace": namespace,
                 "generateName": f"{name}-extended-resources-",
-                "annotations": {EXTENDED_CLAIM: "true"},
+                "annotations": {EXTENDED_CLAIM_ANNOTATION: "true"},
                 "ownerReferences": [{**owner, "blockOwnerDeletion": True}],
                 "finalizers": [FINALIZER],
             },

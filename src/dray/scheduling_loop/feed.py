@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dray.api.catalogue import KindVersion, find
-from dray.api.objects import Object
 from dray.client.cache import Change
 from dray.client.discovery import OptionalInformer
 from dray.client.informer import Informer
 from dray.client.informers import Informers
-from dray.scheduling.claim_book import is_newer
+from dray.scheduling.claim_assume_cache import is_newer
 from dray.scheduling.scheduler import Scheduler
 
 Now = Callable[[], float]
 SetAside = Callable[[KindVersion, Change, Exception], None]
-_Take = Callable[[Object], None]
 
 
 def kind(api_version: str, name: str) -> KindVersion:
@@ -47,37 +45,20 @@ def feed(
 ) -> None:
     """`wake` is called after each change; `set_aside` is told of what could not be taken in."""
 
-    def taking(resource: KindVersion, put: _Take, remove: _Take) -> Callable[[Change], None]:
+    def taking(resource: KindVersion) -> Callable[[Change], None]:
         def take(change: Change) -> None:
             try:
-                (remove if change.type == "DELETED" else put)(change.object)
+                (scheduler.remove if change.type == "DELETED" else scheduler.put)(resource.kind, change.object, now())
             except Exception as error:
                 set_aside(resource, change, error)
             wake()
 
         return take
 
-    def follow(resource: KindVersion, put: _Take, remove: _Take) -> None:
-        informers.of(resource).add_handler(taking(resource, put, remove))
-
-    follow(NODES, scheduler.put_node, scheduler.remove_node)
-    follow(_SLICES, scheduler.put_slice, scheduler.remove_slice)
-    follow(_CLASSES, scheduler.put_class, scheduler.remove_class)
-    taint_rules.add_handler(taking(_TAINT_RULES, scheduler.put_taint_rule, scheduler.remove_taint_rule))
-    groups.add_handler(
-        taking(
-            _GROUPS,
-            lambda group: scheduler.put_group(group, now()),
-            lambda group: scheduler.remove_group(group, now()),
-        )
-    )
-    follow(_NAMESPACES, scheduler.put_namespace, scheduler.remove_namespace)
-    follow(_BUDGETS, scheduler.put_budget, scheduler.remove_budget)
-    follow(
-        CLAIMS,
-        lambda claim: scheduler.put_claim(claim, now()),
-        lambda claim: scheduler.remove_claim(claim, now()),
-    )
+    taint_rules.add_handler(taking(_TAINT_RULES))
+    groups.add_handler(taking(_GROUPS))
+    for each in (NODES, _SLICES, _CLASSES, _NAMESPACES, _BUDGETS, CLAIMS, PODS):
+        informers.of(each).add_handler(taking(each))
     claims = informers.of(CLAIMS)
 
     def listed() -> None:
@@ -85,7 +66,6 @@ def feed(
         wake()
 
     claims.on_list(listed)
-    follow(PODS, lambda pod: scheduler.put_pod(pod, now()), lambda pod: scheduler.remove_pod(pod, now()))
 
 
 def _forget_unseen(scheduler: Scheduler, claims: Informer, now: float) -> None:
@@ -94,4 +74,4 @@ def _forget_unseen(scheduler: Scheduler, claims: Informer, now: float) -> None:
         metadata = claim["metadata"]
         unseen = claims.cache.get(metadata["name"], namespace=metadata["namespace"]) is None
         if unseen and not is_newer(metadata.get("resourceVersion"), claims.resource_version):
-            scheduler.remove_claim(claim, now)
+            scheduler.remove("ResourceClaim", claim, now)

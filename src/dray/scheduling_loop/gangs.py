@@ -11,13 +11,13 @@ from datetime import datetime
 from typing import Final
 
 from dray.api.objects import Object
+from dray.api.pods import group_name
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
 from dray.client.interface import PatchType
-from dray.scheduling.groups import group_name
 from dray.scheduling.model import Pod
 
 CONDITION: Final = "PodGroupInitiallyScheduled"

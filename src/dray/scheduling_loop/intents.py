@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.api.objects import Object
-from dray.scheduling.model import Key
+from dray.api.objects import Key, Object
 
 LABEL: Final = "dray.dev/ledger"
 PoolKey = tuple[str, str]

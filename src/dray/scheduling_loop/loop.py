@@ -246,10 +246,10 @@ class SchedulerLoop:
         pod, preemption = action.pod, action.preemption
         try:
             if action.release is not None:
-                self.scheduler.put_claim(await self._claims.release(action.release), self.now())
+                self.scheduler.put("ResourceClaim", await self._claims.release(action.release), self.now())
             if action.discard is not None:
                 await self._claims.discard(action.discard)
-                self.scheduler.remove_claim(action.discard, self.now())
+                self.scheduler.remove("ResourceClaim", action.discard, self.now())
             if preemption is not None:
                 await self._preempt(action)
             nominated = preemption.node if preemption is not None else ""

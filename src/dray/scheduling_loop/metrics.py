@@ -6,12 +6,12 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from dray.scheduling.queue import Place, Queue
+from dray.scheduling.queue import Queue, SubQueue
 
 _SECONDS = tuple(0.001 * 2**step for step in range(15))
 _LONG = tuple(0.01 * 2**step for step in range(20))
 _BINDING = tuple(0.1 * 2**step for step in range(14))
-_QUEUES = {Place.ACTIVE: "active", Place.DELAYED: "backoff", Place.GATED: "gated", Place.PARKED: "unschedulable"}
+_QUEUES = {each: each.value for each in SubQueue if each is not SubQueue.IN_FLIGHT}
 
 
 class Metrics:
@@ -94,9 +94,9 @@ class Metrics:
 
     def follow(self, queue: Queue) -> None:
         """The lengths of the queues are looked up when somebody asks for them."""
-        for place, name in _QUEUES.items():
-            self._pending.labels(name).set_function(partial(_length, queue, place))
+        for subqueue, name in _QUEUES.items():
+            self._pending.labels(name).set_function(partial(_length, queue, subqueue))
 
 
-def _length(queue: Queue, place: Place) -> float:
-    return queue.counts()[place]
+def _length(queue: Queue, subqueue: SubQueue) -> float:
+    return queue.counts()[subqueue]

@@ -17,7 +17,7 @@ import msgspec
 
 from dray.allocation import THOROUGH, Kind, diagnosis, pruning
 from dray.api.objects import Object
-from dray.scheduling.demand import INVALID_POOLS, NO_DEVICES
+from dray.scheduling.reasons import Code, Reason
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling.searches import FurtherSearch, Outcome
 
@@ -86,8 +86,8 @@ class Searcher:
                 await asyncio.wait((talk,))
 
     @property
-    def _undecided(self) -> str:
-        return f"node(s) undecided after {self.limit:,} units of search"
+    def _undecided(self) -> Reason:
+        return Reason(Code.UNDECIDED_FOR_GOOD, (f"{self.limit:,}",))
 
     def _read(self, code: int | None, answer: bytes) -> Outcome:
         try:
@@ -98,6 +98,10 @@ class Searcher:
         columns = found["columns"]
         if found["kind"] == "allocated":
             return Outcome(tuple(found["results"]), columns=columns)
-        reasons = {Kind.NO_SOLUTION.value: NO_DEVICES, Kind.INVALID_POOLS.value: INVALID_POOLS}
-        reasons[Kind.UNDECIDED.value] = self._undecided
-        return Outcome(reason=reasons.get(found["kind"]) or found["message"], columns=columns)
+        reasons = {
+            Kind.NO_SOLUTION.value: Reason(Code.CANNOT_ALLOCATE),
+            Kind.INVALID_POOLS.value: Reason(Code.INVALID_POOLS),
+            Kind.UNDECIDED.value: self._undecided,
+        }
+        reason = reasons.get(found["kind"]) or Reason(Code.ALLOCATION_ERROR, (found["message"],))
+        return Outcome(reason=reason, columns=columns)

@@ -11,24 +11,22 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, key_of
 from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.discovery import serves, until_answered
 from dray.client.errors import ApiError, ClientError
 from dray.client.informers import Informers
 from dray.client.interface import GroupVersionResource
-from dray.scheduling.model import key_of
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.volumes import CLASSES, PLURAL, SELECTED_NODE, VOLUMES, VolumeClaims, is_bound
+from dray.scheduling.volumes import SELECTED_NODE, VolumeClaims, is_bound
 
-CLAIMS: Final = GroupVersionResource("", "v1", PLURAL)
-PERSISTENT_VOLUMES: Final = GroupVersionResource("", "v1", VOLUMES)
-STORAGE_CLASSES: Final = GroupVersionResource("storage.k8s.io", "v1", CLASSES)
+CLAIMS: Final = GroupVersionResource("", "v1", "persistentvolumeclaims")
+PERSISTENT_VOLUMES: Final = GroupVersionResource("", "v1", "persistentvolumes")
+STORAGE_CLASSES: Final = GroupVersionResource("storage.k8s.io", "v1", "storageclasses")
 _TIMEOUT: Final = 600.0
 _POLL_SECONDS: Final = 2.0
 _logger = logging.getLogger("dray.scheduler")
-_Take = Callable[[Object, float], None]
 
 
 class NotProvisioned(ClientError):
@@ -43,7 +41,7 @@ async def follow(
     Without the right to read them it places pods as if there were none to wait for.
     """
 
-    async def watched(resource: GroupVersionResource, put: _Take, remove: _Take) -> bool:
+    async def watched(kind: str, resource: GroupVersionResource) -> bool:
         plural = resource.plural
         if not await until_answered(lambda: serves(client, resource), plural):
             return False
@@ -52,7 +50,7 @@ async def follow(
         informer = informers.of(resource)
 
         def take(change: Change) -> None:
-            (remove if change.type == "DELETED" else put)(change.object, now())
+            (scheduler.remove if change.type == "DELETED" else scheduler.put)(kind, change.object, now())
             wake()
 
         informer.add_handler(take)
@@ -60,11 +58,9 @@ async def follow(
         return True
 
     known = scheduler.state.volumes
-    if await watched(CLAIMS, scheduler.put_volume_claim, scheduler.remove_volume_claim):
-        volumes = await watched(PERSISTENT_VOLUMES, scheduler.put_volume, scheduler.remove_volume)
-        known.volumes_known = volumes and await watched(
-            STORAGE_CLASSES, scheduler.put_storage_class, scheduler.remove_storage_class
-        )
+    if await watched("PersistentVolumeClaim", CLAIMS):
+        volumes = await watched("PersistentVolume", PERSISTENT_VOLUMES)
+        known.volumes_known = volumes and await watched("StorageClass", STORAGE_CLASSES)
         known.known = True
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object, mapping, mappings, text, walk
-from dray.cli.claim_specs import group_of
+from dray.cli.claim_specs import group_name
 from dray.cli.findings import Finding, warning
 from dray.cli.lint_rules.references import Given
 from dray.cli.manifests import Manifest
@@ -63,7 +63,7 @@ RULES: Final[tuple[Callable[[Manifest, Given], Iterator[Finding]], ...]] = (inco
 
 def _pool(manifest: Manifest, given: Given) -> list[Manifest]:
     """The given slices of the same pool and generation; none where it is not a slice, or not of the newest one."""
-    if manifest.kind != "ResourceSlice" or group_of(manifest.document) != RESOURCE_GROUP:
+    if manifest.kind != "ResourceSlice" or group_name(manifest.document) != RESOURCE_GROUP:
         return []
     same: list[Manifest] = _pools(given)[_key(manifest)]
     newest = max(map(_generation, same))

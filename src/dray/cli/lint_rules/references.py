@@ -20,7 +20,7 @@ from dray.cli.claim_specs import (
     Spec,
     claim_spec,
     container_claims,
-    group_of,
+    group_name,
     pod_claims,
     pod_spec,
     request_bodies,
@@ -41,7 +41,7 @@ class Given:
 
     def __post_init__(self) -> None:
         for manifest in self.manifests:
-            if group_of(manifest.document) == RESOURCE_GROUP:
+            if group_name(manifest.document) == RESOURCE_GROUP:
                 self.named[manifest.kind, manifest.name].append(manifest)
 
     def find(self, kind: str, name: str, namespace: str = "") -> Manifest | None:
@@ -105,7 +105,7 @@ def unknown_claim_request(manifest: Manifest, given: Given) -> Iterator[Finding]
 def duplicate_objects(manifests: Iterable[Manifest]) -> Iterator[Finding]:
     first: dict[tuple[str, str, str, str], Manifest] = {}
     for manifest in manifests:
-        key = (group_of(manifest.document), manifest.kind, manifest.namespace, manifest.name)
+        key = (group_name(manifest.document), manifest.kind, manifest.namespace, manifest.name)
         if not manifest.name or not manifest.kind:
             continue
         earlier = first.setdefault(key, manifest)

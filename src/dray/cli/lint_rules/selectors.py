@@ -13,7 +13,7 @@ from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.errors import render
 from dray.api.objects import mapping, mappings, text, walk
 from dray.cel import CelError, CompileError, Device, EvaluationError, compile_selector
-from dray.cli.claim_specs import Spec, claim_spec, group_of, request_bodies
+from dray.cli.claim_specs import Spec, claim_spec, group_name, request_bodies
 from dray.cli.findings import Finding, warning
 from dray.cli.lint_rules.references import Given
 from dray.cli.manifests import Manifest
@@ -26,7 +26,7 @@ def unguarded_attribute(manifest: Manifest, given: Given) -> Iterator[Finding]:
     devices = _devices(given)
     if not devices:
         return
-    if group_of(manifest.document) == RESOURCE_GROUP and manifest.kind == "DeviceClass":
+    if group_name(manifest.document) == RESOURCE_GROUP and manifest.kind == "DeviceClass":
         yield from _faults(manifest, Spec("spec", walk(manifest.document, "spec")), devices)
     claim = claim_spec(manifest.document)
     for request in claim.items("devices", "requests") if claim else ():

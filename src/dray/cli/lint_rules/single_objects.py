@@ -17,7 +17,7 @@ from dray.cli.claim_specs import (
     Spec,
     claim_spec,
     container_claims,
-    group_of,
+    group_name,
     pod_claims,
     pod_spec,
     request_bodies,
@@ -109,7 +109,7 @@ RULES: Final[tuple[Callable[[Manifest], Iterator[Finding]], ...]] = (
 
 def _expressions(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Every CEL selector of a claim, a template or a class, with its path."""
-    if group_of(document) == RESOURCE_GROUP and document.get("kind") == "DeviceClass":
+    if group_name(document) == RESOURCE_GROUP and document.get("kind") == "DeviceClass":
         yield from _selectors(Spec("spec", walk(document, "spec")))
     claim = claim_spec(document)
     for request in claim.items("devices", "requests") if claim else ():

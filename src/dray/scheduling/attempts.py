@@ -1,0 +1,200 @@
+"""Attempts: one pod through the stages prefilter, filter, score and reserve, and what follows if it is rejected.
+
+`attempt` takes a pod from the queue and gives the action that follows from it. Each stage can be undone: what `reserve`
+takes is given back by `unreserve`, so that several pods can be reserved one after the other and given back together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from dray.allocation import Work
+from dray.scheduling import faults
+from dray.scheduling.actions import Action, Bind, Refuse
+from dray.scheduling.algorithm import Placement
+from dray.scheduling.cycle import Cycle
+from dray.scheduling.feasible_nodes import signature_of
+from dray.scheduling.model import Node
+from dray.scheduling.plugin import Depends
+from dray.scheduling.plugins.volume_binding import unbound_claims
+from dray.scheduling.queue import QueuedPod
+from dray.scheduling.reasons import Code, ObjectRef
+from dray.scheduling.status import Diagnosis, Status
+
+if TYPE_CHECKING:
+    from dray.scheduling.scheduler import Scheduler
+
+# Nodes on which the search goes on elsewhere, after one attempt.
+_MOST_SEARCHES: Final = 16
+_NOWHERE: Final[frozenset[int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class InFlightBinding:
+    queued: QueuedPod
+    placement: Placement
+
+
+class Attempts:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._state = scheduler.state
+        self._queue = scheduler.queue
+        self._framework = scheduler.framework
+        self._algorithm = scheduler.algorithm
+        self._nominations = scheduler.nominations
+
+    def attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
+        pod = queued.pod
+        cycle = self._algorithm.begin(pod, now, work)
+        if self._framework.pre_enqueue(pod) is not None:
+            self._scheduler.enqueue(queued, now)
+            return None
+        status = self._framework.prefilter(cycle)
+        if status is not None:
+            return self._reject_everywhere(queued, cycle, status)
+        with self._nominations.out_of_sight_of(pod):
+            alone = Depends.CLUSTER in self._framework.depends_on(cycle) or cycle.nodes is not None
+            group = None if alone else self._queue.known(_group_key(cycle))
+            known = group.diagnosis if group is not None else None
+            answer = self._algorithm.schedule(cycle, known)
+            if isinstance(answer, Diagnosis):
+                return self._reject(queued, cycle, answer, alone=alone, known=answer is known)
+            if (full := self._scheduler.devices.full_claim(cycle)) is not None:
+                return self._reject_everywhere(queued, cycle, full)
+            return self._bind(queued, answer)
+
+    # Stages with an undo
+
+    def reserve(self, queued: QueuedPod, placement: Placement) -> None:
+        """The pod is assumed to be on its node, and has what it needs there."""
+        pod, node, cycle = queued.pod, placement.node, placement.cycle
+        self._nominations.drop(pod.uid)
+        pod.extra = placement.devices.extra
+        cycle.devices = placement.devices
+        try:
+            self._state.place(pod, node.name)
+            self._framework.reserve(cycle, node)
+        except Exception:
+            self._state.displace(pod, node.name)
+            raise
+        self._scheduler.in_flight[pod.uid] = InFlightBinding(queued, placement)
+        self._queue.start_binding(queued, cycle.now)
+
+    def unreserve(self, binding: InFlightBinding) -> list[ObjectRef]:
+        """What was reserved and not written is free again; the pod itself stays on its node in thought."""
+        return self._framework.unreserve(binding.placement.cycle, binding.placement.node)
+
+    def _bind(self, queued: QueuedPod, placement: Placement) -> Bind:
+        cycle, devices = placement.cycle, placement.devices
+        self.reserve(queued, placement)
+        return Bind(
+            queued.pod,
+            placement.node.name,
+            self._scheduler.devices.writes(cycle),
+            cycle.claims.claims,
+            devices.extended.mappings if devices.extended is not None else (),
+            devices.node_allocatable,
+            unbound_claims(cycle),
+        )
+
+    # Rejections
+
+    def give_up(self, queued: QueuedPod, error: Exception, now: float) -> Refuse | None:
+        """An attempt ended in an error that nobody expected: the others go on, and this pod is tried later."""
+        pod = queued.pod
+        self._state.report(f"scheduling pod {pod.key[0]}/{pod.key[1]}", error)
+        self._nominations.drop(pod.uid)
+        status = Status.of("", Code.SCHEDULER_FAILED, faults.text(error), error=True)
+        diagnosis = Diagnosis(self._state.size, status, error=True)
+        self._queue.add_unschedulable(queued, ("failed", pod.uid), None, diagnosis, now, nodes=_NOWHERE, error=True)
+        return _report(queued, diagnosis)
+
+    def _reject_everywhere(self, queued: QueuedPod, cycle: Cycle, status: Status) -> Action | None:
+        """The pod fits on no node, whatever the nodes say."""
+        pod, now = queued.pod, cycle.now
+        if status.pending:
+            self._queue.gate(queued, now)
+            return None
+        self._scheduler.waiters.add(pod.uid, status.waits_for)
+        self._nominations.drop(pod.uid)
+        diagnosis = Diagnosis(self._state.size, status, error=status.error)
+        self._queue.add_unschedulable(queued, ("rejected", pod.uid), None, diagnosis, now, nodes=_NOWHERE)
+        if (leftover := cycle.claims.leftover) is not None:
+            return Refuse(pod, diagnosis, news=False, discard=leftover)
+        return _report(queued, diagnosis)
+
+    def _reject(
+        self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool, known: bool
+    ) -> Action | None:
+        """No node fits: what to do about it, and what to wait for."""
+        pod, preemptor = queued.pod, self._scheduler.preemptor
+        undecided = tuple(cycle.undecided.values())
+        release = None if diagnosis.error else self._algorithm.to_deallocate(cycle)
+        preemption = None
+        preemptor.passed_over = False
+        if release is not None:
+            diagnosis = replace(diagnosis, deallocated=True)
+        elif undecided:
+            # Nobody is removed for a pod that may fit as things are.
+            self._search_on(cycle, undecided)
+        elif pod.preempts and not diagnosis.error and not (known and self._is_futile(cycle)):
+            preemption = preemptor.find(cycle)
+        if preemption is not None:
+            self._nominations.keep(pod, preemption)
+        elif release is None:
+            # Others must not keep off a place that it cannot have.
+            self._nominations.drop(pod.uid)
+        self._wait(queued, cycle, diagnosis, alone=alone)
+        if queued.group is not None and not known:
+            queued.group.preemption_futile = preemption is None
+            queued.group.binding_may_help = preemption is None and preemptor.passed_over
+        if release is None and (preemption is None or not preemption.victims):
+            return _report(queued, diagnosis)
+        news = queued.reported != diagnosis
+        queued.reported = diagnosis
+        return Refuse(pod, diagnosis, news, release, preemption=preemption)
+
+    def _wait(self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool) -> None:
+        pod, devices = cycle.pod, self._scheduler.devices
+        nodes = cycle.nodes
+        # What only it uses can be given back wherever there is a place for it.
+        if nodes is not None and any(devices.is_releasable(claim, pod) for claim in cycle.claims.allocated):
+            nodes = None
+        self._queue.add_unschedulable(
+            queued,
+            _group_key(cycle, pod.uid if alone else ""),
+            signature_of(cycle),
+            diagnosis,
+            cycle.now,
+            nodes=nodes,
+            cluster_wide=Depends.CLUSTER in self._framework.depends_on(cycle),
+            error=diagnosis.error,
+        )
+
+    def _search_on(self, cycle: Cycle, nodes: Sequence[Node]) -> None:
+        devices = self._scheduler.devices
+        for node in nodes[:_MOST_SEARCHES]:
+            claims, _ = devices.claims_on(cycle, node)
+            devices.searches.want(cycle.pod.uid, cycle.claims.demand, node, claims)
+
+    def _is_futile(self, cycle: Cycle) -> bool:
+        group = self._queue.known(_group_key(cycle))
+        return group is not None and group.preemption_futile
+
+
+def _group_key(cycle: Cycle, alone: str = "") -> tuple[object, ...]:
+    """Pods wait together whose answer depends on nothing but their signature: no claims of their own, no terms about
+    other pods."""
+    pod = cycle.pod
+    return pod.requirements, cycle.claims.demand, pod.priority, pod.preempts, alone
+
+
+def _report(queued: QueuedPod, diagnosis: Diagnosis) -> Refuse | None:
+    """Nothing, if it was reported before."""
+    if queued.reported == diagnosis:
+        return None
+    queued.reported = diagnosis
+    return Refuse(queued.pod, diagnosis)

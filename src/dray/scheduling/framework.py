@@ -1,0 +1,164 @@
+"""Framework: runs the plugins, stage by stage, in the one order in which they are listed.
+
+Deciding, explaining, preempting and waking all go through here. A plugin that raises is reported by its name: a filter
+then rejects the one node, a score counts as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dray.scheduling import faults
+from dray.scheduling.cycle import Cycle
+from dray.scheduling.model import Node, Pod
+from dray.scheduling.plugin import SKIP, Depends, Plugin, defines
+from dray.scheduling.reasons import Code, ObjectRef
+from dray.scheduling.state import State
+from dray.scheduling.status import Status
+
+
+class Framework:
+    def __init__(self, state: State, plugins: Sequence[Plugin]) -> None:
+        self._state = state
+        self.plugins = tuple(plugins)
+        filters = [each for each in plugins if defines(each, "filter")]
+        scores = [each for each in plugins if defines(each, "score") or defines(each, "normalize")]
+        self._gates = [each for each in plugins if defines(each, "pre_enqueue")]
+        self._prefilters = [each for each in plugins if defines(each, "prefilter")]
+        self._filters = filters
+        self._kept_filters = [each for each in filters if _is_kept(each)]
+        self._own_filters = [each for each in filters if not _is_kept(each)]
+        self._lazy_filters = [each for each in filters if each.lazy]
+        self._kept_scores = [each for each in scores if _is_kept(each) and not defines(each, "normalize")]
+        self._compared_scores = [each for each in scores if each not in self._kept_scores]
+        self._rescoring = [each for each in plugins if defines(each, "rescore")]
+        self._reserving = [each for each in plugins if defines(each, "reserve")]
+        state.signatures.signers = [each.sign for each in plugins if defines(each, "sign")]
+
+    # Before any node
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Why the pod is not to be tried yet."""
+        for plugin in self._gates:
+            status = plugin.pre_enqueue(pod)
+            if status is not None:
+                return status
+        return None
+
+    def prefilter(self, cycle: Cycle) -> Status | None:
+        """Why the pod fits on no node. It is run again where the state changed under the attempt."""
+        cycle.skipped.clear()
+        for plugin in self._prefilters:
+            answer = plugin.prefilter(cycle)
+            if answer is SKIP:
+                cycle.skipped.add(plugin.name)
+            elif isinstance(answer, Status):
+                return answer
+        return None
+
+    def refresh(self, cycle: Cycle) -> None:
+        """Pods were moved in thought: what plugins prepared from pods on other nodes is prepared anew."""
+        for plugin in self._prefilters:
+            if not _is_kept(plugin) and plugin.name not in cycle.skipped:
+                plugin.prefilter(cycle)
+
+    def depends_on(self, cycle: Cycle) -> Depends:
+        """What the answers for this pod depend on."""
+        found = Depends(0)
+        for plugin in self._filters:
+            if plugin.name not in cycle.skipped:
+                found |= plugin.depends_on
+        return found
+
+    # Nodes
+
+    def kept_filters(self, cycle: Cycle) -> list[Plugin]:
+        """Those that apply to pods of the signature and whose answers can be kept."""
+        return _applying(self._kept_filters, cycle)
+
+    def own_filters(self, cycle: Cycle) -> list[Plugin]:
+        """Those that are asked for each pod anew."""
+        return _applying(self._own_filters, cycle)
+
+    def filter(self, cycle: Cycle, node: Node) -> Status | None:
+        """Whether the node fits, the search for devices included: the first plugin that rejects it."""
+        return self._run(_applying(self._filters, cycle), cycle, node)
+
+    def quick_filter(self, plugins: Iterable[Plugin], cycle: Cycle, node: Node) -> Status | None:
+        """As `filter`, for some plugins and without an expensive search."""
+        return self._run(plugins, cycle, node, quick=True)
+
+    def lazy_filter(self, cycle: Cycle, node: Node) -> Status | None:
+        """The rest, for a node that passed the quick ones."""
+        return self._run(_applying(self._lazy_filters, cycle), cycle, node)
+
+    def _run(self, plugins: Iterable[Plugin], cycle: Cycle, node: Node, *, quick: bool = False) -> Status | None:
+        for plugin in plugins:
+            try:
+                status = plugin.precheck(cycle, node) if quick and plugin.lazy else plugin.filter(cycle, node)
+            except Exception as error:
+                self._state.report(f"{plugin.name} on node {node.name}", error)
+                return Status.of(plugin.name, Code.NODE_FAILED, faults.text(error))
+            if status is not None:
+                return status
+        return None
+
+    def details(self, status: Status, cycle: Cycle, node: Node) -> tuple[Any, ...]:
+        """What is behind the answer of a filter."""
+        plugin = next((each for each in self._filters if each.name == status.plugin), None)
+        return plugin.details(cycle, node) if plugin is not None else ()
+
+    # Scores
+
+    def score(self, cycle: Cycle, node: Node) -> int:
+        """What can be kept until the node changes."""
+        total = 0
+        for plugin in self._kept_scores:
+            total += plugin.weight * plugin.score(cycle, node)
+        return total
+
+    def comparing(self, cycle: Cycle) -> list[Plugin]:
+        """Those that compare the nodes that fit with each other."""
+        return [each for each in self._compared_scores if each.prescore(cycle) is not SKIP]
+
+    def compare(self, plugins: Iterable[Plugin], cycle: Cycle, nodes: Sequence[Node], totals: dict[int, int]) -> None:
+        """Adds what they say to the totals by node number."""
+        for plugin in plugins:
+            try:
+                raw = {node.number: plugin.score(cycle, node) for node in nodes}
+                found = plugin.normalize(cycle, raw)
+            except Exception as error:
+                self._state.report(f"score of {plugin.name}", error)
+                continue
+            for number, score in found.items():
+                totals[number] += plugin.weight * score
+
+    def rescore(self, cycle: Cycle, node: Node) -> bool:
+        return any(each.rescore(cycle, node) for each in self._rescoring)
+
+    # Taking and giving back
+
+    def reserve(self, cycle: Cycle, node: Node) -> None:
+        """All or nothing."""
+        done: list[Plugin] = []
+        try:
+            for plugin in self._reserving:
+                plugin.reserve(cycle, node)
+                done.append(plugin)
+        except Exception:
+            for plugin in reversed(done):
+                plugin.unreserve(cycle, node)
+            raise
+
+    def unreserve(self, cycle: Cycle, node: Node) -> list[ObjectRef]:
+        return [each for plugin in reversed(self._reserving) for each in plugin.unreserve(cycle, node)]
+
+
+def _applying(plugins: Iterable[Plugin], cycle: Cycle) -> list[Plugin]:
+    skipped = cycle.skipped
+    return [each for each in plugins if each.name not in skipped]
+
+
+def _is_kept(plugin: Plugin) -> bool:
+    return Depends.CLUSTER not in plugin.depends_on

@@ -1,0 +1,101 @@
+"""Messages: the text of reasons and diagnoses, in Kubernetes' words where it has them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.allocation.text import summary
+from dray.scheduling.reasons import Code, Reason
+from dray.scheduling.status import Diagnosis, Status
+
+_LONGEST_SUMMARY: Final = 600
+_PVC: Final = 'persistentvolumeclaim "{}"'
+
+_TEXTS: Final = {
+    Code.NODE_UNSCHEDULABLE: "node(s) were unschedulable",
+    Code.UNTOLERATED_TAINT: "node(s) had untolerated taint(s)",
+    Code.NODE_AFFINITY: "node(s) didn't match Pod's node affinity/selector",
+    Code.HOST_PORTS: "node(s) didn't have free ports for the requested pod ports",
+    Code.TOO_MANY_PODS: "Too many pods",
+    Code.INSUFFICIENT: "Insufficient {}",
+    Code.VOLUME_NODE_AFFINITY: "node(s) didn't match PersistentVolume's node affinity",
+    Code.VOLUME_ZONE: "node(s) had no available volume zone",
+    Code.VOLUME_NOT_PROVISIONED: "node(s) didn't find available persistent volumes to bind",
+    Code.POD_AFFINITY: "node(s) didn't match pod affinity rules",
+    Code.POD_ANTI_AFFINITY: "node(s) didn't match pod anti-affinity rules",
+    Code.EXISTING_POD_ANTI_AFFINITY: "node(s) didn't satisfy existing pods anti-affinity rules",
+    Code.TOPOLOGY_SPREAD: "node(s) didn't match pod topology spread constraints",
+    Code.TOPOLOGY_SPREAD_LABEL: "node(s) didn't match pod topology spread constraints (missing required label)",
+    Code.CLAIM_NOT_AVAILABLE: "resourceclaim not available on the node",
+    Code.CANNOT_ALLOCATE: "cannot allocate all claims",
+    Code.INVALID_POOLS: "invalid resource pools were encountered",
+    Code.UNDECIDED: "node(s) undecided after {} units of search, which goes on",
+    Code.UNDECIDED_FOR_GOOD: "node(s) undecided after {} units of search",
+    Code.ALLOCATION_ERROR: "{}",
+    Code.MAPPED_DEVICE_SHARED: (
+        "node allocatable resource claim {} has a mapped device and cannot be shared across pods"
+    ),
+    Code.POD_REQUEST_TOO_SMALL: (
+        "pod level request for {} is insufficient to cover the aggregated container and node-allocatable DRA requests"
+    ),
+    Code.NODE_FAILED: "node(s) on which the scheduler failed ({})",
+    Code.PLUGIN: "{}",
+    Code.PLUGIN_FAILED: "node(s) on which plugin {} failed ({})",
+    Code.SCHEDULING_GATES: "it has scheduling gates",
+    Code.POD_GROUP_NOT_FOUND: "it waits for its PodGroup {}/{}, which does not exist",
+    Code.CLAIM_NOT_FOUND: 'could not find ResourceClaim "{}/{}"',
+    Code.CLAIM_DELETED: 'resourceclaim "{}" is being deleted',
+    Code.CLAIM_NOT_OWNED: "ResourceClaim {0}/{1} was not created for Pod {0}/{2} (Pod is not owner)",
+    Code.CLAIM_NOT_CREATED: 'pod "{}/{}": ResourceClaim not created yet',
+    Code.CLAIM_UNSPECIFIED: 'pod "{}/{}", spec.resourceClaim "{}": none of the supported fields are set',
+    Code.CLAIM_IN_ALLOCATION: "resource claim {}/{} is in the process of being allocated",
+    Code.CLAIM_FULL: "resource claim {}/{} is in use by {} pods, and cannot be by more",
+    Code.CLASS_NOT_FOUND: "request {}: device class {} does not exist",
+    Code.EXTENDED_RESOURCE_CLAIM: "cannot schedule extended resource claim",
+    Code.VOLUME_CLAIM_NOT_FOUND: f"{_PVC} not found",
+    Code.VOLUME_CLAIM_NOT_CREATED: f"waiting for ephemeral volume controller to create the {_PVC}",
+    Code.VOLUME_CLAIM_DELETED: f"{_PVC} is being deleted",
+    Code.VOLUME_CLAIM_NOT_OWNED: "PVC {0}/{1} was not created for pod {0}/{2} (pod is not owner)",
+    Code.VOLUME_CLAIM_UNBOUND: "pod has unbound immediate PersistentVolumeClaims",
+    Code.VOLUME_NOT_FOUND: f'{_PVC} bound to non-existent persistentvolume "{{}}"',
+    Code.NO_PROVISIONER: (
+        f'{_PVC} waits for its first consumer, and storage class "{{}}" provisions nothing: bind the claim to a'
+        " volume, which this scheduler does not do"
+    ),
+    Code.SCHEDULER_FAILED: "the scheduler failed on this pod and will try again: {}",
+}
+
+
+def reason_text(reason: Reason) -> str:
+    return _TEXTS[reason.code].format(*reason.args)
+
+
+def status_text(status: Status) -> str:
+    return ", ".join(map(reason_text, status.reasons))
+
+
+def diagnosis_text(diagnosis: Diagnosis) -> str:
+    """For the PodScheduled condition and the FailedScheduling event."""
+    text = _diagnosis_text(diagnosis)
+    return f"{text} deallocation of ResourceClaim completed" if diagnosis.deallocated else text
+
+
+def _diagnosis_text(diagnosis: Diagnosis) -> str:
+    status = diagnosis.status
+    if status is not None:
+        text = status_text(status)
+        return text if status.error else _of_nodes(diagnosis.nodes, text)
+    if not diagnosis.nodes:
+        return "no nodes available to schedule pods"
+    counted = sorted(f"{number} {reason_text(reason)}" for reason, number in diagnosis.counts)
+    text = _of_nodes(diagnosis.nodes, ", ".join(counted))
+    nearest = diagnosis.nearest
+    return f"{text} {nearest.node}: {_shortened(summary(nearest))}." if nearest is not None else text
+
+
+def _of_nodes(number: int, text: str) -> str:
+    return f"0/{number} nodes are available: {text}."
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_SUMMARY else f"{text[:_LONGEST_SUMMARY]}…"

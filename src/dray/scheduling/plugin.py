@@ -1,0 +1,108 @@
+"""Plugin: one rule by which pods are scheduled, a filter, a score or both.
+
+The stages of an attempt, each with what a plugin may do there; what it does not define is skipped:
+
+    pre_enqueue   whether the pod may be tried at all
+    prefilter     once for the pod: reject it, say that this plugin does not matter to it, or prepare `cycle.data`
+    filter        for a node: None, or a Status that says why not
+    score         for a node that fits: 0 to 100, times `weight`; `normalize` scales the scores of all nodes
+    reserve       the pod is going to the node: take what it requirements; `unreserve` gives it back
+
+`depends_on` says what an answer of `filter` and `score` depends on beside the pod. Answers that depend on the node, the
+pods on it or its devices are kept until that changes, and shared between pods of one signature; `sign` adds to the
+signature what this plugin reads of a pod. The same declaration is the queueing hint: a pod that was rejected is tried
+again when something changed that an answer depends on, or an object that the Status waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from enum import Enum, Flag, auto
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from dray.api.objects import Object
+from dray.scheduling.model import Node, Pod
+from dray.scheduling.reasons import ObjectRef
+from dray.scheduling.status import Status
+
+if TYPE_CHECKING:
+    from dray.scheduling.cycle import Cycle
+
+
+class Depends(Flag):
+    NODE = auto()
+    """The Node object."""
+    PODS = auto()
+    """The pods on the node."""
+    DEVICES = auto()
+    """The devices that the node reaches."""
+    CLUSTER = auto()
+    """Pods on other nodes, or anything else: answers are not kept."""
+
+
+class Skip(Enum):
+    SKIP = auto()
+
+
+SKIP: Final = Skip.SKIP
+"""What `prefilter` and `prescore` answer where the plugin has nothing to say about the pod."""
+
+
+class Plugin:
+    name: ClassVar[str] = ""
+    """That of the class, unless it says otherwise."""
+    depends_on: ClassVar[Depends] = Depends.CLUSTER
+    weight: ClassVar[int] = 1
+    lazy: ClassVar[bool] = False
+    """`filter` is expensive: all nodes get `precheck` instead, and those that would be chosen `filter`."""
+
+    def __init_subclass__(cls) -> None:
+        if not cls.__dict__.get("name"):
+            cls.name = cls.__name__
+
+    def sign(self, document: Object) -> Hashable:
+        """What answers that are kept depend on of a pod, unless the scheduler's own plugins read it too."""
+        return None
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return None
+
+    def prefilter(self, cycle: Cycle) -> Status | Skip | None:
+        return None
+
+    def precheck(self, cycle: Cycle, node: Node) -> Status | None:
+        """A quick form of `filter` that may let nodes pass that do not fit, or be UNSURE."""
+        return None
+
+    def filter(self, cycle: Cycle, node: Node) -> Status | None:
+        return None
+
+    def details(self, cycle: Cycle, node: Node) -> tuple[Any, ...]:
+        """What is behind a Status of `filter`, for explanations: see `dray.scheduling.details`."""
+        return ()
+
+    def prescore(self, cycle: Cycle) -> Skip | None:
+        """Only of plugins with `normalize`."""
+        return None
+
+    def score(self, cycle: Cycle, node: Node) -> int:
+        return 0
+
+    def normalize(self, cycle: Cycle, scores: dict[int, int]) -> dict[int, int]:
+        """Scores by node number of the nodes that fit, scaled to 0 to 100; empty where they do not differ."""
+        return scores
+
+    def rescore(self, cycle: Cycle, node: Node) -> bool:
+        """Whether `filter` found that the node deserves a lower score than it had; the nodes are then ranked again."""
+        return False
+
+    def reserve(self, cycle: Cycle, node: Node) -> None:
+        pass
+
+    def unreserve(self, cycle: Cycle, node: Node) -> tuple[ObjectRef, ...]:
+        """The pod was bound or will not be: drops what is not written, and says which objects others may now have."""
+        return ()
+
+
+def defines(plugin: Plugin, method: str) -> bool:
+    return getattr(type(plugin), method) is not getattr(Plugin, method)

@@ -1,0 +1,48 @@
+"""The scheduler's plugins, one file each, with Kubernetes' names where Kubernetes has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dray.allocation import Policy
+from dray.scheduling.plugin import Plugin
+from dray.scheduling.plugins.device_packing import DevicePacking
+from dray.scheduling.plugins.dynamic_resources import DynamicResources
+from dray.scheduling.plugins.gang_scheduling import GangScheduling
+from dray.scheduling.plugins.image_locality import ImageLocality
+from dray.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from dray.scheduling.plugins.node_affinity import NodeAffinity
+from dray.scheduling.plugins.node_ports import NodePorts
+from dray.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from dray.scheduling.plugins.node_resources_fit import NodeResourcesFit
+from dray.scheduling.plugins.node_unschedulable import NodeUnschedulable
+from dray.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from dray.scheduling.plugins.scheduling_gates import SchedulingGates
+from dray.scheduling.plugins.taint_toleration import TaintToleration
+from dray.scheduling.plugins.volume_binding import VolumeBinding
+from dray.scheduling.plugins.volume_zone import VolumeZone
+from dray.scheduling.state import State
+
+
+def default_plugins(
+    state: State, *, policy: Policy, binding_timeout: float, device_packing: int = 0, more: Sequence[Plugin] = ()
+) -> list[Plugin]:
+    """In the order in which they are asked; those of users (`more`) before the search for devices."""
+    found: list[Plugin] = [
+        SchedulingGates(),
+        GangScheduling(state),
+        NodeUnschedulable(),
+        TaintToleration(state),
+        NodeAffinity(),
+        NodePorts(),
+        NodeResourcesFit(),
+        VolumeBinding(state),
+        VolumeZone(),
+        PodTopologySpread(state),
+        InterPodAffinity(state),
+        *more,
+        DynamicResources(state, policy, binding_timeout),
+        NodeResourcesBalancedAllocation(),
+        ImageLocality(state),
+    ]
+    return [*found, DevicePacking(state, device_packing)] if device_packing else found

@@ -1,0 +1,363 @@
+"""DynamicResources: devices for the claims of a pod, and for extended resources that device classes serve.
+
+All nodes get a quick look at how many free devices they have; the search for devices (`allocate`) is made on those that
+would be chosen. It draws on the work of the attempt. Where that does not suffice the node is undecided, and the search
+goes on elsewhere (`searches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from dray.allocation import (
+    ATTEMPT,
+    Allocation,
+    ChargeError,
+    Policy,
+    Rejection,
+    WorkExhausted,
+    allocate,
+    commit,
+    confirm,
+    node_selectors,
+)
+from dray.allocation import Kind as RejectionKind
+from dray.allocation.node_selectors import NodeSelectorError
+from dray.api.objects import Key, Object, key_of, status_of
+from dray.api.pods import claim_entries, group_name
+from dray.api.resource_claims import MAX_CONSUMERS, allocation_of, allocation_results, reserved_for, results_of
+from dray.scheduling import node_allocatable
+from dray.scheduling.actions import ClaimWrite
+from dray.scheduling.claim_assume_cache import CLAIM
+from dray.scheduling.cycle import Cycle
+from dray.scheduling.device_demand import CANNOT_ALLOCATE, chosen_rank
+from dray.scheduling.extended import claim_for, wanted
+from dray.scheduling.model import Node, Pod
+from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
+from dray.scheduling.plugins.node_resources_fit import insufficient
+from dray.scheduling.pod_claims import (
+    NO_DEVICES,
+    DevicePlan,
+    ExtendedResourceClaim,
+    PodClaims,
+    is_group_of,
+    is_reserved,
+)
+from dray.scheduling.readiness import Binding, binding_of
+from dray.scheduling.reasons import Code, ObjectRef, Reason
+from dray.scheduling.searches import Searches
+from dray.scheduling.state import State
+from dray.scheduling.status import Status
+
+_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
+_PLACEHOLDER: Final = "<extended-resources>"
+_NOTHING: Final[frozenset[str]] = frozenset()
+
+
+class DynamicResources(Plugin):
+    depends_on = Depends.DEVICES
+    weight = 2
+    lazy = True
+
+    def __init__(self, state: State, policy: Policy, binding_timeout: float) -> None:
+        self._state = state
+        self._policy = policy
+        self._timeout = binding_timeout
+        self.searches = Searches(state)
+
+    # Before any node
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        if not pod.document["spec"].get("resourceClaims"):
+            return None
+        resolved = self._state.claims.resolve(pod.document)
+        return resolved if isinstance(resolved, Status) else None
+
+    def prefilter(self, cycle: Cycle) -> Status | Skip | None:
+        found = self._pod_claims(cycle)
+        if isinstance(found, Status):
+            return found
+        cycle.claims = found
+        if found.demand and (missing := found.demand.missing_class(self._state.inventory)) is not None:
+            return Status(self.name, (missing,))
+        if found.leftover is not None:
+            waits_for = ObjectRef(CLAIM, *key_of(found.leftover))
+            reason = Reason(Code.EXTENDED_RESOURCE_CLAIM)
+            return Status(self.name, (reason,), waits_for=(waits_for,))
+        if not found.claims and not found.demand:
+            return SKIP
+        cycle.nodes = self._usable_nodes(found)
+        return None
+
+    def _pod_claims(self, cycle: Cycle) -> PodClaims | Status:
+        state, pod, document = self._state, cycle.pod, cycle.pod.document
+        resolved = state.claims.resolve(document) if claim_entries(document) else []
+        if isinstance(resolved, Status):
+            return resolved
+        extended = wanted(document, state.resources) if pod.requirements.extended else _NOTHING
+        unallocated, allocated, unavailable = [], [], []
+        for _, claim in resolved:
+            if not allocation_of(claim):
+                if state.claims.assumed(key_of(claim)):
+                    return Status(self.name, (Reason(Code.CLAIM_IN_ALLOCATION, key_of(claim)),), pending=True)
+                unallocated.append(claim)
+                continue
+            allocated.append(claim)
+            if binding_of(claim, cycle.now, self._timeout) in (Binding.FAILED, Binding.EXPIRED):
+                unavailable.append(claim)
+        return PodClaims(
+            claims=tuple(claim for _, claim in resolved),
+            entries=tuple(entry for entry, _ in resolved),
+            unallocated=tuple(unallocated),
+            allocated=tuple(allocated),
+            unavailable=tuple(unavailable),
+            demand=state.demands.of(unallocated, extended, document, pod.requirements),
+            leftover=state.claims.extended(pod.uid) if extended else None,
+        )
+
+    # Nodes that reach what is allocated already
+
+    def _usable_nodes(self, claims: PodClaims) -> frozenset[int] | None:
+        """The nodes where all claims that have devices can be used; None for all."""
+        if claims.unavailable:
+            return frozenset()
+        found: frozenset[int] | None = None
+        for claim in claims.allocated:
+            here = self._usable(claim)
+            if here is not None:
+                found = here if found is None else found & here
+        return found
+
+    def _usable(self, claim: Object) -> frozenset[int] | None:
+        selector = claim["status"]["allocation"].get("nodeSelector")
+        skips = any(each.get("skipNodeOperations") for each in results_of(claim))
+        if selector is None and not skips:
+            return None
+        if selector is not None and (name := _single(selector)):
+            node = self._state.nodes.get(name)
+            nodes = [node] if node is not None and node.document is not None else []
+        else:
+            nodes = [node for node in self._state if selector is None or _matches(selector, node)]
+        return frozenset(node.number for node in nodes if not skips or _can_skip(node))
+
+    def is_usable(self, claim: Object, node: Node) -> bool:
+        """Whether the devices that the claim has can be used there."""
+        here = self._usable(claim)
+        return here is None or node.number in here
+
+    def is_releasable(self, claim: Object, pod: Pod) -> bool:
+        """Whether the devices of a claim can be given back for the pod's sake: nobody else uses them."""
+        others = [each for each in reserved_for(claim) if each.get("uid") != pod.uid]
+        if not others:
+            return True
+        return all(is_group_of(each, pod) for each in others) and not self._is_placed(pod)
+
+    def _is_placed(self, pod: Pod) -> bool:
+        """Whether a pod of its group is on a node."""
+        group = group_name(pod.document)
+        return any(
+            each.key[0] == pod.key[0] and group_name(each.document) == group
+            for node in self._state.nodes.values()
+            for each in node.pods.values()
+        )
+
+    # One node
+
+    def precheck(self, cycle: Cycle, node: Node) -> Status | None:
+        demand = cycle.claims.demand
+        return demand.precheck(self._state.inventory, self._state.resources, node) if demand else None
+
+    def filter(self, cycle: Cycle, node: Node) -> Status | None:
+        """What is found is `cycle.devices`."""
+        cycle.devices = None
+        if cycle.nodes is not None and node.number not in cycle.nodes:
+            return NOT_AVAILABLE
+        claims, extended = self.claims_on(cycle, node)
+        allocation: Allocation | None = None
+        if claims:
+            answer = self._allocate(cycle, node, claims)
+            if isinstance(answer, Status):
+                return answer
+            allocation = answer
+        if not self._state.charging:
+            cycle.devices = DevicePlan(allocation, extended) if claims else NO_DEVICES
+            return None
+        return self._take_from_node(cycle, node, allocation, extended)
+
+    def _take_from_node(
+        self, cycle: Cycle, node: Node, allocation: Allocation | None, extended: ExtendedResourceClaim | None
+    ) -> Status | None:
+        state, pod = self._state, cycle.pod
+        try:
+            taken = node_allocatable.taken(state.inventory, state.claims, pod, cycle.claims, allocation)
+        except ChargeError as problem:
+            return Status.of(self.name, Code.ALLOCATION_ERROR, str(problem), error=True)
+        if isinstance(taken, Reason):
+            return Status(self.name, (taken,))
+        extra, statuses = taken
+        served = cycle.claims.demand.served(node)
+        short = insufficient(pod.requirements, node, extra=extra, served=served) if extra else None
+        if short is not None:
+            return short
+        cycle.devices = DevicePlan(allocation, extended, extra, statuses)
+        return None
+
+    def claims_on(self, cycle: Cycle, node: Node) -> tuple[list[Object], ExtendedResourceClaim | None]:
+        """The claims that need devices of the node, with one for extended resources that it has none of itself."""
+        claims = cycle.claims
+        served = claims.demand.served(node)
+        if not served:
+            return list(claims.unallocated), None
+        requests, mappings = claims.demand.extended_requests(served, self._state.resources)
+        namespace, name = cycle.pod.key
+        # Until the API server has given it a name.
+        claim = claim_for((namespace, f"{_PLACEHOLDER}/{name}"), cycle.pod.uid, requests)
+        return [*claims.unallocated, claim], ExtendedResourceClaim(claim, tuple(mappings))
+
+    def _allocate(self, cycle: Cycle, node: Node, claims: Sequence[Object]) -> Allocation | Status:
+        inventory, document, work = self._state.inventory, node.document, cycle.work
+        assert document is not None
+        known = self.searches.known(cycle.claims.demand, node)
+        if known is not None and known.results is None:
+            return Status(self.name, (known.reason,))
+        # So that one node that is hard to judge leaves something for the others.
+        with work.share(work.left // 2):
+            if known is not None and known.results is not None:
+                try:
+                    proposed = confirm(inventory, document, claims, known.results, policy=self._policy, work=work)
+                except WorkExhausted:
+                    return UNDECIDED
+                if proposed is not None:
+                    return proposed
+            answer = allocate(inventory, document, claims, policy=self._policy, work=work, explain=False)
+        if isinstance(answer, Allocation):
+            return answer
+        if answer.kind is RejectionKind.UNDECIDED:
+            cycle.undecided[node.name] = node
+        return _status(answer)
+
+    # Alternatives (firstAvailable)
+
+    def prescore(self, cycle: Cycle) -> Skip | None:
+        return None if cycle.claims.demand.prioritised else SKIP
+
+    def score(self, cycle: Cycle, node: Node) -> int:
+        """How good the alternatives are that the node seems to offer."""
+        assert cycle.feasible is not None
+        ranks = cycle.feasible.ranks
+        rank = ranks.get(node.number)
+        if rank is None:
+            rank = ranks[node.number] = cycle.claims.demand.rank(self._state.inventory, node)
+        return rank
+
+    def normalize(self, cycle: Cycle, scores: dict[int, int]) -> dict[int, int]:
+        # What the claims that have devices got counts too: the others differ the less by comparison.
+        allocated = cycle.claims.allocated
+        settled = chosen_rank(allocated, [claim["status"]["allocation"] for claim in allocated])
+        best = settled + max(scores.values(), default=0)
+        return {number: (settled + rank) * 100 // best for number, rank in scores.items()} if best else {}
+
+    def rescore(self, cycle: Cycle, node: Node) -> bool:
+        claims, devices = cycle.claims, cycle.devices
+        if not claims.demand.prioritised or cycle.feasible is None or devices is None:
+            return False
+        allocation = devices.allocation
+        found = allocation.results[: len(claims.unallocated)] if allocation is not None else ()
+        rank = chosen_rank(claims.unallocated, found) if found else 0
+        if rank >= self.score(cycle, node):
+            return False
+        cycle.feasible.ranks[node.number] = rank
+        return True
+
+    # Taking the devices
+
+    def reserve(self, cycle: Cycle, node: Node) -> None:
+        devices = cycle.devices or NO_DEVICES
+        if devices.allocation is not None:
+            commit(self._state.inventory, devices.allocation)
+        for key, result in results(devices).items():
+            self._state.claims.assume(key, result)
+        writes = cycle.data[self.name] = self._writes(cycle, devices)
+        for write in writes:
+            self._state.claims.promise(key_of(write.claim), cycle.pod.uid)
+
+    def unreserve(self, cycle: Cycle, node: Node) -> tuple[ObjectRef, ...]:
+        for write in self.writes(cycle):
+            self._state.claims.withdraw(key_of(write.claim), cycle.pod.uid)
+        return tuple(
+            ObjectRef(CLAIM, *key)
+            for key, result in results(cycle.devices or NO_DEVICES).items()
+            if self._state.claims.forget(key, result)
+        )
+
+    def writes(self, cycle: Cycle) -> tuple[ClaimWrite, ...]:
+        """What is to be written to claims before the pod is bound, once the devices are reserved."""
+        found: tuple[ClaimWrite, ...] = cycle.data[self.name]
+        return found
+
+    def _writes(self, cycle: Cycle, devices: DevicePlan) -> tuple[ClaimWrite, ...]:
+        groups, pod = self._state.groups, cycle.pod
+        allocations = results(devices)
+        found = [
+            ClaimWrite(claim, allocations.get(key_of(claim)), groups.consumer(pod, entry))
+            for entry, claim in zip(cycle.claims.entries, cycle.claims.claims, strict=True)
+            if not is_reserved(claim, pod)
+        ]
+        if devices.extended is not None:
+            claim = devices.extended.claim
+            found.append(ClaimWrite(claim, allocations[key_of(claim)], groups.consumer(pod, {}), special=True))
+        return tuple(found)
+
+    def full_claim(self, cycle: Cycle) -> Status | None:
+        """A claim with as many consumers as it can have: wherever the pod fits, that cannot be written."""
+        for claim in cycle.claims.allocated:
+            consumers = reserved_for(claim)
+            if len(consumers) >= MAX_CONSUMERS and not is_reserved(claim, cycle.pod):
+                return Status.of(self.name, Code.CLAIM_FULL, *key_of(claim), str(len(consumers)), error=True)
+        return None
+
+
+def results(devices: DevicePlan) -> dict[Key, Object]:
+    """Allocations by claim."""
+    allocation = devices.allocation
+    return dict(zip(allocation.claims, allocation.results, strict=True)) if allocation is not None else {}
+
+
+def all_devices(devices: DevicePlan) -> tuple[Object, ...]:
+    return tuple(each for result in results(devices).values() for each in allocation_results(result))
+
+
+def _status(rejection: Rejection) -> Status:
+    if rejection.kind is RejectionKind.NO_SOLUTION:
+        return CANNOT_ALLOCATE
+    if rejection.kind is RejectionKind.UNDECIDED:
+        return UNDECIDED
+    error = rejection.kind is RejectionKind.FAULT
+    return Status.of(DynamicResources.name, Code.ALLOCATION_ERROR, rejection.message, error=error)
+
+
+def _single(selector: Object) -> str:
+    """The name of the one node that a selector for a device of a node names."""
+    match selector:
+        case {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} as t]
+        }:
+            return str(name) if not t.get("matchExpressions") else ""
+    return ""
+
+
+def _matches(selector: Object, node: Node) -> bool:
+    try:
+        return node_selectors.matches(selector, node.name, node.labels)
+    except NodeSelectorError:
+        return False
+
+
+def _can_skip(node: Node) -> bool:
+    assert node.document is not None
+    return _NODE_OPERATIONS in (status_of(node.document).get("declaredFeatures") or ())
+
+
+NOT_AVAILABLE: Final = Status.of(DynamicResources.name, Code.CLAIM_NOT_AVAILABLE)
+UNDECIDED: Final = Status.of(DynamicResources.name, Code.UNDECIDED, f"{ATTEMPT:,}")

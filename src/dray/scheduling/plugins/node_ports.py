@@ -1,0 +1,24 @@
+"""NodePorts: two pods of one node do not have the same host port."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.scheduling.cycle import Cycle
+from dray.scheduling.model import Node
+from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
+from dray.scheduling.reasons import Code
+from dray.scheduling.status import Status
+
+
+class NodePorts(Plugin):
+    depends_on = Depends.PODS
+
+    def prefilter(self, cycle: Cycle) -> Skip | None:
+        return None if cycle.pod.requirements.ports else SKIP
+
+    def filter(self, cycle: Cycle, node: Node) -> Status | None:
+        return _STATUS if node.ports and node.ports.collide(cycle.pod.requirements.ports) else None
+
+
+_STATUS: Final = Status.of(NodePorts.name, Code.HOST_PORTS)

@@ -1,0 +1,26 @@
+"""NodeUnschedulable: pods stay off nodes that are cordoned, unless they tolerate it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.api.objects import Object
+from dray.scheduling.cycle import Cycle
+from dray.scheduling.model import Node
+from dray.scheduling.plugin import Depends, Plugin
+from dray.scheduling.reasons import Code
+from dray.scheduling.status import Status
+
+_TAINT: Final[Object] = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+class NodeUnschedulable(Plugin):
+    depends_on = Depends.NODE
+
+    def filter(self, cycle: Cycle, node: Node) -> Status | None:
+        if not node.unschedulable or cycle.pod.requirements.tolerations.cover(_TAINT):
+            return None
+        return _STATUS
+
+
+_STATUS: Final = Status.of(NodeUnschedulable.name, Code.NODE_UNSCHEDULABLE, resolvable=False)

@@ -1,0 +1,18 @@
+"""SchedulingGates: a pod with scheduling gates is not tried until they are gone."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.scheduling.model import Pod
+from dray.scheduling.plugin import Plugin
+from dray.scheduling.reasons import Code
+from dray.scheduling.status import Status
+
+
+class SchedulingGates(Plugin):
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return _STATUS if pod.document["spec"].get("schedulingGates") else None
+
+
+_STATUS: Final = Status.of(SchedulingGates.name, Code.SCHEDULING_GATES)

@@ -1,0 +1,77 @@
+"""VolumeBinding: a pod waits until its PersistentVolumeClaims can be used, and goes where their volumes are.
+
+The node affinity of a volume says which nodes reach it. A claim that waits for its first consumer is given the node of
+the pod, if its class can provision a volume there, and must be bound before the pod is. What cannot be read (volumes,
+classes) is no obstacle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from dray.allocation import node_selectors
+from dray.allocation.node_selectors import NodeSelectorError
+from dray.api.objects import Object, annotations_of, mappings, strings, walk
+from dray.scheduling.cycle import Cycle
+from dray.scheduling.model import Node
+from dray.scheduling.plugin import SKIP, Plugin, Skip
+from dray.scheduling.reasons import Code, ObjectRef
+from dray.scheduling.state import State
+from dray.scheduling.status import Status
+from dray.scheduling.volumes import ANY_VOLUME, CLAIM, SELECTED_NODE, PodVolumes
+
+
+class VolumeBinding(Plugin):
+    def __init__(self, state: State) -> None:
+        self._volumes = state.volumes
+
+    def prefilter(self, cycle: Cycle) -> Status | Skip | None:
+        document = cycle.pod.document
+        problem = self._volumes.problem(document)
+        if problem is not None:
+            reason, key = problem
+            return Status(self.name, (reason,), waits_for=(ObjectRef(CLAIM, *key), ANY_VOLUME))
+        volumes = self._volumes.of(document)
+        if volumes is None:
+            return SKIP
+        cycle.data[self.name] = volumes
+        return None
+
+    def filter(self, cycle: Cycle, node: Node) -> Status | None:
+        volumes: PodVolumes = cycle.data[self.name]
+        for claim, storage_class in volumes.waiting:
+            selected = annotations_of(claim).get(SELECTED_NODE)
+            if (selected and selected != node.name) or not _provisions(storage_class, node.labels):
+                return _NOT_PROVISIONED
+        for volume in volumes.bound:
+            if not _matches(walk(volume, "spec", "nodeAffinity").get("required"), node):
+                return _NODE_AFFINITY
+        return None
+
+
+def unbound_claims(cycle: Cycle) -> tuple[Object, ...]:
+    """The pod's claims that are given its node."""
+    volumes: PodVolumes | None = cycle.data.get(VolumeBinding.name)
+    return tuple(claim for claim, _ in volumes.waiting) if volumes is not None else ()
+
+
+def _matches(selector: Object | None, node: Node) -> bool:
+    try:
+        return selector is None or node_selectors.matches(selector, node.name, node.labels)
+    except NodeSelectorError:
+        return False
+
+
+def _provisions(storage_class: Object, labels: Mapping[str, str]) -> bool:
+    """Whether the class makes volumes for a node with those labels."""
+    terms = mappings(storage_class.get("allowedTopologies"))
+    return not terms or any(
+        all(labels.get(str(each.get("key"))) in strings(each.get("values")) for each in expressions)
+        for term in terms
+        if (expressions := mappings(term.get("matchLabelExpressions")))
+    )
+
+
+_NOT_PROVISIONED: Final = Status.of(VolumeBinding.name, Code.VOLUME_NOT_PROVISIONED, resolvable=False)
+_NODE_AFFINITY: Final = Status.of(VolumeBinding.name, Code.VOLUME_NODE_AFFINITY, resolvable=False)

@@ -1,0 +1,42 @@
+"""VolumeZone: a pod goes to a zone and a region of its volumes, where both node and volume name one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from dray.api.objects import Object, labels_of
+from dray.scheduling.cycle import Cycle
+from dray.scheduling.model import Node
+from dray.scheduling.plugin import SKIP, Plugin, Skip
+from dray.scheduling.plugins.volume_binding import VolumeBinding
+from dray.scheduling.reasons import Code
+from dray.scheduling.status import Status
+from dray.scheduling.volumes import ZONES, PodVolumes
+
+
+class VolumeZone(Plugin):
+    def prefilter(self, cycle: Cycle) -> Skip | None:
+        volumes: PodVolumes | None = cycle.data.get(VolumeBinding.name)
+        return None if volumes is not None and volumes.bound else SKIP
+
+    def filter(self, cycle: Cycle, node: Node) -> Status | None:
+        volumes: PodVolumes = cycle.data[VolumeBinding.name]
+        if any(new in node.labels or old in node.labels for new, old in ZONES.items()):
+            for volume in volumes.bound:
+                if not _is_in_zone(volume, node.labels):
+                    return _STATUS
+        return None
+
+
+def _is_in_zone(volume: Object, node: Mapping[str, str]) -> bool:
+    """A volume in several zones joins their names by two underscores."""
+    labels = labels_of(volume)
+    for new, old in ZONES.items():
+        wanted = labels.get(new, labels.get(old))
+        if wanted is not None and (node.get(new) or node.get(old)) not in str(wanted).split("__"):
+            return False
+    return True
+
+
+_STATUS: Final = Status.of(VolumeZone.name, Code.VOLUME_ZONE, resolvable=False)

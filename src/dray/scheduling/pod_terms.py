@@ -1,0 +1,128 @@
+"""Pod terms: the affinity, anti-affinity and topology spread of a pod, compiled.
+
+Terms are compared by content, so that counts kept for one pod serve all pods with the same terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from dray.api.objects import Object, bounded, strings
+from dray.api.quantity import INT32_MAX
+from dray.scheduling import selectors
+from dray.scheduling.model import Requirements
+
+
+@dataclass(frozen=True, slots=True)
+class TermSelector:
+    """Selects the pods that a term or constraint counts."""
+
+    namespaces: frozenset[str]
+    namespace_selector: bytes | None
+    selector: bytes | None
+    ignores_deleting: bool = False
+    """Whether pods that are being deleted do not count."""
+    label: tuple[str, str] | None = None
+    """A label that all of them have, where there is a single one by which to find them."""
+
+    def includes(
+        self, namespace: str, labels: Mapping[str, str], deleting: bool, namespaces: Mapping[str, Mapping[str, str]]
+    ) -> bool:
+        """Whether it selects a pod of that namespace with those labels; `namespaces` has their labels."""
+        if deleting and self.ignores_deleting:
+            return False
+        if namespace not in self.namespaces and not (
+            self.namespace_selector is not None
+            and selectors.matcher(self.namespace_selector)(namespaces.get(namespace) or {})
+        ):
+            return False
+        return selectors.matcher(self.selector)(labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    selector: TermSelector
+    topology_key: str
+    """The node label whose value names the domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    selector: TermSelector
+    topology_key: str
+    max_skew: int
+    min_domains: int
+    honors_node_affinity: bool
+    """Whether nodes that the pod does not select are left out of account."""
+    honors_node_taints: bool
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PodTerms:
+    affinity: tuple[Term, ...]
+    """Each domain must have a pod that all of these select."""
+    anti_affinity: tuple[Term, ...]
+    preferred: tuple[tuple[int, Term], ...]
+    """A negative weight is anti-affinity."""
+    do_not_schedule: tuple[SpreadConstraint, ...]
+    schedule_anyway: tuple[SpreadConstraint, ...]
+
+
+NONE = PodTerms((), (), (), (), ())
+# As long as there are pods that need it.
+_known: WeakKeyDictionary[Requirements, PodTerms] = WeakKeyDictionary()
+
+
+def pod_terms(requirements: Requirements) -> PodTerms:
+    if not requirements.has_pod_terms:
+        return NONE
+    found = _known.get(requirements)
+    if found is None:
+        found = _known[requirements] = _compiled(requirements)
+    return found
+
+
+def _compiled(requirements: Requirements) -> PodTerms:
+    return PodTerms(
+        _terms(requirements.affinity),
+        _terms(requirements.anti_affinity),
+        tuple((weight, _term(term)) for weight, term in requirements.preferred_affinity),
+        tuple(_constraint(each) for each in requirements.spread if each.get("whenUnsatisfiable") != "ScheduleAnyway"),
+        tuple(_constraint(each) for each in requirements.spread if each.get("whenUnsatisfiable") == "ScheduleAnyway"),
+    )
+
+
+def _terms(terms: Iterable[Object]) -> tuple[Term, ...]:
+    return tuple(_term(term) for term in terms)
+
+
+def _term(term: Object) -> Term:
+    labels = selectors.text(term.get("labelSelector"))
+    selector = TermSelector(
+        frozenset(strings(term.get("namespaces"))),
+        selectors.text(term.get("namespaceSelector")),
+        labels,
+        label=selectors.required_label(labels),
+    )
+    return Term(selector, str(term.get("topologyKey") or ""))
+
+
+def _constraint(each: Object) -> SpreadConstraint:
+    labels = selectors.text(each.get("labelSelector"))
+    namespaces = frozenset(strings(each.get("namespaces")))
+    selector = TermSelector(namespaces, None, labels, ignores_deleting=True, label=selectors.required_label(labels))
+    return SpreadConstraint(
+        selector,
+        str(each.get("topologyKey") or ""),
+        _number(each.get("maxSkew")),
+        _number(each.get("minDomains")),
+        (each.get("nodeAffinityPolicy") or "Honor") == "Honor",
+        each.get("nodeTaintsPolicy") == "Honor",
+    )
+
+
+def _number(value: Any) -> int:
+    return bounded(value, 1, INT32_MAX, 1)

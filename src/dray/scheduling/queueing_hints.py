@@ -1,0 +1,111 @@
+"""Queueing hints: which unschedulable pods are tried again, since something changed that a plugin's answer depends on.
+
+Groups of pods are asked, not pods. A node that changed is asked again by the filters whose answers are kept; where they
+let it pass, or pods on it could be preempted, the group is moved to the active queue.
+"""
+
+from __future__ import annotations
+
+from dray.allocation import Work
+from dray.scheduling.cycle import Cycle
+from dray.scheduling.framework import Framework
+from dray.scheduling.model import Node
+from dray.scheduling.nominations import Nominations
+from dray.scheduling.pod_claims import PodClaims
+from dray.scheduling.preemption import Preemptor
+from dray.scheduling.queue import Queue, SignatureGroup, SubQueue
+from dray.scheduling.state import State
+from dray.scheduling.status import UNSURE
+
+
+class QueueingHints:
+    def __init__(
+        self,
+        state: State,
+        queue: Queue,
+        framework: Framework,
+        preemptor: Preemptor,
+        nominations: Nominations,
+    ) -> None:
+        self._state = state
+        self._queue = queue
+        self._framework = framework
+        self._preemptor = preemptor
+        self._nominations = nominations
+        self._seen_helped = 0
+        self._seen_pods = 0
+        self._seen_nodes = 0
+        self.pod_bound = False
+        """Whether a pod was bound since groups were last moved."""
+
+    def move(self, now: float, work: Work) -> None:
+        """Moves the groups to the active queue that a change since the last time may help."""
+        state = self._state
+        seen = (self._seen_helped, self._seen_pods, self._seen_nodes)
+        if (state.helped.end, state.pods_revision, state.nodes_revision) == seen and not self.pod_bound:
+            return
+        changed = state.helped.since(self._seen_helped)
+        pods = state.pods_revision != self._seen_pods
+        nodes = state.nodes_revision != self._seen_nodes
+        bound, self.pod_bound = self.pod_bound, False
+        self._seen_helped, self._seen_pods = state.helped.end, state.pods_revision
+        self._seen_nodes = state.nodes_revision
+        self._move_nominated(changed, now)
+        for group in self._queue.groups():
+            if group.trying is not None:
+                continue
+            try:
+                helps = (bound and group.binding_may_help) or self._may_help(group, changed, now, work, pods, nodes)
+                ahead = helps and now < group.not_before and changed and self._fits(group, changed, now, work)
+            except Exception as error:
+                # Trying it tells what is wrong with it.
+                state.report("asking whether a change helps unschedulable pods", error)
+                helps, ahead = True, False
+            if ahead:
+                self._queue.let_ahead(group)
+            if helps:
+                self._queue.move_to_active(group, now)
+
+    def _move_nominated(self, changed: set[int] | None, now: float) -> None:
+        """To others nominated nodes are taken; only those they are kept for can tell whether they are free."""
+        for uid, name in self._nominations.places():
+            queued, node = self._queue.get(uid), self._state.nodes.get(name)
+            if queued is None or queued.subqueue is not SubQueue.UNSCHEDULABLE:
+                continue
+            if changed is None or (node is not None and node.number in changed):
+                self._queue.activate(queued, now)
+
+    def _may_help(
+        self, group: SignatureGroup, changed: set[int] | None, now: float, work: Work, pods: bool, nodes: bool
+    ) -> bool:
+        if changed is None or (group.cluster_wide and (pods or nodes)):
+            return True
+        if group.nodes is not None:
+            # Which nodes those are depends on which there are.
+            return nodes or not group.nodes.isdisjoint(changed)
+        if group.signature is None:
+            return bool(changed)
+        return self._fits(group, changed, now, work, preempting=True)
+
+    def _fits(
+        self, group: SignatureGroup, changed: set[int], now: float, work: Work, *, preempting: bool = False
+    ) -> bool:
+        """Whether a pod of the group fits on one of the nodes that changed, as far as can be told cheaply; or could, if
+        pods of lower priority were preempted."""
+        first = group.first()
+        there = self._there(changed)
+        if group.signature is None or first is None or not there:
+            return False
+        cycle = Cycle(first.pod, now, work, PodClaims(demand=group.signature.demand))
+        filters = self._framework.kept_filters(cycle)
+        for node in there:
+            status = self._framework.quick_filter(filters, cycle, node)
+            if status is None or status is UNSURE:
+                return True
+            if preempting and first.pod.preempts and self._preemptor.may_help(cycle, node, status):
+                return True
+        return False
+
+    def _there(self, changed: set[int]) -> list[Node]:
+        numbered = self._state.numbered
+        return [node for number in changed if (node := numbered[number]) is not None and node.document]

@@ -1,0 +1,97 @@
+"""Reasons why a pod cannot be scheduled, as values: a code and what it speaks of.
+
+Code compares reasons, never texts; `dray.scheduling.messages` has the text of each.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+
+class Code(Enum):
+    # Of one node
+    NODE_UNSCHEDULABLE = auto()
+    UNTOLERATED_TAINT = auto()
+    NODE_AFFINITY = auto()
+    HOST_PORTS = auto()
+    TOO_MANY_PODS = auto()
+    INSUFFICIENT = auto()
+    """(resource)"""
+    VOLUME_NODE_AFFINITY = auto()
+    VOLUME_ZONE = auto()
+    VOLUME_NOT_PROVISIONED = auto()
+    POD_AFFINITY = auto()
+    POD_ANTI_AFFINITY = auto()
+    EXISTING_POD_ANTI_AFFINITY = auto()
+    TOPOLOGY_SPREAD = auto()
+    TOPOLOGY_SPREAD_LABEL = auto()
+    CLAIM_NOT_AVAILABLE = auto()
+    CANNOT_ALLOCATE = auto()
+    INVALID_POOLS = auto()
+    UNDECIDED = auto()
+    """(units of work)"""
+    UNDECIDED_FOR_GOOD = auto()
+    """(units of work)"""
+    ALLOCATION_ERROR = auto()
+    """(what the allocator says)"""
+    MAPPED_DEVICE_SHARED = auto()
+    """(claim)"""
+    POD_REQUEST_TOO_SMALL = auto()
+    """(resource)"""
+    NODE_FAILED = auto()
+    """(error)"""
+    PLUGIN = auto()
+    """(text): what a plugin of a user says."""
+    PLUGIN_FAILED = auto()
+    """(plugin, error)"""
+
+    # Of the pod as a whole
+    SCHEDULING_GATES = auto()
+    POD_GROUP_NOT_FOUND = auto()
+    """(namespace, name)"""
+    CLAIM_NOT_FOUND = auto()
+    """(namespace, name)"""
+    CLAIM_DELETED = auto()
+    """(name)"""
+    CLAIM_NOT_OWNED = auto()
+    """(namespace, name, pod)"""
+    CLAIM_NOT_CREATED = auto()
+    """(namespace, pod)"""
+    CLAIM_UNSPECIFIED = auto()
+    """(namespace, pod, entry)"""
+    CLAIM_IN_ALLOCATION = auto()
+    """(namespace, name)"""
+    CLAIM_FULL = auto()
+    """(namespace, name, number of consumers)"""
+    CLASS_NOT_FOUND = auto()
+    """(request, class)"""
+    EXTENDED_RESOURCE_CLAIM = auto()
+    VOLUME_CLAIM_NOT_FOUND = auto()
+    """(name)"""
+    VOLUME_CLAIM_NOT_CREATED = auto()
+    """(name)"""
+    VOLUME_CLAIM_DELETED = auto()
+    """(name)"""
+    VOLUME_CLAIM_NOT_OWNED = auto()
+    """(namespace, name, pod)"""
+    VOLUME_CLAIM_UNBOUND = auto()
+    VOLUME_NOT_FOUND = auto()
+    """(claim, volume)"""
+    NO_PROVISIONER = auto()
+    """(claim, class)"""
+    SCHEDULER_FAILED = auto()
+    """(error)"""
+
+
+class Reason(NamedTuple):
+    code: Code
+    args: tuple[str, ...] = ()
+
+
+class ObjectRef(NamedTuple):
+    """An object of any kind that a pod may wait for."""
+
+    kind: str
+    namespace: str
+    name: str

@@ -1,0 +1,53 @@
+"""Status: what a plugin answers when it rejects a pod, on one node or on all; None stands for "no objection"."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dray.allocation import Rejection
+from dray.scheduling.reasons import Code, ObjectRef, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    plugin: str
+    reasons: tuple[Reason, ...]
+    resolvable: bool = True
+    """Whether it may change when pods leave the node."""
+    error: bool = False
+    """Nobody can tell whether the pod fits: the attempt ends for all nodes."""
+    pending: bool = False
+    """It is over in a moment, when something that is being written is written: nothing is reported."""
+    waits_for: tuple[ObjectRef, ...] = ()
+    """Objects whose coming or changing may resolve it."""
+
+    @classmethod
+    def of(cls, plugin: str, code: Code, *args: str, resolvable: bool = True, error: bool = False) -> Status:
+        return cls(plugin, (Reason(code, args),), resolvable, error)
+
+    @classmethod
+    def unschedulable(cls, text: str, *, resolvable: bool = True) -> Status:
+        """For plugins of users: `text` is counted over nodes and shown after the number of those that say the same."""
+        return cls("", (Reason(Code.PLUGIN, (text,)),), resolvable)
+
+
+UNSURE: Final = Status("", ())
+"""What a precheck answers where the filter itself may find an error: the node stays feasible, and is asked first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a pod was not scheduled. Equal diagnoses are reported once."""
+
+    nodes: int
+    """How many there are."""
+    status: Status | None = None
+    """Of the pod as a whole; else the nodes have their reasons."""
+    counts: tuple[tuple[Reason, int], ...] = ()
+    """On how many nodes each reason was given."""
+    nearest: Rejection | None = None
+    """What the allocator says of the node where least is missing, of those that lack only devices."""
+    deallocated: bool = False
+    """Whether devices that only this pod had are given back, so that it can be elsewhere."""
+    error: bool = False
