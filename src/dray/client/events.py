@@ -152,7 +152,7 @@ class EventRecorder:
                     raise
             else:
                 # What is told again counts as new.
-                del self._known[key]
+                self._known.pop(key, None)
                 self._known[key] = name, count
                 return
         try:
