@@ -1,7 +1,7 @@
 """Nodes that only manifests speak for."""
 
 from dray.client.interface import WriteOptions
-from dray.controllers.bare_nodes import CAPACITY, is_bare, status, vouch
+from dray.controllers.bare_nodes import CAPACITY, is_bare, set_node_status, status
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.jobs import Clock, job, nudge, running
@@ -46,7 +46,7 @@ async def test_pods_end_on_such_nodes_and_on_no_others():
     async with LocalCluster(controllers=["bare-node"]) as cluster:
         for name in ("a", "b"):
             await cluster.create(node(name))
-        stored = await vouch(cluster.client, kind_of("Node"), node("a"), OPTIONS)
+        stored = await set_node_status(cluster.client, kind_of("Node"), node("a"), OPTIONS)
         assert not stored["spec"].get("taints")
         await cluster.create(pod("here", "a"))
         await cluster.create(pod("there", "b"))

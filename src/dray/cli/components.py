@@ -1,4 +1,4 @@
-"""The options of commands that run scheduler or controllers, and the running of them against a server elsewhere."""
+"""Options of the commands that run components (scheduler, controllers), and their run against an API server."""
 
 from __future__ import annotations
 

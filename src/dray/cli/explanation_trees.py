@@ -1,4 +1,4 @@
-"""What nodes say about a pod, and what claims hold, as trees of text."""
+"""Trees of `dray explain`: why each node does or does not fit a pod, and which devices claims have."""
 
 from __future__ import annotations
 

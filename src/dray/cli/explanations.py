@@ -1,4 +1,4 @@
-"""What `dray explain` says, as one value for all outputs: a line that concludes, trees behind it, and data."""
+"""An explanation: the result of `dray explain` for all outputs, with a conclusion, trees behind it, and data."""
 
 from __future__ import annotations
 

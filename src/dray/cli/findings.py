@@ -1,6 +1,6 @@
-"""A finding: one thing that `dray lint` has to say, as a value.
+"""A finding of `dray lint`, as a value.
 
-An error is what an API server would refuse; a warning is what it would accept and the author would regret.
+An error is what an API server would refuse; a warning is a mistake that it would accept.
 """
 
 from __future__ import annotations

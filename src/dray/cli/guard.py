@@ -1,4 +1,4 @@
-"""Keeps dray from doing what a component of Kubernetes in the same cluster does already, unless it is told to."""
+"""Guard against a second scheduler or controller manager: refuses to run beside that of Kubernetes without --force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to fix what an API server would refuse: one sentence for the mistakes that people make.
+"""Hints on how to fix what an API server would refuse: one sentence for each common mistake.
 
 Most are fields written in the shape of another version. For other unknown fields the schema knows the names
 that are possible at that place, and the closest one is offered.

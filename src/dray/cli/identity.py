@@ -1,4 +1,4 @@
-"""Is this an object of a kind that an API server serves? The rules about `apiVersion` and `kind`.
+"""Lint rules about `apiVersion` and `kind`: whether an API server serves them.
 
 Kinds that the catalogue does not have belong to somebody else and are left alone, unless they pretend to be
 in a group that it knows in full.

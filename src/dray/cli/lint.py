@@ -1,4 +1,4 @@
-"""`dray lint`: what an API server would reject, and what the author would regret.
+"""`dray lint`: what an API server would reject, and mistakes that it would accept.
 
 Reading, examining and printing are separate: `manifests` reads, `examine` gives findings as values,
 `reports` prints.

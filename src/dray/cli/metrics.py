@@ -1,6 +1,6 @@
 """Metrics and health over HTTP: `/metrics`, `/healthz`, `/readyz`, and nothing else.
 
-It runs in the loop of what it speaks for, so that an answer from `/healthz` shows that the loop still turns.
+It runs in the event loop of the component, so that an answer from `/healthz` shows that the loop still runs.
 """
 
 from __future__ import annotations

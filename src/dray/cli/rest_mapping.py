@@ -1,4 +1,4 @@
-"""Where on a server a manifest belongs, and what to print about it when something is wrong with it there."""
+"""Mapping of manifests to resources of a server: kind, namespace and name, and messages where there is none."""
 
 from __future__ import annotations
 

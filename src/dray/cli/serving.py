@@ -1,4 +1,4 @@
-"""The options of commands that serve the API, the same for all of them, and how such a command ends."""
+"""Options of the commands that serve the API, and their exit statuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`dray up`: an API server, and scheduler and controllers in a process beside it, with what manifests say in it."""
+"""`dray up`: an API server, scheduler and controllers in a second process, and manifests applied at the start."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def _apply(transport: InProcessTransport, manifests: list[Manifest]) -> Co
     async def count(manifest: Manifest, target: Target, outcome: str) -> None:
         counts[target.kind.plural] += 1
         if _is_node(manifest):
-            await bare_nodes.vouch(cluster.client, target.kind, nodes[manifest.name], options)
+            await bare_nodes.set_node_status(cluster.client, target.kind, nodes[manifest.name], options)
 
     plain = [_without_status(each) if _is_node(each) else each for each in manifests]
     return counts if await apply_manifests(cluster, plain, options, count) else None

@@ -1,4 +1,4 @@
-"""What wants devices among given manifests: pods with their claims, pods of workloads, and claims by themselves.
+"""Claimants among given manifests: pods with their claims, pods of workloads, and claims that no pod uses.
 
 A pod is read as an API server would store it. Its claims are those it names and those its templates make; a claim for
 the extended resources that it asks for depends on the node, and is made by the scheduler's own rules.

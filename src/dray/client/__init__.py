@@ -1,1 +1,1 @@
-"""The API as the other parts use it: requests, watches, informers and work queues; over HTTP or in process."""
+"""The Kubernetes client: requests, watches, informers and work queues, over HTTP, a socket pair or in process."""

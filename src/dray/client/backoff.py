@@ -1,4 +1,4 @@
-"""How long to wait before trying again: twice as long each time, up to a limit, and never all at the same moment."""
+"""Exponential backoff with jitter: delays that double up to a limit."""
 
 from __future__ import annotations
 

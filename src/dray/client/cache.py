@@ -1,4 +1,4 @@
-"""The read cache of an informer: objects by namespace and name, and by whatever else they are looked up.
+"""The read cache of an informer: objects by namespace and name, and by indexes.
 
 Objects are shared with everybody who reads them and must not be changed.
 """

@@ -1,4 +1,4 @@
-"""The time of day, as a part that is handed in, and as Kubernetes writes it."""
+"""Wall-clock time: an interface that tests replace, and timestamps as Kubernetes writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a component of Kubernetes is at work that does the same, as its lease tells.
+"""The Lease of a Kubernetes component (kube-scheduler, kube-controller-manager): tells whether it is running.
 
 A lease is being renewed if it changes while it is looked at. One that is valid by its own account is believed at once;
 clocks may differ, so one that is not is watched for a moment.

@@ -1,8 +1,8 @@
-"""The connections to a server: so many at a time, and given up together once one of them falls silent.
+"""Connection pool: a bounded number of connections, replaced together once one of them stops answering.
 
-ConnectionPool that are kept open between requests often break together, without a word: a balancer was replaced, a
-firewall forgot them. One that fell silent therefore condemns the idle ones beside it. Whoever waits for its turn is not
-in a request yet, and the time a request may take does not count.
+Idle connections often break together and without notice: a load balancer was replaced, a firewall dropped its state.
+One that stopped answering therefore closes the idle ones beside it. A request that waits for a connection has not been
+sent yet, so the wait does not count against its timeout.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a server did not keep of what was written: it drops the fields of features that it does not have, unsaid."""
+"""Fields that a server dropped from what was written: without an error, because their feature gate is off."""
 
 from __future__ import annotations
 

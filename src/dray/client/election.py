@@ -1,9 +1,9 @@
-"""Leader election by Lease, as the clients of Kubernetes do it: of those who name the same lease, one works.
+"""Leader election by Lease, as client-go does it: of the processes that name the same lease, one works.
 
-A lease that somebody else holds is taken over once it has not changed for as long as it says. How long that is, is
-measured here, from when the change was seen: clocks of other machines do not matter. Who cannot renew stops working
-before anybody else may start, because the deadline counts from when the last renewal was sent and is shorter than the
-lease. Who stops in an orderly way gives the lease back, and a successor takes it at once.
+A lease that another process holds is taken over once it has not changed for its duration. That time is measured here,
+from when the last change was observed: clocks of other machines do not matter. A leader that cannot renew stops before
+another can start, because its deadline counts from when the last renewal was sent and is shorter than the lease. A
+leader that shuts down releases the lease, and a successor takes it at once.
 """
 
 from __future__ import annotations

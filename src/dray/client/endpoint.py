@@ -1,4 +1,4 @@
-"""Where an API server is and who asks: what a kubeconfig or a service account comes down to."""
+"""The endpoint of an API server and the credentials for it, as a kubeconfig or a service account gives them."""
 
 from __future__ import annotations
 

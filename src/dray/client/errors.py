@@ -1,6 +1,6 @@
-"""What can go wrong between a client and its API server.
+"""Errors of a client.
 
-`ApiError` is an answer: the server understood and said no. Everything else is the want of one.
+`ApiError` is an answer: the server refused the request. All others mean that there was no answer.
 """
 
 from __future__ import annotations

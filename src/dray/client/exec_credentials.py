@@ -1,4 +1,4 @@
-"""Programs that fetch credentials: the `exec` of a kubeconfig, by client.authentication.k8s.io v1 and v1beta1.
+"""Exec credential plugins: the `exec` of a kubeconfig, by client.authentication.k8s.io v1 and v1beta1.
 
 The program gets an ExecCredential in KUBERNETES_EXEC_INFO and prints one with a token, a client certificate or both.
 Clusters of cloud providers are reached that way. What it gives is used until it expires or the server refuses it.

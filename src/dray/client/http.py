@@ -1,4 +1,4 @@
-"""The way to a server over HTTP.
+"""HTTP transport of a client.
 
 Redirects are not followed: an API server sends none, and credentials must not go elsewhere.
 

@@ -1,4 +1,4 @@
-"""Keeps a cache in step with the server: list, watch from there, and list again when the server has forgotten where.
+"""An informer: keeps a cache current by list and watch, and lists again when its resource version is too old.
 
 Handlers are called in order, one change at a time, after the cache holds it; they are meant to put keys into a work
 queue, not to work. A handler that raises is logged and stays. Whatever happens between two lists is seen as the

@@ -1,4 +1,4 @@
-"""The informers of a process: one for each resource, however many parts read it."""
+"""Shared informers of a process: one for each resource, however many parts read it."""
 
 from __future__ import annotations
 

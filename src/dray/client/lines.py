@@ -1,4 +1,4 @@
-"""Cuts a stream into lines of JSON, each of bounded length, and reads watch events from them."""
+"""Watch events from a stream of JSON lines, each of bounded length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Warnings of which there may be many: the first of a cause at once, then once a minute how many more there were.
+"""Throttled warnings: the first of a cause at once, then once a minute how many more there were.
 
 A server that is slow or refuses does so for every object that is worked on; hundreds of lines say no more than one.
 """

@@ -1,4 +1,4 @@
-"""Where a resource is served: `/api/v1/...` for the core group, `/apis/group/version/...` for all others."""
+"""Paths of resources: `/api/v1/...` for the core group, `/apis/group/version/...` for all others."""
 
 from __future__ import annotations
 

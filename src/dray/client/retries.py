@@ -1,4 +1,4 @@
-"""Which requests are worth sending again, and when.
+"""Retries of requests: which may be sent again, and when.
 
 A request that never left may always be repeated. One that the server may have seen is repeated only if doing it twice
 is the same as doing it once. `429` is a promise that nothing was done. Clock and chance are handed in.

@@ -1,7 +1,7 @@
-"""Whether the server answers: one line in the log when it no longer does, and one when it does again.
+"""Health of the API server as its clients see it: one line in the log when it stops answering, one when it is back.
 
-Any answer counts, a piece of a watch too, and so one connection that breaks among others that work is no outage. Only
-that a gateway says the server is not there is none. Failures begin to count when the silence began that they report.
+Any answer counts, a part of a watch too, so one broken connection among working ones is no outage; 502, 503 and 504 of
+a gateway do not count. An outage begins when the failed request began to wait for its answer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The way to the API server from inside a pod: address from the environment, the rest from the mounted volume."""
+"""In-cluster configuration: the server from the environment, token and CA from the mounted service account volume."""
 
 from __future__ import annotations
 

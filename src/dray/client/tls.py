@@ -1,4 +1,4 @@
-"""What is trusted, and what is shown, when a connection to an API server is encrypted."""
+"""TLS context of a client: trusted certificate authorities and the client certificate."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One watch over as many connections as it takes.
+"""A watch that survives its connections.
 
-Every event moves the position, bookmarks too; a connection that ends, breaks, falls silent or brings garbage is
-followed by the next one, from that position. Servers end a watch after the time the client asks for, with a bookmark
+Every event, bookmarks included, moves the resource version; a connection that ends, breaks, times out or brings garbage
+is followed by the next one from there. Servers end a watch after the time the client asks for, with a bookmark
 shortly before; asking for a different time at each connection keeps many clients from coming back at once.
 """
 

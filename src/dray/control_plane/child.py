@@ -1,4 +1,4 @@
-"""The control plane in a process of its own, as the process of the API server sees it.
+"""The control plane as a child process of the API server: started, watched and restarted.
 
 The child asks the server over one end of a socket pair (`dray.client.link`) and writes lines of JSON to its output:
 when it is ready, and which of its parts work. It is started again whenever it ends, after a pause that doubles; it ends

@@ -1,4 +1,4 @@
-"""What runs beside an API server, composed: informers shared by all, a scheduler, controllers.
+"""The control plane composed: shared informers, a scheduler, controllers.
 
 Scheduler and controllers are parts that fail, and are started again, each by itself. With leader election only the one
 that holds the lease works; what is watched is kept current meanwhile, so that a successor starts at once.

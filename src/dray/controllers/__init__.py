@@ -1,4 +1,4 @@
-"""Reconcilers: each makes one thing true, from any Kubernetes API server to the same one.
+"""Controllers: each reconciles one kind of thing through the API of any Kubernetes server.
 
 `environment` is what they are given, `registry` their names.
 """

@@ -1,8 +1,7 @@
-"""Nodes that only a manifest speaks for: there is no agent that says what the machine has and how it is, and none that
-takes pods away when they are to end.
+"""Bare nodes: Node objects from a manifest without a kubelet that reports their status and removes deleted pods.
 
-`vouch` writes the status of such a node. Its Ready condition carries a reason by which the controller knows it; of all
-other nodes it keeps its hands off.
+`set_node_status` writes the status of such a node. Its Ready condition has a reason by which the controller recognises
+it; all other nodes are left alone.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def is_bare(node: Object) -> bool:
     return (condition_of(node, "Ready") or {}).get("reason") == REASON
 
 
-async def vouch(client: ApiClient, resource: Resource, node: Object, options: WriteOptions) -> Object:
+async def set_node_status(client: ApiClient, resource: Resource, node: Object, options: WriteOptions) -> Object:
     """Writes the status of a node that was just applied, as field manager of the options; gives back what is stored.
 
     A server taints a node when it is created, until somebody says that it is ready: that is said here.

@@ -1,4 +1,4 @@
-"""What controllers work with, and the loop that runs them.
+"""The environment of controllers, and the workers that run their reconcilers.
 
 A controller is made from an `Environment`: it takes the informers it reads, adds handlers that put keys into the queue
 of its `Workers`, and has a `run`. Its `reconcile` gets a key, reads the present, and makes one thing true: nothing it

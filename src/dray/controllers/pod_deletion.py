@@ -1,4 +1,4 @@
-"""How controllers end pods: why is written into the pod first, everything is bound to its uid."""
+"""Deletion of pods by controllers: the reason is written into the status first; both writes are bound to the uid."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Pods that nobody will take away: finished ones beyond a number, those of nodes that are no more, those that end
-without ever having had a node, and those that cannot end because their node is out of service.
+"""Garbage collection of pods: terminal ones beyond a number, those of deleted nodes, deleted ones that were never
+bound, and those that cannot end because their node is out of service.
 
 Where no kubelet is left to do it, such a pod is set to Failed and deleted at once.
 """

@@ -1,4 +1,4 @@
-"""Lets go of PodGroups that are deleted, once none of their pods is left that has not ended.
+"""PodGroup protection: removes the finalizer of a deleted group once all its pods are terminal or gone.
 
 A server gives every new group a finalizer, so that it stays for as long as its pods need it: claims are reserved for
 the group, and its pods are placed by what it says.

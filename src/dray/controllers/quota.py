@@ -1,4 +1,4 @@
-"""Keeps the status of resource quotas current, by the rules of `dray.api.quota`, which admission follows too.
+"""The ResourceQuota controller: keeps the status of quotas current, by the rules of admission (`dray.api.quota`).
 
 Only kinds that some quota counts are watched; a kind is added when a quota names it. Objects come and go in crowds, so
 a quota waits a moment for more before it counts: the longer, the longer it last took to count.

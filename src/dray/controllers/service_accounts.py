@@ -1,4 +1,4 @@
-"""Every active namespace has a service account `default`."""
+"""The ServiceAccount controller: every active namespace has a service account `default`."""
 
 from __future__ import annotations
 

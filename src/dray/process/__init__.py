@@ -1,1 +1,1 @@
-"""What a process of dray has beside its work."""
+"""Process-wide services: watchdog of the event loop, tuning of the garbage collector."""

@@ -1,4 +1,4 @@
-"""A watch over the event loop of a process: how late it is, and what held it.
+"""Watchdog of the event loop: how late it is, and which task blocked it.
 
 A timer in the loop measures its own lateness. A thread looks at the timer from outside: where the loop has not turned
 for `WARN` seconds, it notes the running task and the place in the code while they can still be seen. When the loop

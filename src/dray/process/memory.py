@@ -1,6 +1,6 @@
-"""How often Python looks for garbage in cycles: every few hundred new objects, unless it is told otherwise.
+"""Thresholds of the cyclic garbage collector: by default it runs every few hundred new objects.
 
-A request or a decision makes as many objects, and what they make has few cycles or none.
+A request or a scheduling decision makes as many objects, and few cycles or none.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ class LocalCluster:
         for document in self._objects:
             if document["kind"] == "Node":
                 await self.create({**document, "status": {}})
-                await bare_nodes.vouch(self.client, kind_of("Node"), document, _VOUCHING)
+                await bare_nodes.set_node_status(self.client, kind_of("Node"), document, _VOUCHING)
             else:
                 await self.create(document)
         running = self.start(self.plane.run())

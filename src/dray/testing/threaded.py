@@ -126,7 +126,7 @@ class ThreadedCluster:
         placed = in_place(document, kind)
         if document["kind"] == "Node":
             await client.apply(kind, {**placed, "status": {}}, options=_APPLY)
-            return await bare_nodes.vouch(client, kind, document, _APPLY)
+            return await bare_nodes.set_node_status(client, kind, document, _APPLY)
         stored = await client.apply(kind, placed, options=_APPLY)
         if document.get("status") and "status" in kind.entry.subresources:
             return await client.apply(kind, placed, subresource="status", options=_APPLY)

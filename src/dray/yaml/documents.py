@@ -1,4 +1,4 @@
-"""YAML text into plain values and places.
+"""The YAML reader: text into plain values and positions.
 
 The one reader of what people send and keep in files: request bodies of the API server and manifests of the command
 line mean the same. The parser's events are folded into values with an explicit stack: no recursion, no composer, and

@@ -1,4 +1,4 @@
-"""Where things stand in a file.
+"""Positions of values in a file.
 
 A `Position` is the line and column of a mapping's key or a list's item, with the places below it: the shape of
 the document, without its values. `find` follows a field path as an API server writes it

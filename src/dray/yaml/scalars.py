@@ -1,4 +1,4 @@
-"""What a plain YAML scalar means.
+"""Plain YAML scalars: which value a text stands for.
 
 kubectl and the API server read YAML with go-yaml v2, and so does dray: `yes`, `on` and `y` are booleans, `010` and
 `0o10` are eight, `0x10` sixteen, `1_000` a thousand, and a date stays text, as do `12:30:45` (there is no base 60) and

@@ -1,4 +1,4 @@
-"""How a string is written: plain where it is read back as this string, else quoted or, with several lines, as a block.
+"""Styles of strings in YAML: plain where it reads back as the same string, else quoted or, with several lines, a block.
 
 Plain is what neither go-yaml (kubectl and the API server, see `scalars`) nor a reader of YAML 1.1 such as PyYAML takes
 for something else. Single quotes stand around what is printable, double quotes with escapes around the rest: control

@@ -1,4 +1,4 @@
-"""Bytes into text that the YAML parser can take, or a `ManifestError` that says which byte is wrong.
+"""Decoding of YAML files: bytes into text for the parser, or a `ManifestError` that names the wrong byte.
 
 UTF-8 with or without a byte order mark, and UTF-16 with one (what a Windows shell writes). JSON is YAML but
 for a few characters, and `as_yaml` rewrites those, so that both take the same way and get the same places

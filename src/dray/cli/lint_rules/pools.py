@@ -1,4 +1,4 @@
-"""What an API server accepts and the author regrets: the rules about ResourceSlices that make up a pool together."""
+"""Lint rules about pools: ResourceSlices that belong together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an API server accepts and the author regrets: the rules that need all given objects at once.
+"""Lint rules about references between objects: they need all given objects at once.
 
 An API server checks no reference to another object, so that they can be created in any order. Here
 "missing" means "not in the given files": a class that a driver's installation brings, or a claim that

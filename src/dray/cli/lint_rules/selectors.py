@@ -1,4 +1,4 @@
-"""What an API server accepts and the author regrets: selectors that fail on devices of the given slices.
+"""Lint rules about CEL selectors that fail on devices of the given ResourceSlices.
 
 A selector that reads an attribute which a device lacks is an error there, and nothing is allocated on the node of that
 device. The selectors of a class come first; those of a request are asked about the devices that the class selects.

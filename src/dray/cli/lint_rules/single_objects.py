@@ -1,4 +1,4 @@
-"""What an API server accepts and the author regrets: the rules that look at one object.
+"""Lint rules about single objects.
 
 A rule is a function from a manifest to findings, and its name with dashes is the rule's name in every
 output. Rules look at documents of any shape and say nothing where they do not apply. Those that compare

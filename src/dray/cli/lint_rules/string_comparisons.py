@@ -1,4 +1,4 @@
-"""Quantities and versions that a CEL selector compares as strings.
+"""String comparisons of quantities and versions in CEL selectors.
 
 In `device.attributes["gpu.example.com"].memory >= "16Gi"` the right side is a string, so "9Gi" is more than
 "16Gi", and an attribute that is not a string makes the selector fail. This looks at the text of the

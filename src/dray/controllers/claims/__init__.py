@@ -1,4 +1,4 @@
-"""Claims made from templates, reserved for pods that came without the scheduler, and released when their users end."""
+"""The ResourceClaim controller: makes claims from templates, reserves them for bound pods, and releases them."""
 
 from dray.controllers.claims.controller import ClaimController
 

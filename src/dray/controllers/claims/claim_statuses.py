@@ -1,4 +1,4 @@
-"""The names of claims in the status of a pod or group: written only where no other controller wrote one meanwhile.
+"""`status.resourceClaimStatuses` of a pod or group: written only where no other controller wrote it meanwhile.
 
 The status lists all names as one, so the whole of it is written on the version that was read. If that has changed, it
 is read again; a claim that was just made for an entry that names another one by then is taken back.

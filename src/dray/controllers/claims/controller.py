@@ -1,4 +1,4 @@
-"""The claim controller: which event asks for what, and the workers that see to it.
+"""The ResourceClaim controller: event handlers and the workers that they feed.
 
 Claims are made and released by workers of their own, so that devices are free at once, however many pods come.
 """

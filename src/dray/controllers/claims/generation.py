@@ -1,7 +1,7 @@
-"""Makes the claims that pods and groups ask for by template, and notes their names in the owner's status.
+"""Generates claims from the templates that pods and groups name, and records their names in the owner's status.
 
-For every entry there is one claim: the one the status names, one that was made before but not noted, or a new one.
-What is missing but will announce itself by an event (a template, a group and its claim) is not tried again until then.
+For every entry there is one claim: the one the status names, one that was made before but not recorded, or a new one.
+What is missing and will come with an event (a template, a group and its claim) is not tried again until then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The controller's metrics, under the names of Kubernetes."""
+"""Metrics of the ResourceClaim controller, under the names of Kubernetes."""
 
 from __future__ import annotations
 

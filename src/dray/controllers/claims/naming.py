@@ -1,4 +1,4 @@
-"""What a generated claim is called.
+"""Names of generated claims.
 
 The name looks like one the API server completed from `generateName`, but follows from who it is made for: a controller
 that does not know whether its last attempt came through asks for the same name again, and gets no second claim.

@@ -1,7 +1,7 @@
-"""Takes claims back from those who no longer use them.
+"""Releases claims whose consumers have ended.
 
-Whoever has ended is dropped from reservedFor, and with the last one the allocation, in one write: from then on the
-devices are free. The finalizer follows, and a claim that was made for somebody who has ended is deleted. A claim that
+A consumer that has ended is dropped from reservedFor, and with the last one the allocation, in one write: from then on
+the devices are free. The finalizer follows, and a claim whose owner has ended is deleted. A claim that
 is being deleted loses allocation and finalizer as soon as nobody uses it. An allocation that nobody ever reserved
 stays, unless the claim itself has to go.
 """

@@ -1,4 +1,4 @@
-"""The end of a pod: the event, the condition that says why, the deletion.
+"""Deletion of an evicted pod: the event, the condition DisruptionTarget, the deletion.
 
 What the informer knows may be old, so the pod is read again first. Everything is bound to its uid: a pod of the same
 name that came since is left alone.

@@ -1,4 +1,4 @@
-"""When an allocated claim ends the pods that use it, and why.
+"""Evictions: when an allocated claim ends the pods that use it, and why.
 
 A NoExecute taint of one of its devices does, from `timeAdded` on, unless the allocation result tolerates it. Only
 tolerations that name the effect count: to tolerate every effect is about being allocated, not about staying. With

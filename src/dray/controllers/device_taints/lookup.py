@@ -1,4 +1,4 @@
-"""Pods, claims and slices as the eviction finds them: claims by device, pods by claim."""
+"""Lookup of claims by device and of pods by claim, and of the devices that rules select."""
 
 from __future__ import annotations
 

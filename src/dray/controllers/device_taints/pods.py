@@ -1,4 +1,4 @@
-"""Which claims a pod uses: by name, and whether a claim of that name really is for this pod."""
+"""Pods and the claims they use: by name, and only where a claim of that name is for this pod."""
 
 from __future__ import annotations
 

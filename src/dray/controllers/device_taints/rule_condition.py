@@ -1,4 +1,4 @@
-"""What the condition EvictionInProgress of a DeviceTaintRule says."""
+"""The condition EvictionInProgress of a DeviceTaintRule."""
 
 from __future__ import annotations
 

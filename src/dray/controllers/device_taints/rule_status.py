@@ -1,4 +1,4 @@
-"""Keeps the condition EvictionInProgress of DeviceTaintRules: the first time at once, then at most every ten seconds.
+"""Status of DeviceTaintRules: writes EvictionInProgress, the first time at once, then at most every ten seconds.
 
 With effect None a rule does nothing; what it would do is worked out once for each generation of its spec.
 """

@@ -1,4 +1,4 @@
-"""The devices that slices taint with NoExecute, kept current slice by slice.
+"""Devices with a NoExecute taint in their slice, kept current slice by slice.
 
 Only the newest generation of a pool counts. A slice without such a taint costs a look at its devices and a count.
 """

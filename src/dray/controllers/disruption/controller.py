@@ -1,4 +1,4 @@
-"""Keeps the status of disruption budgets current."""
+"""The disruption controller: keeps the status of PodDisruptionBudgets current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many pods there should be, as those who make them say: a Job by its parallelism, others by their scale."""
+"""Expected number of pods, by their controllers: the parallelism of a Job, the scale subresource of others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The garbage collector: looks at an object when one of its owners went, and at an owner that waits for dependents.
+"""The garbage collector: checks objects whose owner was deleted, and owners that wait for their dependents.
 
 Work is keyed by uid. Objects whose owners were all seen cost nothing; before anything is deleted, the absence of its
 owners is confirmed by the server itself.

@@ -1,4 +1,4 @@
-"""Who owns whom: every object by its uid, and the dependents of each uid, whether its object was seen or not.
+"""The graph of owners: every object by its uid, and the dependents of each uid, whether its object was seen or not.
 
 Putting an object in costs a few dict operations, since every object of the cluster passes through here.
 """

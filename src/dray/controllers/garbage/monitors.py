@@ -1,4 +1,4 @@
-"""Follows what the server serves, and keeps an informer on everything in it that can be deleted.
+"""Monitors: an informer on every resource that the server serves and that can be deleted.
 
 The kinds of the catalogue are read through the informers of the process, which others read as well. Of all other
 kinds, and of those whose contents nobody here needs, only the metadata is kept.

@@ -1,4 +1,4 @@
-"""Jobs: pods that run to an end, as often and as many at once as asked for.
+"""The Job controller.
 
 The parts, from the ground up: `indexes` (sets of completion indexes), `pods` (what a pod of a Job says), `spec` (of a
 Job, with its defaults), `policies` (pod failure and success), `view` (a Job and its pods at one moment), `outcome`

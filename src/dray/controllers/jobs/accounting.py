@@ -1,4 +1,4 @@
-"""How pods that ended get into the status of a Job: each once, whatever breaks in between.
+"""Accounting of ended pods in the status of a Job: each is counted once, whatever breaks in between.
 
 1. A pod that ended is written into `status.uncountedTerminatedPods`, by uid (a succeeded pod of an Indexed Job into
    `completedIndexes`, which cannot count it twice), while its finalizer holds it.

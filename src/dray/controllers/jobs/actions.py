@@ -1,4 +1,4 @@
-"""The writes of the Job controller on pods, each idempotent, and the events they leave."""
+"""Writes of the Job controller on pods, each idempotent, and their events."""
 
 from __future__ import annotations
 

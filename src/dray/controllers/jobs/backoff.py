@@ -1,4 +1,4 @@
-"""How long a Job waits before it makes a pod in place of one that failed: 10 s, doubling to 10 minutes."""
+"""Backoff of a Job before it replaces a failed pod: 10 s, doubling to 10 minutes."""
 
 from __future__ import annotations
 

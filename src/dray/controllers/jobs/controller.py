@@ -1,4 +1,4 @@
-"""The loop of Jobs.
+"""The Job controller: event handlers and one reconciliation of a Job.
 
 One pass over a Job: find out which pods are its, judge whether it is over, make or delete pods, enter the pods that
 ended into the status, take off their finalizers, count them. Each step finds out by itself whether an earlier pass,

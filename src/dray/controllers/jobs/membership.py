@@ -1,6 +1,6 @@
-"""Which pods are a Job's: those it controls and its selector selects.
+"""Membership of pods in a Job: those it controls and its selector selects.
 
-A pod that is selected and that nobody controls is taken in. One that is no longer selected is let go, uncounted: so
+A pod that is selected and has no controller is adopted. One that is no longer selected is released, uncounted: so
 somebody can keep a pod to look into it, while the Job makes another.
 """
 

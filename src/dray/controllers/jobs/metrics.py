@@ -1,4 +1,4 @@
-"""What the Job controller counts, under the names kube-controller-manager uses."""
+"""Metrics of the Job controller, under the names of kube-controller-manager."""
 
 from __future__ import annotations
 

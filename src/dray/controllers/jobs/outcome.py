@@ -1,4 +1,4 @@
-"""Whether a Job is over, and why. An outcome once written into the status stands."""
+"""The outcome of a Job: complete or failed, and why. One that is written into the status is final."""
 
 from __future__ import annotations
 

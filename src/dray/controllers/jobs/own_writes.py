@@ -1,4 +1,4 @@
-"""Reading what was just written: a cache that is behind its owner's writes, put right.
+"""Read-your-writes for the Job controller: what a cache lacks of its own writes is added to what it shows.
 
 The answer to a write is kept until the informer has come as far; the newer of the two is what there is. Without this a
 Job would make a pod again that it has made and not seen yet. Versions are compared as numbers, as Kubernetes allows;

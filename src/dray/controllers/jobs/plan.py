@@ -1,4 +1,4 @@
-"""Which pods of a Job to delete or to make next. Never both at once: the deleted may be seen to be gone first."""
+"""The plan of a Job: which pods to delete or to create next. Never both at once: deletions are observed first."""
 
 from __future__ import annotations
 

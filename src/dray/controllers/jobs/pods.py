@@ -1,4 +1,4 @@
-"""What a pod of a Job says about itself."""
+"""Readers for pods of a Job: tracking, completion index, failure counts, end."""
 
 from __future__ import annotations
 

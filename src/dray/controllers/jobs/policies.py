@@ -1,4 +1,4 @@
-"""What a pod's failure means by the pod failure policy, and when the success policy is met."""
+"""Pod failure policy and success policy of a Job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Job's status, as it is written: ended pods entered, let go and counted, and the Job ended."""
+"""Writes the status of a Job: ended pods are listed, released and counted, and the Job is ended."""
 
 from __future__ import annotations
 

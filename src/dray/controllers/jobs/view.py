@@ -1,4 +1,4 @@
-"""A Job and its pods at one moment: what everything else is decided from.
+"""A snapshot of a Job and its pods, from which everything else is decided.
 
 Pods that ended count from when they are seen, whether the status says so yet or not: those of the status, those it
 lists as uncounted, and those that still carry the tracking finalizer and are in neither.

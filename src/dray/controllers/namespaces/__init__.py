@@ -1,4 +1,4 @@
-"""The end of a namespace: what is in it is deleted, pods first, and when nothing is left, so is the namespace.
+"""Namespace termination: the contents are deleted, pods first, and when nothing is left, so is the namespace.
 
 `contents` deletes and counts, `report` is what the namespace's conditions say about it, `controller` does it in turn.
 """

@@ -1,4 +1,4 @@
-"""Empties a namespace of one resource after the other, and counts what does not go at once."""
+"""Deletes the contents of a namespace, one resource after the other, and counts what remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends namespaces that are terminating.
+"""The namespace controller: finishes namespaces that are terminating.
 
 A server that ends namespaces itself may do the same at the same time: each step is one that may be taken twice.
 """

@@ -1,4 +1,4 @@
-"""What is left of a namespace and what went wrong, and how its conditions say so."""
+"""Conditions of a terminating namespace: what is left of it and what went wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of nodes: who falls silent is unknown, who is not well takes no pods, and in the end loses those it has.
+"""Node lifecycle: conditions of nodes without heartbeat become Unknown, taints follow conditions, and pods are evicted.
 
 `heartbeats` tell when a node was last heard of, `health` what that makes of its conditions and taints, `tolerations`
 how long a pod stays on a tainted node; `controller` looks after nodes, `evictions` and `readiness` after their pods.

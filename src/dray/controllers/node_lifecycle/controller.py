@@ -1,4 +1,4 @@
-"""Looks after nodes: conditions of those that fell silent, and the taints that follow from conditions."""
+"""The node lifecycle controller: conditions of nodes without heartbeat, and taints that follow from conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods leave nodes that have taints of effect NoExecute, at once or when their tolerations have run out."""
+"""Evicts pods from nodes with NoExecute taints, at once or when their tolerations expire."""
 
 from __future__ import annotations
 

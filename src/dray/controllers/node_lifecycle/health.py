@@ -1,4 +1,4 @@
-"""What a node's conditions make of its taints, and what becomes of its conditions when it falls silent. Plain data."""
+"""Conditions and taints of a node as plain data: taints that follow from conditions, conditions turned Unknown."""
 
 from __future__ import annotations
 

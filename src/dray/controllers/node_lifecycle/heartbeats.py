@@ -1,4 +1,4 @@
-"""When nodes were last heard of, by the clock of this process: that of a node may be wrong."""
+"""Heartbeats of nodes, timed by the clock of this process: that of a node may be wrong."""
 
 from __future__ import annotations
 

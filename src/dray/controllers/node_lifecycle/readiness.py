@@ -1,4 +1,4 @@
-"""Pods of a silent node are not ready: nobody can say that they are."""
+"""Marks the pods of a node without heartbeat as not ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a pod stays on a node with taints of effect NoExecute. Plain data."""
+"""Tolerations of NoExecute taints: how long a pod stays on a tainted node. Plain data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers each ResourcePoolStatusRequest once, from the caches as they are then.
+"""The controller of ResourcePoolStatusRequests: answers each once, from its caches.
 
 While a pool is still being published a request is tried again a few times in quick succession. After that it waits:
 for a change of the driver's slices, or for its end by age.

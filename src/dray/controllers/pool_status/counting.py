@@ -1,4 +1,4 @@
-"""The status of pools: devices in all, allocated, unavailable and available.
+"""Counts the devices of pools: total, allocated, unavailable and available.
 
 Only the newest generation of a pool counts. A pool of which some slices are missing has no numbers but an error.
 """

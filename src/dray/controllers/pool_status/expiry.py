@@ -1,4 +1,4 @@
-"""How long requests are kept: answered ones for an hour, unanswered ones for a day."""
+"""Expiry of ResourcePoolStatusRequests: answered ones after an hour, unanswered ones after a day."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of a pool beyond whole devices: partitions by type, and capacity that is shared.
+"""Available partitions of a pool by type, and available shared capacity.
 
 Either view can be impossible to give; the reason then goes into the pool's `validationError` in its place, under a
 prefix that programs can read.

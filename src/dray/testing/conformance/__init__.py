@@ -1,1 +1,3 @@
-"""Questions that Kubernetes answered once, asked again: `python -m dray.testing.conformance MODE FILE…`."""
+"""Conformance runner: replays recorded requests and compares the answers with those of Kubernetes.
+
+python -m dray.testing.conformance MODE FILE…"""

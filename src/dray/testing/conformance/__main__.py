@@ -1,4 +1,4 @@
-"""The command: reads corpora, asks, prints a table by group, the cases that differ, and the count last."""
+"""The command of the conformance runner: prints a table by group, the cases that differ, and the count last."""
 
 from __future__ import annotations
 

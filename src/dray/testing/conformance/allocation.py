@@ -1,4 +1,4 @@
-"""The `allocation` and `hard` corpora: who gets which devices, asked node by node.
+"""The `allocation` and `hard` corpora: the devices that claims get, asked node by node.
 
 All feature gates are on. Share ids are compared as `*`. Of errors only the fact is compared; their text is ours. A
 `hard` case must also be answered within `TIME_LIMIT`.

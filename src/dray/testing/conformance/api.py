@@ -1,4 +1,4 @@
-"""The `api` corpus: single requests, all of them dry runs, and what Kubernetes made of them.
+"""The `api` corpus: single requests, all of them dry runs, with the answers of Kubernetes.
 
 The world of the corpus: namespaces `default` and `admins` (which permits admin access), the service account
 `default/default` and one stored claim, `default/live`. All feature gates are on.

@@ -1,5 +1,4 @@
-"""The `cluster` corpus: stories of pods, claims, nodes and devices that come and go, and what a whole control plane
-made of them.
+"""The `cluster` corpus: sequences of changes to pods, claims, nodes and devices, with the resulting state of a cluster.
 
 A story happens in a namespace of its own, `${ns}`, and cluster-scoped objects carry it in their names, so that stories
 do not meet. After each step the cluster is given time to settle; then pods and claims are outlined and compared.

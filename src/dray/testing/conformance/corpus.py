@@ -1,4 +1,4 @@
-"""Reading a corpus, and what one case came to."""
+"""A corpus of recorded cases, and the result of one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The `flows` corpus: short conversations, each in a namespace of its own, and what Kubernetes answered to every step.
+"""The `flows` corpus: sequences of requests, each in its own namespace, with the answers of Kubernetes to every step.
 
 `${ns}` in a path or body is the namespace of the flow, `${name}` what an earlier step saved. Of an answer, uids,
 versions, times and generated names are not compared, nor managed fields unless a step asks for them.

@@ -1,4 +1,4 @@
-"""Servers that corpora are played against: dray's own in this process, or any other by its URL."""
+"""Servers under test: dray's own in this process, or any other by its URL."""
 
 from __future__ import annotations
 
