@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 from itertools import product
 
-from dray.allocation.demands import servable
+from dray.allocation.pruning.demands import servable
 
 
 def by_trying(wants: list[tuple[int, int]]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.allocation import Allocation, Inventory, Kind, Rejection, allocate
+from dray.allocation import Allocation, Inventory, Rejection, RejectionKind, allocate
 from dray.api.gates import ALL_GATES
 from dray.api.objects import Object
 from tests.allocation.claims import claim, classes, exactly, holding, node, request
@@ -33,7 +33,7 @@ def test_lists_do_not_match_where_attributes_are_scalars() -> None:
     assert names(ask(devices, wanted, DRAListTypeAttributes=False)) == ["c", "d"]
     distinct = claim("c", request("r", exactly(2)), constraints=[{"distinctAttribute": f"{DRIVER}/rail"}])
     assert names(ask(devices, distinct, DRAListTypeAttributes=False)) == ["a", "c"]
-    assert ask(devices, distinct).kind is Kind.NO_SOLUTION
+    assert ask(devices, distinct).kind is RejectionKind.NO_SOLUTION
 
 
 def test_taints_are_ignored() -> None:
@@ -46,7 +46,7 @@ def test_devices_with_binding_conditions_are_not_selectable() -> None:
     waiting = [{**device("a"), "bindingConditions": ["ready"]}]
     assert names(ask(waiting, ONE)) == ["a"]
     answer = ask(waiting, ONE, DRADeviceBindingConditions=False)
-    assert answer.kind is Kind.NO_SOLUTION
+    assert answer.kind is RejectionKind.NO_SOLUTION
 
 
 def test_shares_count_as_the_whole_device() -> None:
@@ -55,7 +55,7 @@ def test_shares_count_as_the_whole_device() -> None:
     assert names(ask(shared, ONE, held)) == ["a"]
     assert isinstance(ask(shared, ONE, held, DRAConsumableCapacity=False), Rejection)
     sized = claim("c", request("r", exactly(capacity={"requests": {"memory": "1"}})))
-    assert ask(shared, sized, DRAConsumableCapacity=False).kind is Kind.FAULT
+    assert ask(shared, sized, DRAConsumableCapacity=False).kind is RejectionKind.FAULT
 
 
 def test_partitions_are_passed_over() -> None:
@@ -70,4 +70,4 @@ def test_derived_attributes_are_refused() -> None:
     )
     devices = [device("a"), device("b")]
     assert names(ask(devices, wanted)) == ["a", "b"]
-    assert ask(devices, wanted, DRADerivedAttributes=False).kind is Kind.FAULT
+    assert ask(devices, wanted, DRADerivedAttributes=False).kind is RejectionKind.FAULT

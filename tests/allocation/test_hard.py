@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.allocation import Allocation, Inventory, Kind, Rejection, Work, allocate
+from dray.allocation import Allocation, Inventory, Rejection, RejectionKind, Work, allocate
 from tests.allocation import oracle
 from tests.allocation.hard import KINDS, Case
 
@@ -23,7 +23,7 @@ def test_is_decided_in_time(kind: str) -> None:
             assert kind == "partitions" or oracle.check(case.scenario, answer.results) == [], case.title
         else:
             assert isinstance(answer, Rejection), case.title
-            assert answer.kind is Kind.NO_SOLUTION, case.title
+            assert answer.kind is RejectionKind.NO_SOLUTION, case.title
 
 
 def test_no_attempt_does_more_than_it_may() -> None:
@@ -31,7 +31,7 @@ def test_no_attempt_does_more_than_it_may() -> None:
         for case in KINDS[kind]():
             answer = _asked(case, 5_000)
             assert answer.work < 8_000, case.title
-            if isinstance(answer, Allocation) or answer.kind is not Kind.UNDECIDED:
+            if isinstance(answer, Allocation) or answer.kind is not RejectionKind.UNDECIDED:
                 assert isinstance(answer, Allocation) is case.solvable, case.title
 
 

@@ -77,16 +77,16 @@ def test_a_share_is_charged_to_counters_once_and_given_back_with_the_last() -> N
     part = {**device("p"), "consumesCounters": [consumes("card", memory="2")]}
     slices = [resource_slice([part, shared], count=2), counter_slice({"card": {"memory": "3"}}, count=2)]
     inventory = Inventory(slices=slices, classes=classes())
-    (ledger, _) = inventory.view(node()).ledgers.values()
+    (counter_sets, _) = inventory.view(node()).counter_sets.values()
     claims = [holding(f"h{number}", "s", shareID=f"share-{number}") for number in range(2)]
     for each in claims:
         inventory.put_claim(each)
-    assert [left // 10**9 for left in ledger.left] == [1]
+    assert [left // 10**9 for left in counter_sets.left] == [1]
     assert first(inventory) == "s"
     inventory.remove_claim(claims[0])
-    assert [left // 10**9 for left in ledger.left] == [1]
+    assert [left // 10**9 for left in counter_sets.left] == [1]
     inventory.remove_claim(claims[1])
-    assert [left // 10**9 for left in ledger.left] == [3]
+    assert [left // 10**9 for left in counter_sets.left] == [3]
     assert first(inventory) == "p"
 
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from dray.allocation import PACK, Allocation, Inventory, Kind, Rejection, allocate, commit
+from dray.allocation import PACK, Allocation, Inventory, Rejection, RejectionKind, allocate, commit
 from dray.allocation import search as search_module
 from dray.allocation.work import Work
 from tests.allocation import oracle
@@ -48,7 +48,10 @@ def test_the_first_solution_or_none_as_the_oracle_says(batch: int, monkeypatch: 
             assert picked(answer) == expected
             assert oracle.check(scenario, answer.results) == []
         else:
-            assert answer.kind is (Kind.FAULT if expected == oracle.ERROR else Kind.NO_SOLUTION), (expected, answer)
+            assert answer.kind is (RejectionKind.FAULT if expected == oracle.ERROR else RejectionKind.NO_SOLUTION), (
+                expected,
+                answer,
+            )
             assert not isinstance(expected, list)
     assert compared > SIZE * 0.9
 
@@ -86,7 +89,7 @@ def test_pruning_leaves_the_first_solution_what_it_is(batch: int, monkeypatch: p
         inventory = inventory_of(scenario)
         monkeypatch.setattr(search_module, "_PATIENCE", 10**9)
         plain = allocate(inventory, scenario.node, scenario.claims, explain=False, work=Work(30_000))
-        if isinstance(plain, Rejection) and plain.kind is Kind.UNDECIDED:
+        if isinstance(plain, Rejection) and plain.kind is RejectionKind.UNDECIDED:
             continue
         decided += 1
         monkeypatch.setattr(search_module, "_PATIENCE", 1)
@@ -109,7 +112,7 @@ def test_packing_is_valid_and_serves_what_kubernetes_serves(batch: int) -> None:
         plain = allocate(inventory, scenario.node, scenario.claims, explain=False)
         if isinstance(packed, Allocation):
             assert oracle.check(scenario, packed.results) == []
-        faulty = any(isinstance(each, Rejection) and each.kind is Kind.FAULT for each in (packed, plain))
+        faulty = any(isinstance(each, Rejection) and each.kind is RejectionKind.FAULT for each in (packed, plain))
         assert faulty or isinstance(packed, Allocation) == isinstance(plain, Allocation)
 
 
@@ -130,14 +133,18 @@ def test_commit_and_undo_lead_back(batch: int) -> None:
     for scenario in scenarios(batch):
         inventory = inventory_of(scenario)
         view = inventory.view(scenario.node)
-        before = (view.held, view.shared, [list(ledger.left) for ledger in view.ledgers.values()])
+        before = (view.held, view.shared, [list(each.left) for each in view.counter_sets.values()])
         answer = allocate(inventory, scenario.node, scenario.claims, explain=False)
         if isinstance(answer, Allocation):
             commitment = commit(inventory, answer)
             repeated = commit(inventory, answer)
             repeated.undo()
             commitment.undo()
-        assert (view.held, view.shared, [list(ledger.left) for ledger in view.ledgers.values()]) == before
+        assert (
+            view.held,
+            view.shared,
+            [list(each.left) for each in view.counter_sets.values()],
+        ) == before
         assert allocate(inventory, scenario.node, scenario.claims, explain=False) == answer
 
 

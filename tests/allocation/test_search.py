@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dray.allocation import Allocation, Inventory, Kind, Rejection, allocate
+from dray.allocation import Allocation, Inventory, Rejection, RejectionKind, allocate
 from dray.allocation.work import Work
 from dray.api.objects import Object
 from tests.allocation.claims import claim, classes, everything, exactly, holding, node, request
@@ -50,7 +50,7 @@ def test_no_claims_and_empty_claims_are_served() -> None:
 
 def test_more_than_32_devices_are_refused() -> None:
     answer = ask([resource_slice(devices("a"))], one(exactly(33)))
-    assert answer.kind is Kind.FAULT
+    assert answer.kind is RejectionKind.FAULT
     assert "number of requested devices 33 exceeds the claim limit of 32" in answer.message
 
 
@@ -64,7 +64,7 @@ def test_an_alternative_that_would_exceed_32_devices_is_passed_over() -> None:
 def test_an_unknown_class_is_a_fault() -> None:
     answer = ask([], one(exactly(of="zzz")))
     assert (answer.kind, answer.message) == (
-        Kind.FAULT,
+        RejectionKind.FAULT,
         "claim default/a, request r: could not retrieve device class zzz",
     )
 
@@ -76,7 +76,7 @@ def test_a_fault_counts_only_where_the_search_gets_to_it() -> None:
     good, bad = device("ok", x=True), device("bad")
     assert names(ask([resource_slice([good, bad])], one(exactly(1, SELECTOR)))) == ["ok"]
     answer = ask([resource_slice([bad, good])], one(exactly(1, SELECTOR)))
-    assert answer.kind is Kind.FAULT
+    assert answer.kind is RejectionKind.FAULT
     assert "no such key: x" in answer.message
     assert names(ask([resource_slice([bad, good])], one(exactly(1, SELECTOR)), [holding("o", "bad")])) == ["ok"]
 
@@ -85,7 +85,7 @@ def test_a_constraint_on_an_attribute_nobody_has_refuses_the_first_device_too() 
     answer = ask(
         [resource_slice(devices("a"))], one(exactly(), constraints=[{"distinctAttribute": f"{DRIVER}/nothing"}])
     )
-    assert answer.kind is Kind.NO_SOLUTION
+    assert answer.kind is RejectionKind.NO_SOLUTION
 
 
 def shareable(name: str, memory: Any = None) -> Object:
@@ -95,7 +95,7 @@ def shareable(name: str, memory: Any = None) -> Object:
 
 def test_a_shareable_device_serves_a_request_once_and_several_requests() -> None:
     slices = [resource_slice([shareable("s")])]
-    assert ask(slices, one(exactly(2))).kind is Kind.NO_SOLUTION
+    assert ask(slices, one(exactly(2))).kind is RejectionKind.NO_SOLUTION
     answer = ask(slices, [claim("a", request("r", exactly()), request("s", exactly()))])
     assert names(answer) == ["s", "s"]
     first, second = (each["shareID"] for each in answer.results[0]["devices"]["results"])
@@ -114,13 +114,13 @@ def test_capacity_of_a_dedicated_device_is_a_filter() -> None:
     answer = ask(slices, one(wants(3)))
     assert names(answer) == ["d"]
     assert "consumedCapacity" not in answer.results[0]["devices"]["results"][0]
-    assert ask(slices, one(wants(5))).kind is Kind.NO_SOLUTION
+    assert ask(slices, one(wants(5))).kind is RejectionKind.NO_SOLUTION
 
 
 def test_capacity_of_a_shared_device_is_used_up() -> None:
     slices = [resource_slice([shareable("s", MEMORY)])]
     small = claim("b", request("r", exactly()))
-    assert ask(slices, [*one(wants(3)), small]).kind is Kind.NO_SOLUTION
+    assert ask(slices, [*one(wants(3)), small]).kind is RejectionKind.NO_SOLUTION
     answer = ask(slices, [*one(wants(2)), small])
     assert [each["devices"]["results"][0]["consumedCapacity"] for each in answer.results] == [
         {"memory": "2"},
@@ -132,9 +132,9 @@ def test_admin_access_takes_what_others_have_but_blocks_those_after_it() -> None
     slices = [resource_slice(devices("d"))]
     normal, admin = claim("n", request("r", exactly())), claim("a", request("r", exactly(adminAccess=True)))
     assert names(ask(slices, [normal, admin])) == ["d", "d"]
-    assert ask(slices, [admin, normal]).kind is Kind.NO_SOLUTION
+    assert ask(slices, [admin, normal]).kind is RejectionKind.NO_SOLUTION
     both = claim("b", request("r", exactly()), request("s", exactly(adminAccess=True)))
-    assert ask(slices, [both]).kind is Kind.NO_SOLUTION
+    assert ask(slices, [both]).kind is RejectionKind.NO_SOLUTION
     assert names(ask(slices, [admin], [holding("o", "d")])) == ["d"]
 
 
@@ -145,7 +145,7 @@ def partition(name: str, memory: str) -> Object:
 def test_admin_access_does_not_pass_over_counters() -> None:
     slices = [resource_slice([partition("p", "1")], count=2), counter_slice({"card": {"memory": "1"}}, count=2)]
     answer = ask(slices, one(exactly(adminAccess=True)), [holding("o", "p")])
-    assert answer.kind is Kind.NO_SOLUTION
+    assert answer.kind is RejectionKind.NO_SOLUTION
 
 
 def test_the_expensive_partition_is_left_out() -> None:
@@ -171,15 +171,15 @@ def test_requests_follow_the_first_value_that_serves_all() -> None:
 def test_all_takes_every_device_or_none() -> None:
     slices = [resource_slice(devices("a", "b"))]
     assert names(ask(slices, one(everything()))) == ["a", "b"]
-    assert ask(slices, one(everything()), [holding("o", "b")]).kind is Kind.NO_SOLUTION
-    assert ask([], one(everything())).kind is Kind.NO_SOLUTION
+    assert ask(slices, one(everything()), [holding("o", "b")]).kind is RejectionKind.NO_SOLUTION
+    assert ask([], one(everything())).kind is RejectionKind.NO_SOLUTION
 
 
 def test_all_ends_the_attempt_where_a_pool_is_unfinished() -> None:
     unfinished = resource_slice(devices("a"), count=2)
     fine = resource_slice(devices("b"), name="other", pool="q")
     answer = ask([unfinished, fine], one(everything()))
-    assert answer.kind is Kind.FAULT
+    assert answer.kind is RejectionKind.FAULT
     assert answer.message.endswith(f"resource pool {DRIVER}/n is currently being updated")
     assert names(ask([unfinished, fine], one(exactly()))) == ["b"]
 
@@ -187,7 +187,7 @@ def test_all_ends_the_attempt_where_a_pool_is_unfinished() -> None:
 def test_invalid_pools_are_passed_over_and_named() -> None:
     twice = resource_slice(devices("a", "a"))
     answer = ask([twice], one(exactly()))
-    assert (answer.kind, answer.message) == (Kind.INVALID_POOLS, "invalid resource pools were encountered")
+    assert (answer.kind, answer.message) == (RejectionKind.INVALID_POOLS, "invalid resource pools were encountered")
     assert answer.pools[0].problem == "duplicate device name a"
     fine = resource_slice(devices("b"), name="other", pool="q")
     assert names(ask([twice, fine], one(exactly()))) == ["b"]
@@ -198,7 +198,7 @@ def test_the_search_stops_at_its_limit_and_says_so() -> None:
     work = Work(550)
     answer = ask(slices, one(exactly(8)), work=work)
     assert isinstance(answer, Rejection)
-    assert answer.kind is Kind.UNDECIDED
+    assert answer.kind is RejectionKind.UNDECIDED
     assert answer.message == f"undecided after {work.spent} units of work"
     assert 550 < work.spent < 600
 
@@ -207,7 +207,7 @@ def test_the_search_stops_at_its_limit_and_says_so() -> None:
 def test_one_more_than_there_are_costs_no_more_than_there_are(count: int) -> None:
     slices = [resource_slice([device(f"d{number}") for number in range(count)])]
     answer = ask(slices, one(exactly(count + 1)), explain=False)
-    assert answer.kind is Kind.NO_SOLUTION
+    assert answer.kind is RejectionKind.NO_SOLUTION
     assert answer.work <= 2000 + 20 * count
 
 

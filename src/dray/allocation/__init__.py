@@ -13,7 +13,7 @@ from dray.allocation.allocator import Allocation, Commitment, allocate, commit, 
 from dray.allocation.inventory import Inventory
 from dray.allocation.node_resources import ChargeError, NodeCharge, charge
 from dray.allocation.policies import KUBERNETES, PACK, POLICIES, Policy
-from dray.allocation.reasons import Kind, Rejection
+from dray.allocation.reasons import Rejection, RejectionKind
 from dray.allocation.results import ShareIds, derived_share_id
 from dray.allocation.shortlist import Shortlist
 from dray.allocation.work import ATTEMPT, THOROUGH, Work, WorkExhausted
@@ -28,10 +28,10 @@ __all__ = [
     "ChargeError",
     "Commitment",
     "Inventory",
-    "Kind",
     "NodeCharge",
     "Policy",
     "Rejection",
+    "RejectionKind",
     "ShareIds",
     "Shortlist",
     "Work",

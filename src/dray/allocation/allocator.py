@@ -15,7 +15,7 @@ from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.picks import Picks
 from dray.allocation.policies import KUBERNETES, Policy
 from dray.allocation.pools import PoolState
-from dray.allocation.reasons import Kind, Rejection, RequestReasons
+from dray.allocation.reasons import Rejection, RejectionKind, RequestReasons
 from dray.allocation.requests import Choice, Task, compile_task
 from dray.allocation.results import ShareIds, assemble, derived_share_id
 from dray.allocation.search import Search
@@ -81,11 +81,11 @@ def allocate(
             results = assemble(task, picks, share_ids)
             return Allocation(name, tuple(map(claim_key, claims)), tuple(results), work.spent - before)
     except (AllocationError, NodeSelectorError) as error:
-        return Rejection(Kind.FAULT, name, str(error), work.spent - before)
+        return Rejection(RejectionKind.FAULT, name, str(error), work.spent - before)
     except WorkExhausted:
-        return Rejection(Kind.UNDECIDED, name, undecided(work), work.spent - before)
+        return Rejection(RejectionKind.UNDECIDED, name, undecided(work), work.spent - before)
     invalid = any(pool.state is PoolState.INVALID for pool in view.pools)
-    kind = Kind.INVALID_POOLS if invalid else Kind.NO_SOLUTION
+    kind = RejectionKind.INVALID_POOLS if invalid else RejectionKind.NO_SOLUTION
     message = "invalid resource pools were encountered" if invalid else ""
     if not explain:
         return Rejection(kind, name, message, work.spent - before)
@@ -99,7 +99,7 @@ def _explained(inventory: Inventory, node: Object, task: Task, rejection: Reject
 
     def fits(trial: Inventory) -> bool:
         answer = allocate(trial, node, task.claims, work=work, explain=False)
-        if isinstance(answer, Rejection) and answer.kind is Kind.UNDECIDED:
+        if isinstance(answer, Rejection) and answer.kind is RejectionKind.UNDECIDED:
             raise WorkExhausted
         return isinstance(answer, Allocation)
 

@@ -21,7 +21,7 @@ class Arrangement(View):
         self.pools, self.slices = base.pools, base.slices
         self.devices = [base.devices[rank] for rank in order]
         self.homes = [base.homes[rank] for rank in order]
-        self.ledgers = {self._place[rank]: ledger for rank, ledger in base.ledgers.items()}
+        self.counter_sets = {self._place[rank]: counter_sets for rank, counter_sets in base.counter_sets.items()}
         self.every = base.every
         self.shareable = self._moved(base.shareable)
         self.here = self._moved(base.here)

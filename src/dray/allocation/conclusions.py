@@ -71,13 +71,13 @@ class Short(Conclusion):
 def conclude(rejections: Sequence[r.Rejection]) -> Conclusion | None:
     """None where there is nothing to conclude from."""
     for each in rejections:
-        if each.kind is r.Kind.FAULT:
+        if each.kind is r.RejectionKind.FAULT:
             return Unjudged(each.message)
     judged = sorted((each for each in rejections if each.requests), key=distance)
     if not judged:
         return Unjudged(rejections[0].message) if rejections else None
     nearest, free = judged[0], _freeing(judged)
-    lacking = [{choice for choice, ways in choices(each).items() if missing(best(ways))} for each in judged]
+    lacking = [{choice for choice, found in choices(each).items() if missing(best(found))} for each in judged]
     if not lacking[0]:
         return Apart(nearest.node, nearest.conflicts[0] if nearest.conflicts else None, free)
     everywhere = set.intersection(*lacking)
@@ -116,5 +116,7 @@ def _passing(cause: r.Cause) -> bool:
 
 
 def _nearest_device(judged: Sequence[r.Rejection], choice: Choice) -> r.NearestMiss | None:
-    found = [way.nearest for each in judged for way in choices(each).get(choice, ()) if way.nearest is not None]
+    found = [
+        reasons.nearest for each in judged for reasons in choices(each).get(choice, ()) if reasons.nearest is not None
+    ]
     return max(found, key=lambda each: stage(each.cause), default=None)

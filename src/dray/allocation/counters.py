@@ -1,6 +1,6 @@
 """Shared counters of a pool: what is left of each, and which groups of devices may draw from a set together.
 
-A `Ledger` belongs to one complete set of slices of a pool and follows every claim: what allocated devices draw is
+`CounterSets` are those of one complete set of slices of a pool and follow every claim: what allocated devices draw is
 charged once per device, however many shares it has. A counter that is overdrawn blocks every device of the pool that
 draws from counters at all.
 """
@@ -18,8 +18,8 @@ Cost = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
-    """The devices that draw from one counter set, as far as their groups go.
+class CompatibilityGroups:
+    """The compatibility groups of the devices that draw from one counter set.
 
     The first of them decides whether the set is for devices with groups or without. Those that draw from it already
     may contradict it, since slices change; one without groups then leaves it as it is.
@@ -35,16 +35,18 @@ class Company:
             return True
         return not self.common.isdisjoint(groups) if groups and not self.groupless else self.groupless and not groups
 
-    def joined(self, groups: frozenset[str]) -> Company:
+    def joined(self, groups: frozenset[str]) -> CompatibilityGroups:
         if not self.occupied:
-            return Company(True, groups, not groups)
-        return self if self.groupless or not groups else Company(True, self.common & groups)
+            return CompatibilityGroups(True, groups, not groups)
+        return self if self.groupless or not groups else CompatibilityGroups(True, self.common & groups)
 
 
-NOBODY = Company()
+NONE_DRAW = CompatibilityGroups()
 
 
-class Ledger:
+class CounterSets:
+    """The counter sets of a pool: what is left of each counter, and who draws from them."""
+
     def __init__(self, slices: Sequence[Slice]) -> None:
         self.names: list[tuple[str, str]] = []
         self.left: list[int] = []
@@ -63,7 +65,7 @@ class Ledger:
         self.grouped = any(consumed.groups for device in self._published for consumed in device.consumes)
         """Whether any of its devices has groups."""
         self.charged: set[DeviceID] = set()
-        self._companies: dict[str, Company] | None = None
+        self._compatibilities: dict[str, CompatibilityGroups] | None = None
 
     def cost(self, device: Device) -> Cost:
         """What the device draws, by position of the counter."""
@@ -90,25 +92,25 @@ class Ledger:
         for published in self._devices[device]:
             for position, amount in self.cost(published):
                 self.left[position] += sign * amount
-        self._companies = None
+        self._compatibilities = None
 
-    def company(self, counter_set: str) -> Company:
+    def compatibility(self, counter_set: str) -> CompatibilityGroups:
         """Who draws from the set already."""
         if not self.grouped:
-            return NOBODY
-        if self._companies is None:
-            self._companies = self._gather()
-        return self._companies.get(counter_set, NOBODY)
+            return NONE_DRAW
+        if self._compatibilities is None:
+            self._compatibilities = self._gather()
+        return self._compatibilities.get(counter_set, NONE_DRAW)
 
-    def _gather(self) -> dict[str, Company]:
+    def _gather(self) -> dict[str, CompatibilityGroups]:
         """In the order of publication, for the first decides."""
-        companies: dict[str, Company] = {}
+        compatibilities: dict[str, CompatibilityGroups] = {}
         for device in self._published:
             if device.id in self.charged:
                 for consumed in device.consumes:
-                    known = companies.get(consumed.counter_set, NOBODY)
-                    companies[consumed.counter_set] = known.joined(consumed.groups)
-        return companies
+                    known = compatibilities.get(consumed.counter_set, NONE_DRAW)
+                    compatibilities[consumed.counter_set] = known.joined(consumed.groups)
+        return compatibilities
 
 
 def problem(targeting: Iterable[Slice], others: Iterable[Slice]) -> str | None:

@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from dray.allocation import bounds, taints
-from dray.allocation.budgets import Budgets
+from dray.allocation import taints
 from dray.allocation.capacity import CapacityError, consumption
 from dray.allocation.constraints import Constraint
-from dray.allocation.demands import Demand, Way, servable
 from dray.allocation.devices import Device, quantity
 from dray.allocation.inventory import Inventory
 from dray.allocation.nearness import stage
 from dray.allocation.picks import Picks
 from dray.allocation.pools import PoolState
+from dray.allocation.pruning import bounds
+from dray.allocation.pruning.budgets import Budgets
+from dray.allocation.pruning.demands import Alternative, Demand, servable
+from dray.allocation.pruning.shares import Shares
 from dray.allocation.reasons import (
     AttributeAbsent,
     CapacityAbsent,
@@ -49,7 +51,6 @@ from dray.allocation.reasons import (
     TooManyDevices,
 )
 from dray.allocation.requests import Request, Task
-from dray.allocation.shares import Shares
 from dray.allocation.usage import ClaimKey, claim_key
 from dray.api.objects import spec_of, walk
 from dray.api.quantity import Format, Quantity
@@ -64,7 +65,7 @@ class Diagnosis:
         self._task = task
         self._view = task.view
         self._picks = Picks(task, inventory.usage)
-        self._drawing = sum(1 << rank for rank in task.view.ledgers)
+        self._drawing = sum(1 << rank for rank in task.view.counter_sets)
 
     def pools(self) -> tuple[PoolReason, ...]:
         return tuple(
@@ -169,14 +170,16 @@ class Diagnosis:
         in_use = self._task.held >> rank & 1 and not request.admin
         if in_use or not self._picks.draws(rank) or self._picks.has_counters(rank):
             return None
-        ledger = self._view.ledgers[rank]
+        counter_sets = self._view.counter_sets[rank]
         for consumed in device.consumes:
-            if not ledger.company(consumed.counter_set).admits(consumed.groups):
+            if not counter_sets.compatibility(consumed.counter_set).admits(consumed.groups):
                 return GroupsIncompatible(consumed.counter_set, tuple(sorted(consumed.groups)))
-        short = [(position, amount) for position, amount in ledger.cost(device) if ledger.left[position] < amount]
-        short = short or [(position, 0) for position, left in enumerate(ledger.left) if left < 0]
+        short = [
+            (position, amount) for position, amount in counter_sets.cost(device) if counter_sets.left[position] < amount
+        ]
+        short = short or [(position, 0) for position, left in enumerate(counter_sets.left) if left < 0]
         position, amount = short[0]
-        return CounterShort(*ledger.names[position], _text(amount), _text(ledger.left[position]))
+        return CounterShort(*counter_sets.names[position], _text(amount), _text(counter_sets.left[position]))
 
     def _usage(self, request: Request, rank: int, device: Device) -> Cause | None:
         usage = self._inventory.usage.devices.get(device.id)
@@ -209,7 +212,11 @@ class Diagnosis:
         demands = [
             Demand(
                 choice.claim,
-                [Way(option, option.need, bits[id(option)]) for option in choice.options if suffices[id(option)]],
+                [
+                    Alternative(option, option.need, bits[id(option)])
+                    for option in choice.options
+                    if suffices[id(option)]
+                ],
             )
             for choice in self._task.choices
         ]
@@ -248,22 +255,24 @@ class Diagnosis:
         """The requests, with their claims where there are several."""
         claims = self._task.claims
         return tuple(
-            demand.ways[0].request.parent
+            demand.alternatives[0].request.parent
             if len(claims) == 1
-            else f"{claim_key(claims[demand.claim])[1]}/{demand.ways[0].request.parent}"
+            else f"{claim_key(claims[demand.claim])[1]}/{demand.alternatives[0].request.parent}"
             for demand in demands
         )
 
     def _constraint_conflict(self, claim: int, constraint: Constraint, demands: list[Demand]) -> Iterator[Conflict]:
-        covered = [demand for demand in demands if all(way.request in constraint.requests for way in demand.ways)]
+        covered = [
+            demand for demand in demands if all(each.request in constraint.requests for each in demand.alternatives)
+        ]
         if not covered:
             return
         key, need = claim_key(self._task.claims[claim]), sum(demand.need for demand in covered)
         union: dict[str, int] = {}
         for demand in covered:
-            for way in demand.ways:
-                for value, holders in constraint.index(way.request).holders.items():
-                    union[_value(value)] = union.get(_value(value), 0) | holders & way.bits
+            for alternative in demand.alternatives:
+                for value, holders in constraint.index(alternative.request).holders.items():
+                    union[_value(value)] = union.get(_value(value), 0) | holders & alternative.bits
         counts = [(value, bits.bit_count()) for value, bits in union.items() if bits]
         if constraint.distinct:
             if not bounds.by_distinction(covered, constraint):
@@ -314,7 +323,13 @@ def _contention(demands: Sequence[Demand], shareable: int) -> tuple[list[Demand]
 
 
 def _copied(demands: Iterable[Demand]) -> list[Demand]:
-    return [Demand(demand.claim, [Way(way.request, way.need, way.bits) for way in demand.ways]) for demand in demands]
+    return [
+        Demand(
+            demand.claim,
+            [Alternative(each.request, each.need, each.bits) for each in demand.alternatives],
+        )
+        for demand in demands
+    ]
 
 
 def _wanted(request: Request) -> dict[str, Quantity]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
-from dray.allocation.counters import Ledger
+from dray.allocation.counters import CounterSets
 from dray.allocation.devices import Device, DeviceID
 from dray.allocation.pools import Pool, PoolState, gather
 from dray.allocation.selectors import Selectors
@@ -47,7 +47,7 @@ class Inventory:
         self._spread: dict[PoolKey, int] = {}
         """How many slices of a pool are not for one named node."""
         self._places: dict[DeviceID, list[tuple[Slice, int]]] = {}
-        self._ledgers: dict[PoolKey, dict[tuple[int, ...], Ledger]] = {}
+        self._counter_sets: dict[PoolKey, dict[tuple[int, ...], CounterSets]] = {}
         self._views: dict[str, View] = {}
         self._alike: dict[tuple[int, ...], View] = {}
         """Views by the slices that target the node: nodes that see the same slices share all but the node."""
@@ -112,7 +112,7 @@ class Inventory:
         """Drops the views that a change of the slice may concern."""
         self.revision += 1
         self._alike.clear()
-        self._ledgers.pop(slice_.key, None)
+        self._counter_sets.pop(slice_.key, None)
         if not slice_.node_name or self._is_spread(slice_.key):
             self._views.clear()
             self._viewers.clear()
@@ -172,12 +172,12 @@ class Inventory:
         return self._spread.get(pool, 0) > 0
 
     def follow(self, changed: Sequence[DeviceID]) -> None:
-        """Brings bitsets and ledgers in line with the usage of these devices."""
+        """Brings bitsets and counters in line with the usage of these devices."""
         for device in changed:
             for slice_, position in self._places.get(device, ()):
                 self._mark(slice_, position, device)
-            for ledger in self._ledgers.get(device[:2], {}).values():
-                ledger.follow(device, allocated=device in self.usage.devices)
+            for counter_sets in self._counter_sets.get(device[:2], {}).values():
+                counter_sets.follow(device, allocated=device in self.usage.devices)
         for observer in self._observers:
             observer(changed)
 
@@ -242,7 +242,7 @@ class Inventory:
             view.here,
             view.held,
             tuple((device, *sorted((n, a.nanos) for n, a in usage[device].consumed.items())) for device in shared),
-            tuple(tuple(ledger.left) for ledger in dict.fromkeys(view.ledgers.values())),
+            tuple(tuple(counter_sets.left) for counter_sets in dict.fromkeys(view.counter_sets.values())),
             self._classes_revision,
         )
 
@@ -272,11 +272,11 @@ class Inventory:
 
     def _view(self, node: Object, targeting: Iterable[Slice]) -> View:
         pools = gather(targeting, self._by_pool, self.gates)
-        ledgers = {
-            position: self._ledger(pool) for position, pool in enumerate(pools) if pool.state is PoolState.COMPLETE
-        }
-        found = {position: ledger for position, ledger in ledgers.items() if ledger}
-        return View(node, pools, found, self.usage, self.gates)
+        counter_sets: dict[int, CounterSets] = {}
+        for position, pool in enumerate(pools):
+            if pool.state is PoolState.COMPLETE and (found := self._counter_sets_of(pool)) is not None:
+                counter_sets[position] = found
+        return View(node, pools, counter_sets, self.usage, self.gates)
 
     def _relevant(self, node: str) -> Iterator[Slice]:
         for group in (node, "") if node else ("",):
@@ -284,17 +284,17 @@ class Inventory:
                 if slice_.usable(self.gates):
                     yield slice_
 
-    def _ledger(self, pool: Pool) -> Ledger | None:
+    def _counter_sets_of(self, pool: Pool) -> CounterSets | None:
         """The pool's counters, shared by all nodes that see the same slices of it."""
         if not any(slice_.counter_sets for slice_ in pool.members):
             return None
-        ledgers = self._ledgers.setdefault((pool.driver, pool.name), {})
+        known = self._counter_sets.setdefault((pool.driver, pool.name), {})
         key = tuple(sorted(id(slice_) for slice_ in pool.members))
-        ledger = ledgers.get(key)
-        if ledger is None:
-            ledger = ledgers[key] = Ledger(pool.members)
+        counter_sets = known.get(key)
+        if counter_sets is None:
+            counter_sets = known[key] = CounterSets(pool.members)
             for slice_ in pool.members:
                 for device in slice_.devices:
                     if device.id in self.usage.devices:
-                        ledger.follow(device.id, allocated=True)
-        return ledger
+                        counter_sets.follow(device.id, allocated=True)
+        return counter_sets

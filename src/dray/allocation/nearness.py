@@ -58,17 +58,17 @@ def missing(reasons: r.RequestReasons) -> int:
     return max(1, reasons.need - len(reasons.available))
 
 
-def best(ways: Sequence[r.RequestReasons]) -> r.RequestReasons:
-    """The alternative that lacks least; the first of those that lack as much."""
-    return min(ways, key=lambda each: (missing(each), [-n for n in _furthest(each)]))
+def best(alternatives: Sequence[r.RequestReasons]) -> r.RequestReasons:
+    """The reasons that lacks least; the first of those that lack as much."""
+    return min(alternatives, key=lambda each: (missing(each), [-n for n in _furthest(each)]))
 
 
 def distance(rejection: r.Rejection) -> tuple[bool, int, list[int]]:
     """Sorts rejections, the nearest first; those that say nothing about devices come last."""
-    if rejection.kind in (r.Kind.FAULT, r.Kind.UNDECIDED):
+    if rejection.kind in (r.RejectionKind.FAULT, r.RejectionKind.UNDECIDED):
         return True, 0, []
-    lacking = [way for ways in choices(rejection).values() if missing(way := best(ways))]
-    return False, sum(map(missing, lacking)), [-n for way in lacking for n in _furthest(way)]
+    lacking = [reasons for alternatives in choices(rejection).values() if missing(reasons := best(alternatives))]
+    return False, sum(map(missing, lacking)), [-n for reasons in lacking for n in _furthest(reasons)]
 
 
 def nearest(rejections: Iterable[r.Rejection]) -> r.Rejection | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dray.allocation.capacity import Amounts
-from dray.allocation.counters import Company, Ledger
+from dray.allocation.counters import CompatibilityGroups, CounterSets
 from dray.allocation.devices import Device
 from dray.allocation.requests import Choice, Request, Task
 from dray.allocation.usage import Usage
 
-SetKey = tuple[Ledger, str]
+SetKey = tuple[CounterSets, str]
 
 
 @dataclass(slots=True)
@@ -44,8 +44,8 @@ class Picks:
         self.shares: dict[int, int] = {}
         self.tallies: dict[int, dict[str, int]] = {}
         """What the shares picked so far consume, in nanos."""
-        self.left: dict[Ledger, list[int]] = {}
-        self.companies: dict[SetKey, list[Company]] = {}
+        self.left: dict[CounterSets, list[int]] = {}
+        self.compatibilities: dict[SetKey, list[CompatibilityGroups]] = {}
 
     # Questions
 
@@ -84,7 +84,7 @@ class Picks:
 
     def draws(self, rank: int) -> bool:
         """Whether picking the device would draw from counters."""
-        if rank not in self._view.ledgers:
+        if rank not in self._view.counter_sets:
             return False
         return not (self._shareable >> rank & 1 and (self._shared >> rank & 1 or rank in self.shares))
 
@@ -92,19 +92,19 @@ class Picks:
         """Whether groups and counters admit the device."""
         if not self.draws(rank):
             return True
-        ledger, device = self._view.ledgers[rank], self._view.devices[rank]
-        if ledger.grouped and self._view.gates["DRADeviceCompatibilityGroups"]:
+        counter_sets, device = self._view.counter_sets[rank], self._view.devices[rank]
+        if counter_sets.grouped and self._view.gates["DRADeviceCompatibilityGroups"]:
             for consumed in device.consumes:
-                if not self.company(ledger, consumed.counter_set).admits(consumed.groups):
+                if not self.compatibility(counter_sets, consumed.counter_set).admits(consumed.groups):
                     return False
-        left = self.left.get(ledger) or ledger.left
-        if ledger.overdrawn:
+        left = self.left.get(counter_sets) or counter_sets.left
+        if counter_sets.overdrawn:
             return False
-        return all(left[position] >= amount for position, amount in ledger.cost(device))
+        return all(left[position] >= amount for position, amount in counter_sets.cost(device))
 
-    def company(self, ledger: Ledger, counter_set: str) -> Company:
-        joined = self.companies.get((ledger, counter_set))
-        return joined[-1] if joined else ledger.company(counter_set)
+    def compatibility(self, counter_sets: CounterSets, counter_set: str) -> CompatibilityGroups:
+        joined = self.compatibilities.get((counter_sets, counter_set))
+        return joined[-1] if joined else counter_sets.compatibility(counter_set)
 
     # Changes
 
@@ -112,7 +112,7 @@ class Picks:
         pick = Pick(choice, option, rank, self.draws(rank))
         request = choice.options[option]
         if pick.charged:
-            self._charge(self._view.ledgers[rank], self._view.devices[rank])
+            self._charge(self._view.counter_sets[rank], self._view.devices[rank])
         for constraint in request.constraints:
             constraint.add(request, rank)
         if self._shareable >> rank & 1:
@@ -140,26 +140,28 @@ class Picks:
         for constraint in pick.request.constraints:
             constraint.remove()
         if pick.charged:
-            self._refund(self._view.ledgers[rank], self._view.devices[rank])
+            self._refund(self._view.counter_sets[rank], self._view.devices[rank])
 
     def _tally(self, amounts: Amounts | None, rank: int, sign: int) -> None:
         tally = self.tallies.setdefault(rank, {})
         for name, amount in (amounts or {}).items():
             tally[name] = tally.get(name, 0) + sign * amount.nanos
 
-    def _charge(self, ledger: Ledger, device: Device) -> None:
-        left = self.left.get(ledger)
+    def _charge(self, counter_sets: CounterSets, device: Device) -> None:
+        left = self.left.get(counter_sets)
         if left is None:
-            left = self.left[ledger] = list(ledger.left)
-        for position, amount in ledger.cost(device):
+            left = self.left[counter_sets] = list(counter_sets.left)
+        for position, amount in counter_sets.cost(device):
             left[position] -= amount
-        for consumed in device.consumes if ledger.grouped else ():
-            company = self.company(ledger, consumed.counter_set)
-            self.companies.setdefault((ledger, consumed.counter_set), []).append(company.joined(consumed.groups))
+        for consumed in device.consumes if counter_sets.grouped else ():
+            compatibility = self.compatibility(counter_sets, consumed.counter_set)
+            self.compatibilities.setdefault((counter_sets, consumed.counter_set), []).append(
+                compatibility.joined(consumed.groups)
+            )
 
-    def _refund(self, ledger: Ledger, device: Device) -> None:
-        left = self.left[ledger]
-        for position, amount in ledger.cost(device):
+    def _refund(self, counter_sets: CounterSets, device: Device) -> None:
+        left = self.left[counter_sets]
+        for position, amount in counter_sets.cost(device):
             left[position] += amount
-        for consumed in device.consumes if ledger.grouped else ():
-            self.companies[ledger, consumed.counter_set].pop()
+        for consumed in device.consumes if counter_sets.grouped else ():
+            self.compatibilities[counter_sets, consumed.counter_set].pop()

@@ -78,22 +78,22 @@ def _fullness(inventory: Inventory, view: View, rank: int) -> int:
 
 def _broken(view: View, rank: int) -> tuple[int, int]:
     """How many larger partitions that could be taken now could not be any more, and how large they are together."""
-    ledger = view.ledgers.get(rank)
-    if ledger is None:
+    counter_sets = view.counter_sets.get(rank)
+    if counter_sets is None:
         return 0, 0
     device = view.devices[rank]
-    own = dict(ledger.cost(device))
+    own = dict(counter_sets.cost(device))
     sets = {consumed.counter_set for consumed in device.consumes}
     number = size = 0
-    for other_rank, other_ledger in view.ledgers.items():
+    for other_rank, others in view.counter_sets.items():
         other = view.devices[other_rank]
-        if other_ledger is not ledger or not any(each.counter_set in sets for each in other.consumes):
+        if others is not counter_sets or not any(each.counter_set in sets for each in other.consumes):
             continue
-        cost = ledger.cost(other)
+        cost = counter_sets.cost(other)
         total = sum(amount for _, amount in cost)
-        if total <= sum(own.values()) or any(ledger.left[position] < amount for position, amount in cost):
+        if total <= sum(own.values()) or any(counter_sets.left[position] < amount for position, amount in cost):
             continue
-        if any(ledger.left[position] - own.get(position, 0) < amount for position, amount in cost):
+        if any(counter_sets.left[position] - own.get(position, 0) < amount for position, amount in cost):
             number, size = number + 1, size + total
     return number, size
 

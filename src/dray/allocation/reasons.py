@@ -14,7 +14,7 @@ from dray.allocation.devices import DeviceID
 from dray.allocation.usage import ClaimKey
 
 
-class Kind(Enum):
+class RejectionKind(Enum):
     NO_SOLUTION = "no solution"
     INVALID_POOLS = "invalid pools"
     """There is no solution, and a pool that might have offered one contradicts itself."""
@@ -223,7 +223,7 @@ class Entangled(Conflict):
 class Rejection:
     """No allocation, and why. The reasons are empty where they were not asked for."""
 
-    kind: Kind
+    kind: RejectionKind
     node: str
     message: str = ""
     work: int = field(default=0, compare=False)

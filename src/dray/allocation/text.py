@@ -65,12 +65,12 @@ def summary(rejection: r.Rejection) -> str:
 
 
 def _summary(rejection: r.Rejection, causes: Callable[[r.RequestReasons], str]) -> str:
-    if rejection.kind in (r.Kind.FAULT, r.Kind.UNDECIDED):
+    if rejection.kind in (r.RejectionKind.FAULT, r.RejectionKind.UNDECIDED):
         return rejection.message
     short = [each for each in _hopeless(rejection.requests) if not each.suffices]
     parts = [f"{each.request}: {_balance(each)}{causes(each)}" for each in short[:2]]
     parts += [conflict_text(conflict) for conflict in rejection.conflicts[:1]]
-    if rejection.kind is r.Kind.INVALID_POOLS:
+    if rejection.kind is r.RejectionKind.INVALID_POOLS:
         parts.append(rejection.message)
     return "; ".join(parts) or "no devices fit"
 
@@ -197,9 +197,9 @@ def _brief(cause: r.Cause) -> str:
 
 
 def _verdict(rejection: r.Rejection, nodes: int) -> str:
-    if rejection.kind is r.Kind.FAULT:
+    if rejection.kind is r.RejectionKind.FAULT:
         return f"cannot be judged: {rejection.message}"
-    if rejection.kind is r.Kind.UNDECIDED:
+    if rejection.kind is r.RejectionKind.UNDECIDED:
         return f"gave up, {rejection.message}"
     refusal = "does not fit" if nodes == 1 else "do not fit"
     return f"{refusal}{f' ({rejection.message})' if rejection.message else ''}"

@@ -13,7 +13,7 @@ from itertools import count
 from typing import Any, Final
 
 from dray.allocation import taints
-from dray.allocation.counters import Ledger
+from dray.allocation.counters import CounterSets
 from dray.allocation.devices import NO_VALUE, Device, Values, is_scalar
 from dray.allocation.pools import Pool, PoolState
 from dray.allocation.selectors import MOST_COLUMNS, Column, Selectors
@@ -88,8 +88,14 @@ def _bits_of(slices: Sequence[tuple[Slice, int]], test: Callable[[Slice], bool])
 
 class View:
     def __init__(
-        self, node: Object, pools: Sequence[Pool], ledgers: Mapping[int, Ledger], usage: Usage, gates: FeatureGates
+        self,
+        node: Object,
+        pools: Sequence[Pool],
+        counter_sets: Mapping[int, CounterSets],
+        usage: Usage,
+        gates: FeatureGates,
     ) -> None:
+        """`counter_sets` are those of the pools that have any, by the position of the pool."""
         self._identify(node)
         self.serial = next(_serials)
         """Another one for whatever was published since; the same for nodes that see the same slices."""
@@ -97,11 +103,11 @@ class View:
         self.pools = list(pools)
         self.slices: list[tuple[Slice, int]] = []
         self.devices: list[Device] = []
-        self.ledgers: dict[int, Ledger] = {}
+        self.counter_sets: dict[int, CounterSets] = {}
         """By rank, for devices that draw from counters."""
         self.homes: list[Slice] = []
         for position, pool in enumerate(pools):
-            self._add(pool, ledgers.get(position))
+            self._add(pool, counter_sets.get(position))
         self.every = (1 << len(self.devices)) - 1
         self._occupancy = Occupancy(self.slices, usage)
         self._skipping = _bits_of(self.slices, lambda slice_: bool(slice_.skip_node_operations))
@@ -124,7 +130,7 @@ class View:
         other.here = other._selected_here()
         return other
 
-    def _add(self, pool: Pool, ledger: Ledger | None) -> None:
+    def _add(self, pool: Pool, counter_sets: CounterSets | None) -> None:
         if pool.state is not PoolState.COMPLETE:
             return
         for slice_ in pool.slices:
@@ -132,8 +138,8 @@ class View:
                 continue
             self.slices.append((slice_, len(self.devices)))
             for device in slice_.devices:
-                if ledger is not None and device.consumes:
-                    self.ledgers[len(self.devices)] = ledger
+                if counter_sets is not None and device.consumes:
+                    self.counter_sets[len(self.devices)] = counter_sets
                 self.devices.append(device)
                 self.homes.append(slice_)
 

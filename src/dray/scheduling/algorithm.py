@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Final
 
-from dray.allocation import Kind as RejectionKind
-from dray.allocation import Policy, Rejection, Work, WorkExhausted, allocate
+from dray.allocation import Policy, Rejection, RejectionKind, Work, WorkExhausted, allocate
 from dray.allocation.nearness import nearest
 from dray.api.objects import Object, status_of
 from dray.scheduling.cycle import Cycle

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from dray.allocation import THOROUGH, Kind, diagnosis, pruning
+from dray.allocation import THOROUGH, RejectionKind, diagnosis, pruning
 from dray.api.objects import Object
 from dray.scheduling.reasons import Code, Reason
 from dray.scheduling.scheduler import Scheduler
@@ -99,9 +99,9 @@ class Searcher:
         if found["kind"] == "allocated":
             return Outcome(tuple(found["results"]), columns=columns)
         reasons = {
-            Kind.NO_SOLUTION.value: Reason(Code.CANNOT_ALLOCATE),
-            Kind.INVALID_POOLS.value: Reason(Code.INVALID_POOLS),
-            Kind.UNDECIDED.value: self._undecided,
+            RejectionKind.NO_SOLUTION.value: Reason(Code.CANNOT_ALLOCATE),
+            RejectionKind.INVALID_POOLS.value: Reason(Code.INVALID_POOLS),
+            RejectionKind.UNDECIDED.value: self._undecided,
         }
         reason = reasons.get(found["kind"]) or Reason(Code.ALLOCATION_ERROR, (found["message"],))
         return Outcome(reason=reason, columns=columns)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dray.allocation import counters
-from dray.allocation.counters import Ledger
+from dray.allocation.counters import CounterSets
 from dray.allocation.devices import Device
 from dray.allocation.slices import Slice
 from dray.allocation.usage import Usage
@@ -54,13 +54,13 @@ def partitions(slices: Sequence[Slice], usage: Usage, default: str) -> list[Obje
         raise ViewError(
             f"PartitionSummaryOverCap: pool {pool} has {len(groups)} partition types, exceeding the maximum of {_MOST}"
         )
-    ledger = _ledger(slices, usage)
+    counter_sets = _counter_sets(slices, usage)
     return [
         {
             "attribute": attribute,
             "type": type_,
             "total": group.total,
-            "allocatable": _fitting(group.unused, ledger) if ledger is not None else 0,
+            "allocatable": _fitting(group.unused, counter_sets) if counter_sets is not None else 0,
         }
         for (attribute, type_), group in sorted(groups.items())
     ]
@@ -108,23 +108,23 @@ def _groups(typed: Iterable[tuple[Device, str]], usage: Usage, pool: str) -> dic
     return groups
 
 
-def _ledger(slices: Sequence[Slice], usage: Usage) -> Ledger | None:
+def _counter_sets(slices: Sequence[Slice], usage: Usage) -> CounterSets | None:
     """What used devices leave of the counters; None where the counters do not add up, so that nothing is allocated."""
     if counters.problem(slices, ()) is not None:
         return None
-    ledger = Ledger(slices)
+    counter_sets = CounterSets(slices)
     for slice_ in slices:
         for device in slice_.devices:
-            ledger.follow(device.id, allocated=device.id in usage.devices)
-    return ledger
+            counter_sets.follow(device.id, allocated=device.id in usage.devices)
+    return counter_sets
 
 
-def _fitting(devices: Sequence[Device], ledger: Ledger) -> int:
+def _fitting(devices: Sequence[Device], counter_sets: CounterSets) -> int:
     """How many fit one after the other."""
-    left = list(ledger.left)
+    left = list(counter_sets.left)
     number = 0
     for device in devices:
-        cost = ledger.cost(device)
+        cost = counter_sets.cost(device)
         if all(left[position] >= amount for position, amount in cost):
             number += 1
             for position, amount in cost:

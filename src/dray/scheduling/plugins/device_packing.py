@@ -120,10 +120,10 @@ def _used_parts(inventory: Inventory, view: View) -> Iterator[tuple[int, int]]:
                     default=0,
                 ),
             )
-    for rank, ledger in view.ledgers.items():
+    for rank, counter_sets in view.counter_sets.items():
         if not (view.held | view.shared) >> rank & 1:
-            cost = ledger.cost(view.devices[rank])
-            if any(ledger.left[position] < amount for position, amount in cost):
+            cost = counter_sets.cost(view.devices[rank])
+            if any(counter_sets.left[position] < amount for position, amount in cost):
                 yield rank, _WHOLE
 
 

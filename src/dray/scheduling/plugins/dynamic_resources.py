@@ -16,13 +16,13 @@ from dray.allocation import (
     ChargeError,
     Policy,
     Rejection,
+    RejectionKind,
     WorkExhausted,
     allocate,
     commit,
     confirm,
     node_selectors,
 )
-from dray.allocation import Kind as RejectionKind
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.objects import Key, Object, key_of, status_of
 from dray.api.pods import claim_entries, group_name

@@ -10,7 +10,7 @@ import time
 from typing import Any, Final
 
 import dray.allocation.pruning  # noqa: F401  # Loaded before the clock starts.
-from dray.allocation import Allocation, Inventory, Kind, Rejection, allocate
+from dray.allocation import Allocation, Inventory, Rejection, RejectionKind, allocate
 from dray.testing.conformance.corpus import Case, Outcome
 
 TIME_LIMIT: Final = 0.050
@@ -62,4 +62,4 @@ def _compare(expected: dict[str, Any], answer: Allocation | Rejection) -> str | 
 def _outcome(answer: Allocation | Rejection) -> str:
     if isinstance(answer, Allocation):
         return "allocated"
-    return "none" if answer.kind is Kind.NO_SOLUTION else "error"
+    return "none" if answer.kind is RejectionKind.NO_SOLUTION else "error"

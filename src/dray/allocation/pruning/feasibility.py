@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from dray.allocation.demands import Demand, Way
 from dray.allocation.picks import Picks
+from dray.allocation.pruning.demands import Alternative, Demand
 from dray.allocation.requests import Choice, Request, Task
 from dray.api.resource_claims import MAX_DEVICES
 
@@ -109,48 +109,52 @@ class Feasibility:
         """Tries the devices of one demand."""
         demand, picks = demands[at], self._picks
         choice = self._choices[demand.number]
-        for way in demand.ways:
-            left = way.bits
+        for alternative in demand.alternatives:
+            left = alternative.bits
             while left:
                 low = left & -left
                 rank = low.bit_length() - 1
                 left ^= low
-                if picks.has_capacity(way.request, rank) and picks.has_counters(rank):
-                    picks.take(choice, choice.options.index(way.request), rank)
-                    found = self._serve(self._after(demands, at, way, rank), made)
+                if picks.has_capacity(alternative.request, rank) and picks.has_counters(rank):
+                    picks.take(choice, choice.options.index(alternative.request), rank)
+                    found = self._serve(self._after(demands, at, alternative, rank), made)
                     picks.undo()
                     if found:
                         return True
-                left &= ~self._pruning.alike(rank, [each.bits for demand in demands for each in demand.ways])
+                left &= ~self._pruning.alike(rank, [each.bits for demand in demands for each in demand.alternatives])
         return False
 
-    def _after(self, demands: list[Demand], at: int, way: Way, rank: int) -> list[Demand]:
+    def _after(self, demands: list[Demand], at: int, alternative: Alternative, rank: int) -> list[Demand]:
         """What is left to serve once the device is picked."""
         bit = 1 << rank
         shareable = self._pruning.is_shareable(rank)
-        touched = {id(constraint) for constraint in way.request.constraints}
+        touched = {id(constraint) for constraint in alternative.request.constraints}
         left = []
         for position, demand in enumerate(demands):
             if position == at:
-                if way.need > 1:
-                    above = way.bits >> rank + 1 << rank + 1
+                if alternative.need > 1:
+                    above = alternative.bits >> rank + 1 << rank + 1
                     left.append(
-                        Demand(demand.claim, [self._narrowed(way, way.need - 1, above, touched)], demand.number)
+                        Demand(
+                            demand.claim,
+                            [self._narrowed(alternative, alternative.need - 1, above, touched)],
+                            demand.number,
+                        )
                     )
                 continue
-            ways = [
+            alternatives = [
                 self._narrowed(each, each.need, each.bits if shareable else each.bits & ~bit, touched)
-                for each in demand.ways
+                for each in demand.alternatives
             ]
-            left.append(Demand(demand.claim, ways, demand.number))
+            left.append(Demand(demand.claim, alternatives, demand.number))
         return left
 
     @staticmethod
-    def _narrowed(way: Way, need: int, bits: int, touched: set[int]) -> Way:
-        for constraint in way.request.constraints:
+    def _narrowed(alternative: Alternative, need: int, bits: int, touched: set[int]) -> Alternative:
+        for constraint in alternative.request.constraints:
             if id(constraint) in touched:
-                bits &= constraint.mask(way.request)
-        return Way(way.request, need, bits)
+                bits &= constraint.mask(alternative.request)
+        return Alternative(alternative.request, need, bits)
 
     def _key(self, demands: Sequence[Demand]) -> Any:
         return self._pruning.signature(demands, self._kinds)

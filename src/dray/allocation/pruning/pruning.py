@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from dray.allocation import bounds
-from dray.allocation.blocks import Blocks
-from dray.allocation.budgets import Budgets
 from dray.allocation.constraints import Constraint
-from dray.allocation.demands import Demand, Way
-from dray.allocation.feasibility import Feasibility, is_orderless
 from dray.allocation.picks import Picks
+from dray.allocation.pruning import bounds
+from dray.allocation.pruning.blocks import Blocks
+from dray.allocation.pruning.budgets import Budgets
+from dray.allocation.pruning.demands import Alternative, Demand
+from dray.allocation.pruning.feasibility import Feasibility, is_orderless
+from dray.allocation.pruning.shares import Shares
+from dray.allocation.pruning.surrogates import Surrogates
+from dray.allocation.pruning.symmetry import Symmetry
 from dray.allocation.requests import Choice, Request, Task
-from dray.allocation.shares import Shares
-from dray.allocation.surrogates import Surrogates
-from dray.allocation.symmetry import Symmetry
 from dray.allocation.work import Work, WorkExhausted
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Pruning:
     def _price(self, demands: Sequence[Demand]) -> int:
         """The work of computing all bounds, as measured: it grows with what they look at."""
         counters = self._budgets.size
-        covered = sum(len(demand.ways[0].request.constraints) for demand in demands)
+        covered = sum(len(demand.alternatives[0].request.constraints) for demand in demands)
         return 25 + counters + len(demands) * (8 + counters + 2 * self._shared) + 9 * covered
 
     def _broken(self, demands: Sequence[Demand]) -> Sequence[Demand] | None:
@@ -145,11 +145,19 @@ class Pruning:
         first = demands[0]
         covers: dict[Constraint, list[Demand]] = {}
         for demand in demands:
-            for constraint in demand.ways[0].request.constraints:
+            for constraint in demand.alternatives[0].request.constraints:
                 covers.setdefault(constraint, []).append(demand)
         for constraint, covered in covers.items():
-            if any(constraint not in way.request.constraints for each in covered for way in each.ways):
-                covered = [each for each in covered if all(constraint in way.request.constraints for way in each.ways)]
+            if any(
+                constraint not in alternative.request.constraints
+                for each in covered
+                for alternative in each.alternatives
+            ):
+                covered = [
+                    each
+                    for each in covered
+                    if all(constraint in alternative.request.constraints for alternative in each.alternatives)
+                ]
             if not covered:
                 continue
             if constraint.distinct:
@@ -172,15 +180,15 @@ class Pruning:
         if request.listed is not None:
             for rank in request.listed[frame.index + 1 :]:
                 left |= self._open(request, current.claim) & 1 << rank
-        demands = [Demand(current.claim, [Way(request, request.need - frame.index, left)], frame.choice)]
+        demands = [Demand(current.claim, [Alternative(request, request.need - frame.index, left)], frame.choice)]
         for number in range(frame.choice + 1, len(choices)):
             choice = choices[number]
-            ways = [
-                Way(option, option.need, self._open(option, choice.claim) & beyond)
+            alternatives = [
+                Alternative(option, option.need, self._open(option, choice.claim) & beyond)
                 for option in choice.options
                 if option.need
             ]
-            demands.append(Demand(choice.claim, ways, number))
+            demands.append(Demand(choice.claim, alternatives, number))
         return demands
 
     def _open(self, request: Request, claim: int) -> int:
@@ -211,25 +219,30 @@ class Pruning:
             tuple(picks.taken_by) if self._has_admin else (),
             tuple(constraint.state for constraint in self._covered[frame.choice]),
             tuple(tuple(left) for left in picks.left.values()),
-            tuple(frozenset(joined[-1:]) for joined in picks.companies.values()),
+            tuple(frozenset(joined[-1:]) for joined in picks.compatibilities.values()),
         )
 
     def signature(self, demands: Sequence[Demand], kinds: Sequence[int]) -> Any:
         """As `state`, of demands in any order: equal where they differ by names of requests or counter sets only."""
-        covering = dict.fromkeys(c for demand in demands for way in demand.ways for c in way.request.constraints)
-        partial = any(way.need < way.request.need for demand in demands for way in demand.ways)
+        covering = dict.fromkeys(
+            c for demand in demands for each in demand.alternatives for c in each.request.constraints
+        )
+        partial = any(each.need < each.request.need for demand in demands for each in demand.alternatives)
         order = sorted(demands, key=lambda demand: kinds[demand.number])
         hidden = 0 if partial else self._task.view.shareable
         return (
             tuple(
                 (
                     kinds[demand.number],
-                    *[(self._choices[demand.number].options.index(way.request), way.need) for way in demand.ways],
+                    *[
+                        (self._choices[demand.number].options.index(each.request), each.need)
+                        for each in demand.alternatives
+                    ],
                 )
                 for demand in order
             ),
             tuple(constraint.state for constraint in covering),
-            self._blocks.canonical([way.bits & ~hidden for demand in order for way in demand.ways]),
+            self._blocks.canonical([each.bits & ~hidden for demand in order for each in demand.alternatives]),
             self._symmetry.standings(apart=partial),
         )
 

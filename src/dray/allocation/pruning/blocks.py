@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dray.allocation.counters import Ledger
+from dray.allocation.counters import CounterSets
 from dray.allocation.picks import Picks, SetKey
+from dray.allocation.pruning.symmetry import traits
 from dray.allocation.requests import Task
-from dray.allocation.symmetry import traits
 
 
 class Block:
@@ -25,8 +25,8 @@ class Block:
         self.key = key
         self.ranks = ranks
         self.bits = sum(1 << rank for rank in ranks)
-        ledger, name = key
-        self.positions = [at for at, (counter_set, _) in enumerate(ledger.names) if counter_set == name]
+        counter_sets, name = key
+        self.positions = [at for at, (counter_set, _) in enumerate(counter_sets.names) if counter_set == name]
         self._local: dict[int, int] = {}
 
     def local(self, bits: int) -> int:
@@ -44,19 +44,18 @@ class Blocks:
         self._families = [family for family in _families(task, picks) if len(family) > 1]
         self._of: dict[int, tuple[list[Block], Block, int]] = {}
         self._outside = -1
-        canonical: dict[Ledger, set[int]] = {}
+        canonical: dict[CounterSets, set[int]] = {}
         for family in self._families:
             for block in family:
                 self._outside &= ~block.bits
                 canonical.setdefault(block.key[0], set()).update(block.positions)
                 for place, rank in enumerate(block.ranks):
                     self._of[rank] = (family, block, place)
-        ledgers = dict.fromkeys(task.view.ledgers.values())
+        pools = dict.fromkeys(task.view.counter_sets.values())
         self._others = [
-            (ledger, [at for at in range(len(ledger.names)) if at not in canonical.get(ledger, ())])
-            for ledger in ledgers
+            (sets, [at for at in range(len(sets.names)) if at not in canonical.get(sets, ())]) for sets in pools
         ]
-        self._companies = [(ledger, name) for ledger in ledgers if ledger.grouped for name, _ in ledger.names]
+        self._grouped = [(sets, name) for sets in pools if sets.grouped for name, _ in sets.names]
 
     def alike(self, rank: int, domains: Sequence[int]) -> int:
         """The device, and its counterparts in sets that are as it is."""
@@ -72,10 +71,10 @@ class Blocks:
         return bits
 
     def _state(self, block: Block, domains: Sequence[int]) -> tuple[Any, ...]:
-        ledger, name = block.key
-        left = self._picks.left.get(ledger) or ledger.left
-        company = self._picks.company(ledger, name) if ledger.grouped else None
-        return (company, *[left[at] for at in block.positions], *map(block.local, domains))
+        counter_sets, name = block.key
+        left = self._picks.left.get(counter_sets) or counter_sets.left
+        compatibility = self._picks.compatibility(counter_sets, name) if counter_sets.grouped else None
+        return (compatibility, *[left[at] for at in block.positions], *map(block.local, domains))
 
     def canonical(self, domains: Sequence[int]) -> tuple[Any, ...]:
         """What is left of all counters and open of all devices, equal but for the names of sets of a family."""
@@ -84,7 +83,7 @@ class Blocks:
         return (
             tuple(bits & self._outside for bits in domains),
             *[tuple(left[at] for at in positions) for left, positions in self._left()],
-            *[self._picks.company(*key) for key in self._companies],
+            *[self._picks.compatibility(*key) for key in self._grouped],
             *[
                 tuple(sorted((self._state(block, domains) for block in family), key=lambda state: state[1:]))
                 for family in self._families
@@ -92,16 +91,19 @@ class Blocks:
         )
 
     def _left(self) -> list[tuple[list[int], list[int]]]:
-        return [(self._picks.left.get(ledger) or ledger.left, positions) for ledger, positions in self._others]
+        return [
+            (self._picks.left.get(counter_sets) or counter_sets.left, positions)
+            for counter_sets, positions in self._others
+        ]
 
 
 def _families(task: Task, picks: Picks) -> list[list[Block]]:
     view = task.view
     ranks: dict[SetKey, list[int]] = {}
     mixed: set[SetKey] = set()
-    for rank, ledger in view.ledgers.items():
+    for rank, counter_sets in view.counter_sets.items():
         device = view.devices[rank]
-        keys = {(ledger, consumed.counter_set) for consumed in device.consumes}
+        keys = {(counter_sets, consumed.counter_set) for consumed in device.consumes}
         if len(keys) > 1 or device.shareable:
             mixed |= keys
         else:
@@ -112,16 +114,16 @@ def _families(task: Task, picks: Picks) -> list[list[Block]]:
         if key in mixed or key[0].overdrawn:
             continue
         block = Block(key, sorted(own))
-        ledger = key[0]
+        counter_sets = key[0]
         start = {position: place for place, position in enumerate(block.positions)}
-        counters = tuple(ledger.names[at][1] for at in block.positions)
+        counters = tuple(counter_sets.names[at][1] for at in block.positions)
         devices = tuple(
             (
                 describe(rank),
-                tuple((start[position], amount) for position, amount in ledger.cost(view.devices[rank])),
+                tuple((start[position], amount) for position, amount in counter_sets.cost(view.devices[rank])),
                 view.devices[rank].consumes[0].groups,
             )
             for rank in block.ranks
         )
-        families.setdefault((id(ledger), counters, devices), []).append(block)
+        families.setdefault((id(counter_sets), counters, devices), []).append(block)
     return list(families.values())

@@ -13,7 +13,7 @@ from dray.allocation.requests import Request
 
 
 @dataclass(slots=True)
-class Way:
+class Alternative:
     """One alternative: `need` devices out of `bits`."""
 
     request: Request
@@ -28,34 +28,38 @@ class Way:
 @dataclass(slots=True)
 class Demand:
     claim: int
-    ways: list[Way]
+    alternatives: list[Alternative]
     number: int = 0
     """Of the choice it comes from."""
 
     def copied(self) -> Demand:
-        return Demand(self.claim, [Way(way.request, way.need, way.bits) for way in self.ways], self.number)
+        return Demand(
+            self.claim,
+            [Alternative(each.request, each.need, each.bits) for each in self.alternatives],
+            self.number,
+        )
 
     @property
     def need(self) -> int:
-        return min(way.need for way in self.ways)
+        return min(each.need for each in self.alternatives)
 
     @property
     def bits(self) -> int:
         union = 0
-        for way in self.ways:
-            union |= way.bits
+        for alternative in self.alternatives:
+            union |= alternative.bits
         return union
 
     @property
     def exclusive(self) -> bool:
         """Whether no device can be given to it that another demand gets."""
-        return not any(way.request.admin for way in self.ways)
+        return not any(each.request.admin for each in self.alternatives)
 
     def drop_impossible(self) -> bool:
         """Leaves the alternatives that have enough devices; whether any are left."""
-        if not all(way.possible for way in self.ways):
-            self.ways = [way for way in self.ways if way.possible]
-        return bool(self.ways)
+        if not all(each.possible for each in self.alternatives):
+            self.alternatives = [each for each in self.alternatives if each.possible]
+        return bool(self.alternatives)
 
 
 def servable(wants: Iterable[tuple[int, int]]) -> bool:

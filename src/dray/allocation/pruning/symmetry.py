@@ -97,8 +97,8 @@ def _classes(task: Task, picks: Picks) -> dict[Any, int]:
             relevant |= option.candidates
     classes: dict[Any, int] = {}
     for rank in view.ranks(relevant):
-        device, ledger = view.devices[rank], view.ledgers.get(rank)
-        drawn = (id(ledger), ledger.cost(device), _groups(device)) if ledger is not None else ()
+        device, counter_sets = view.devices[rank], view.counter_sets.get(rank)
+        drawn = (id(counter_sets), counter_sets.cost(device), _groups(device)) if counter_sets is not None else ()
         key = (describe(rank), drawn)
         classes[key] = classes.get(key, 0) | 1 << rank
     return classes

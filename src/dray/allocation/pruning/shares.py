@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from dray.allocation.demands import Demand, Way
 from dray.allocation.picks import Picks
+from dray.allocation.pruning.demands import Alternative, Demand
 from dray.allocation.requests import Task
 
 _MOST_UNITS: Final = 4096
@@ -28,8 +28,8 @@ class Shares:
         if not self._metered:
             return True
         for demand in demands:
-            for way in demand.ways:
-                self._drop_full(way)
+            for alternative in demand.alternatives:
+                self._drop_full(alternative)
             if not demand.drop_impossible():
                 return False
         union = 0
@@ -39,16 +39,16 @@ class Shares:
         names = {name for each in left.values() for name in each}
         return all(self._fits(name, demands, left) for name in names) and all(map(Demand.drop_impossible, demands))
 
-    def _drop_full(self, way: Way) -> None:
-        amounts = way.request.amounts
-        for rank in self._view.ranks(way.bits & self._view.shareable):
-            if rank in amounts and not self._picks.has_capacity(way.request, rank):
-                way.bits &= ~(1 << rank)
+    def _drop_full(self, alternative: Alternative) -> None:
+        amounts = alternative.request.amounts
+        for rank in self._view.ranks(alternative.bits & self._view.shareable):
+            if rank in amounts and not self._picks.has_capacity(alternative.request, rank):
+                alternative.bits &= ~(1 << rank)
 
     def _fits(self, name: str, demands: Sequence[Demand], left: dict[int, dict[str, int]]) -> bool:
         total, number, cheapest = 0, 0, None
         for demand in demands:
-            needs = [self._need(way, name) for way in demand.ways]
+            needs = [self._need(each, name) for each in demand.alternatives]
             total += min(need * amount for need, amount in needs)
             number += min(need for need, _ in needs)
             positive = min(amount for _, amount in needs)
@@ -65,9 +65,9 @@ class Shares:
     def _fills(self, name: str, demands: Sequence[Demand], total: int, room: dict[int, int]) -> bool:
         """Whether what no share is small enough for can be spared; takes out devices where a share would waste more."""
         sizes = [
-            sorted({amounts[name].nanos for amounts in way.request.amounts.values() if name in amounts})
+            sorted({amounts[name].nanos for amounts in each.request.amounts.values() if name in amounts})
             for demand in demands
-            for way in demand.ways
+            for each in demand.alternatives
         ]
         unit = math.gcd(*(size for each in sizes for size in each))
         if max(room.values()) > unit * _MOST_UNITS:
@@ -84,29 +84,40 @@ class Shares:
         if spare < 0:
             return False
         for demand in demands:
-            if len(demand.ways) == 1 and not demand.bits & ~self._view.shareable:
-                self._drop_wasteful(demand.ways[0], name, room, unit, sums, most, spare)
+            if len(demand.alternatives) == 1 and not demand.bits & ~self._view.shareable:
+                self._drop_wasteful(demand.alternatives[0], name, room, unit, sums, most, spare)
         return True
 
     def _drop_wasteful(
-        self, way: Way, name: str, room: dict[int, int], unit: int, sums: int, most: dict[int, int], spare: int
+        self,
+        alternative: Alternative,
+        name: str,
+        room: dict[int, int],
+        unit: int,
+        sums: int,
+        most: dict[int, int],
+        spare: int,
     ) -> None:
         """Takes out devices that cannot be filled, with a share of the request in them, but for what can be spared."""
         fits: dict[tuple[int, int], bool] = {}
-        for rank in self._view.ranks(way.bits):
-            size = way.request.amounts[rank][name].nanos // unit if name in way.request.amounts.get(rank, {}) else 0
+        for rank in self._view.ranks(alternative.bits):
+            size = (
+                alternative.request.amounts[rank][name].nanos // unit
+                if name in alternative.request.amounts.get(rank, {})
+                else 0
+            )
             key = (size, room[rank])
             if key not in fits:
                 beside = most[room[rank]] - size
                 fits[key] = beside >= 0 and bool(sums >> max(0, beside - spare) & (2 << min(beside, spare)) - 1)
             if not fits[key]:
-                way.bits &= ~(1 << rank)
+                alternative.bits &= ~(1 << rank)
 
-    def _need(self, way: Way, name: str) -> tuple[int, int]:
+    def _need(self, alternative: Alternative, name: str) -> tuple[int, int]:
         """How many shares the request needs at least, and the least one consumes of the capacity."""
-        shareable = way.bits & self._view.shareable
-        need = max(0, way.need - (way.bits & ~shareable).bit_count())
-        amounts = way.request.amounts
+        shareable = alternative.bits & self._view.shareable
+        need = max(0, alternative.need - (alternative.bits & ~shareable).bit_count())
+        amounts = alternative.request.amounts
         least = min(
             (amounts[rank][name].nanos if name in amounts.get(rank, {}) else 0 for rank in self._view.ranks(shareable)),
             default=0,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from dray.allocation.demands import Demand, Way
 from dray.allocation.picks import Picks
+from dray.allocation.pruning.demands import Alternative, Demand
 from dray.allocation.views import View
 
 _ROUNDS: Final = 4
@@ -26,20 +26,20 @@ class Surrogates:
     def __init__(self, view: View) -> None:
         self._view = view
         self._counters = [
-            (ledger, position)
-            for ledger in dict.fromkeys(view.ledgers.values())
-            for position, total in enumerate(ledger.totals)
+            (counter_sets, position)
+            for counter_sets in dict.fromkeys(view.counter_sets.values())
+            for position, total in enumerate(counter_sets.totals)
             if total > 0
         ]
         index = {counter: number for number, counter in enumerate(self._counters)}
         self._draws: dict[int, list[tuple[int, float]]] = {}
-        for rank, ledger in view.ledgers.items():
+        for rank, counter_sets in view.counter_sets.items():
             device = view.devices[rank]
             if not device.shareable:
                 self._draws[rank] = [
-                    (index[ledger, position], amount / ledger.totals[position])
-                    for position, amount in ledger.cost(device)
-                    if (ledger, position) in index
+                    (index[counter_sets, position], amount / counter_sets.totals[position])
+                    for position, amount in counter_sets.cost(device)
+                    if (counter_sets, position) in index
                 ]
         self.size = sum(map(len, self._draws.values()))
         self._weights = [1.0] * len(self._counters)
@@ -48,8 +48,8 @@ class Surrogates:
     def refute(self, demands: Sequence[Demand], picks: Picks) -> bool:
         """Whether some weighted sum is short; takes out devices that are too dear."""
         left = [
-            max(0, (picks.left.get(ledger) or ledger.left)[position]) / ledger.totals[position]
-            for ledger, position in self._counters
+            max(0, (picks.left.get(counter_sets) or counter_sets.left)[position]) / counter_sets.totals[position]
+            for counter_sets, position in self._counters
         ]
         rounds, self._started = _ROUNDS if self._started else _FIRST_ROUNDS, True
         for number in range(rounds):
@@ -78,29 +78,31 @@ class Surrogates:
         """The cheapest choice, each demand looked at alone: what it costs, and what it draws from each counter."""
         total, usage = 0.0, [0.0] * len(self._weights)
         for demand in demands:
-            chosen = min((self._cheapest(way, loads) for way in demand.ways), key=lambda each: each[0])
+            chosen = min(
+                (self._cheapest(alternative, loads) for alternative in demand.alternatives), key=lambda each: each[0]
+            )
             total += chosen[0]
             for rank in chosen[1]:
                 for counter, amount in self._draws.get(rank, ()):
                     usage[counter] += amount
         return total, usage
 
-    def _cheapest(self, way: Way, loads: dict[int, float]) -> tuple[float, list[int]]:
-        ranks = sorted(self._view.ranks(way.bits), key=loads.__getitem__)[: way.need]
+    def _cheapest(self, alternative: Alternative, loads: dict[int, float]) -> tuple[float, list[int]]:
+        ranks = sorted(self._view.ranks(alternative.bits), key=loads.__getitem__)[: alternative.need]
         return sum(loads[rank] for rank in ranks), ranks
 
     def _drop_dear(self, demands: Sequence[Demand], loads: dict[int, float], slack: float) -> bool:
         """Takes out what costs more than the dearest of the cheapest choice and all that is left over."""
         for demand in demands:
-            if len(demand.ways) > 1:
+            if len(demand.alternatives) > 1:
                 continue
-            way = demand.ways[0]
-            ranks = self._view.ranks(way.bits)
-            most = sorted(map(loads.__getitem__, ranks))[way.need - 1] + slack
+            alternative = demand.alternatives[0]
+            ranks = self._view.ranks(alternative.bits)
+            most = sorted(map(loads.__getitem__, ranks))[alternative.need - 1] + slack
             for rank in ranks:
                 if loads[rank] > most:
-                    way.bits &= ~(1 << rank)
-            if not way.possible:
+                    alternative.bits &= ~(1 << rank)
+            if not alternative.possible:
                 return True
         return False
 

@@ -10,38 +10,41 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from dray.allocation.counters import Ledger
-from dray.allocation.demands import Demand, Way
+from dray.allocation.counters import CounterSets
 from dray.allocation.devices import Consumption
 from dray.allocation.picks import Picks, SetKey
+from dray.allocation.pruning.demands import Alternative, Demand
 from dray.allocation.views import View
 
 
 @dataclass(slots=True)
 class Budget:
-    """One or several counters of a ledger, and the devices that draw from them by amount, cheapest first."""
+    """One or several counters, and the devices that draw from them by amount, cheapest first."""
 
-    counters: list[tuple[Ledger, int]]
+    counters: list[tuple[CounterSets, int]]
     steps: list[tuple[int, int]]
     """(amount, bits)"""
     drawing: int
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple("/".join(ledger.names[position]) for ledger, position in self.counters)
+        return tuple("/".join(counter_sets.names[position]) for counter_sets, position in self.counters)
 
-    def left(self, remaining: dict[Ledger, list[int]]) -> int:
+    def left(self, remaining: dict[CounterSets, list[int]]) -> int:
         # An overdrawn counter blocks its own pool; it takes nothing from the others.
-        return sum(max(0, (remaining.get(ledger) or ledger.left)[position]) for ledger, position in self.counters)
+        return sum(
+            max(0, (remaining.get(counter_sets) or counter_sets.left)[position])
+            for counter_sets, position in self.counters
+        )
 
-    def least(self, way: Way) -> int:
+    def least(self, alternative: Alternative) -> int:
         """The least that picking as many devices as needed can draw."""
-        need = way.need - (way.bits & ~self.drawing).bit_count()
+        need = alternative.need - (alternative.bits & ~self.drawing).bit_count()
         total = 0
         for amount, bits in self.steps:
             if need <= 0:
                 break
-            number = min(need, (bits & way.bits).bit_count())
+            number = min(need, (bits & alternative.bits).bit_count())
             total += number * amount
             need -= number
         return total
@@ -51,44 +54,44 @@ class Budgets:
     """All budgets of a view. Shareable devices may draw nothing, so they are left out."""
 
     def __init__(self, view: View) -> None:
-        amounts: dict[tuple[Ledger, int], dict[int, int]] = {}
+        amounts: dict[tuple[CounterSets, int], dict[int, int]] = {}
         self._sets: dict[SetKey, int] = {}
         self._by_group: dict[SetKey, dict[frozenset[str], int]] = {}
         self._shareable = view.shareable
-        for rank, ledger in view.ledgers.items():
+        for rank, counter_sets in view.counter_sets.items():
             device = view.devices[rank]
             if device.shareable:
                 continue
-            for position, amount in ledger.cost(device):
-                by_amount = amounts.setdefault((ledger, position), {})
+            for position, amount in counter_sets.cost(device):
+                by_amount = amounts.setdefault((counter_sets, position), {})
                 by_amount[amount] = by_amount.get(amount, 0) | 1 << rank
             if len(device.consumes) == 1:
-                self._file(ledger, device.consumes[0], 1 << rank)
+                self._file(counter_sets, device.consumes[0], 1 << rank)
         heeded = view.gates["DRADeviceCompatibilityGroups"]
         self._groups = {key: groups for key, groups in self._by_group.items() if heeded and len(groups) > 1}
         self._single = [_budget([key], by_amount) for key, by_amount in amounts.items()]
         self._sums = [budget for budget in self._sum_by_name(amounts) if len(budget.counters) > 1]
         self._of_set: dict[SetKey, list[Budget]] = {}
         for budget in self._single:
-            ledger, position = budget.counters[0]
-            self._of_set.setdefault((ledger, ledger.names[position][0]), []).append(budget)
+            counter_sets, position = budget.counters[0]
+            self._of_set.setdefault((counter_sets, counter_sets.names[position][0]), []).append(budget)
 
     @property
     def size(self) -> int:
         return len(self._single) + len(self._sums)
 
-    def _file(self, ledger: Ledger, consumed: Consumption, bit: int) -> None:
-        key = (ledger, consumed.counter_set)
+    def _file(self, counter_sets: CounterSets, consumed: Consumption, bit: int) -> None:
+        key = (counter_sets, consumed.counter_set)
         self._sets[key] = self._sets.get(key, 0) | bit
         by_group = self._by_group.setdefault(key, {})
         for group in [frozenset([each]) for each in consumed.groups] or [frozenset[str]()]:
             by_group[group] = by_group.get(group, 0) | bit
 
     @staticmethod
-    def _sum_by_name(amounts: dict[tuple[Ledger, int], dict[int, int]]) -> Iterable[Budget]:
-        names: dict[str, list[tuple[Ledger, int]]] = {}
-        for ledger, position in amounts:
-            names.setdefault(ledger.names[position][1], []).append((ledger, position))
+    def _sum_by_name(amounts: dict[tuple[CounterSets, int], dict[int, int]]) -> Iterable[Budget]:
+        names: dict[str, list[tuple[CounterSets, int]]] = {}
+        for counter_sets, position in amounts:
+            names.setdefault(counter_sets.names[position][1], []).append((counter_sets, position))
         for keys in names.values():
             per_device: dict[int, int] = {}
             for key in keys:
@@ -102,7 +105,7 @@ class Budgets:
                 by_amount[amount] = by_amount.get(amount, 0) | low
             yield _budget(keys, by_amount)
 
-    def unaffordable(self, remaining: dict[Ledger, list[int]]) -> int:
+    def unaffordable(self, remaining: dict[CounterSets, list[int]]) -> int:
         """Devices that draw more than is left."""
         bits = 0
         for budget in self._single:
@@ -120,7 +123,7 @@ class Budgets:
     def shortage(self, demands: Sequence[Demand], picks: Picks) -> tuple[Budget, int] | None:
         """A budget that does not suffice, and what would be drawn from it at least."""
         for budget in (*self._single, *self._sums):
-            least = sum(min(map(budget.least, demand.ways)) for demand in demands)
+            least = sum(min(map(budget.least, demand.alternatives)) for demand in demands)
             if least and least > budget.left(picks.left):
                 return budget, least
         return None
@@ -133,7 +136,12 @@ class Budgets:
             union |= demand.bits
         # A shareable device may serve several requests.
         everything = [] if union & self._shareable else [(sum(demand.need for demand in exclusive), union)]
-        singles = [(way.need, way.bits) for demand in demands if len(demand.ways) == 1 for way in demand.ways]
+        singles = [
+            (each.need, each.bits)
+            for demand in demands
+            if len(demand.alternatives) == 1
+            for each in demand.alternatives
+        ]
         return all(self._capacity(bits, picks) >= need for need, bits in everything + singles)
 
     def _capacity(self, bits: int, picks: Picks) -> int:
@@ -151,8 +159,8 @@ class Budgets:
         groups = self._groups.get(key)
         if groups is None:
             return [own]
-        company = picks.company(*key)
-        return [own & bits for group, bits in groups.items() if company.admits(group)] or [0]
+        compatibility = picks.compatibility(*key)
+        return [own & bits for group, bits in groups.items() if compatibility.admits(group)] or [0]
 
     def _most(self, key: SetKey, own: int, picks: Picks) -> int:
         """How many fit into each counter of the set, cheapest first."""
@@ -169,7 +177,7 @@ class Budgets:
         return most
 
 
-def _budget(counters: list[tuple[Ledger, int]], by_amount: dict[int, int]) -> Budget:
+def _budget(counters: list[tuple[CounterSets, int]], by_amount: dict[int, int]) -> Budget:
     drawing = 0
     for amount, bits in by_amount.items():
         if amount > 0:

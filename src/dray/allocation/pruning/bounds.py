@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dray.allocation.constraints import Constraint
-from dray.allocation.demands import Demand, Way, servable
+from dray.allocation.pruning.demands import Alternative, Demand, servable
 
 Value = tuple[str, Any]
 
@@ -45,15 +45,17 @@ def by_match(covered: Sequence[Demand], constraint: Constraint, shareable: int, 
         # Before the first pick, a single device of unknown value may satisfy the constraint.
         if sum(demand.need for demand in covered) < 2:
             return True
-        values = dict.fromkeys(value for way in covered[0].ways for value in constraint.index(way.request).holders)
+        values = dict.fromkeys(
+            value for each in covered[0].alternatives for value in constraint.index(each.request).holders
+        )
     possible = (value for value in values if _common(value, covered, constraint, shareable))
     if not thorough:
         return next(possible, None) is not None
     found = list(possible)
     for demand in covered:
-        for way in demand.ways:
-            holders = constraint.index(way.request).holders
-            way.bits &= functools.reduce(operator.or_, (holders.get(value, 0) for value in found), 0)
+        for alternative in demand.alternatives:
+            holders = constraint.index(alternative.request).holders
+            alternative.bits &= functools.reduce(operator.or_, (holders.get(value, 0) for value in found), 0)
     return bool(found)
 
 
@@ -62,9 +64,9 @@ def _common(value: Value, covered: Sequence[Demand], constraint: Constraint, sha
     wants = []
     for demand in covered:
         union = 0
-        for way in demand.ways:
-            bits = way.bits & constraint.index(way.request).holders.get(value, 0)
-            if bits.bit_count() >= way.need:
+        for alternative in demand.alternatives:
+            bits = alternative.bits & constraint.index(alternative.request).holders.get(value, 0)
+            if bits.bit_count() >= alternative.need:
                 union |= bits
         if not union:
             return False
@@ -79,22 +81,22 @@ def by_distinction(covered: Sequence[Demand], constraint: Constraint) -> bool:
     wants = []
     for demand in covered:
         usable = 0
-        for way in demand.ways:
-            for value, holders in constraint.index(way.request).holders.items():
-                if holders & way.bits:
+        for alternative in demand.alternatives:
+            for value, holders in constraint.index(alternative.request).holders.items():
+                if holders & alternative.bits:
                     usable |= 1 << numbers.setdefault(value, len(numbers))
         wants.append((demand.need, usable))
     if constraint.state is None and sum(need for need, _ in wants) < 2:
         return True
-    taken = sum(min(_least_values(way, constraint) for way in demand.ways) for demand in covered)
+    taken = sum(min(_least_values(each, constraint) for each in demand.alternatives) for demand in covered)
     return taken <= len(numbers) and servable(wants)
 
 
-def _least_values(way: Way, constraint: Constraint) -> int:
+def _least_values(alternative: Alternative, constraint: Constraint) -> int:
     """How many values the devices of a request have at least, taken together."""
-    need, total = way.need, 0
-    for size, bits in constraint.index(way.request).sizes:
-        number = min(need, (bits & way.bits).bit_count())
+    need, total = alternative.need, 0
+    for size, bits in constraint.index(alternative.request).sizes:
+        number = min(need, (bits & alternative.bits).bit_count())
         total += number * size
         need -= number
     return total
