@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check bench soak fuzz conformance schema format clean
+.PHONY: demo test check bench soak fuzz conformance schema proto format clean
 
 # A small cluster and a tour of claims; it ends by itself.
 demo: $(READY)
@@ -49,6 +49,10 @@ fuzz: $(READY)
 # Writes src/dray/api/wire_types.py anew from the installed lightkube-models.
 schema: $(READY)
 	$(BIN)/python tools/generate_schema.py
+
+# Writes the Python code of src/dray/_proto/*.proto anew.
+proto: $(READY)
+	$(BIN)/python tools/generate_proto.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,24 @@
+"""Writes the Python code of src/dray/_proto/*.proto beside them, or elsewhere if a directory is given."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+from grpc_tools import protoc
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+
+
+def generate(target: Path) -> None:
+    sources = sorted((SOURCE / "dray/_proto").glob("*.proto"))
+    well_known = files("grpc_tools") / "_proto"
+    outputs = [f"--{kind}_out={target}" for kind in ("python", "pyi", "grpc_python")]
+    status = protoc.main(["protoc", f"-I{SOURCE}", f"-I{well_known}", *outputs, *map(str, sources)])
+    if status:
+        raise SystemExit(f"protoc ends with status {status}")
+
+
+if __name__ == "__main__":
+    generate(Path(sys.argv[1]) if len(sys.argv) > 1 else SOURCE)
