@@ -1,0 +1,1 @@
+"""DRA drivers that come with dray, one package each, built on `dray.driver`."""

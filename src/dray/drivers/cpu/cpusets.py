@@ -1,0 +1,52 @@
+"""Cpusets: sets of CPU numbers in the list format of the kernel, such as `0-3,8,10-14:2`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, TypeAlias
+
+Cpuset: TypeAlias = frozenset[int]
+
+# More than any kernel is built for; a longer range is a mistake and not worth the memory.
+LARGEST_CPU: Final = 65535
+
+
+class CpusetError(ValueError):
+    """A text that is no list of CPUs."""
+
+
+def parse_cpuset(text: str) -> Cpuset:
+    """Of the list format; an empty text is the empty set. Raises CpusetError."""
+    found: set[int] = set()
+    stripped = text.strip()
+    if not stripped:
+        return frozenset()
+    for part in stripped.split(","):
+        found.update(_range(part.strip(), text))
+    return frozenset(found)
+
+
+def _range(part: str, text: str) -> range:
+    bounds, _, stride = part.partition(":")
+    first, dash, last = bounds.partition("-")
+    numbers = [first, last if dash else first, stride or "1"]
+    # isdecimal alone would take digits of other scripts.
+    if not all(number.isascii() and number.isdecimal() for number in numbers) or part.endswith(":"):
+        raise CpusetError(f"{text!r} is not a list of CPUs: {part!r} should be a number or a range, as in 0-3,8")
+    low, high, step = map(int, numbers)
+    if low > high or step == 0:
+        raise CpusetError(f"{text!r} is not a list of CPUs: the range {part!r} has nothing in it")
+    if high > LARGEST_CPU:
+        raise CpusetError(f"{text!r} is not a list of CPUs: {high} is more than {LARGEST_CPU}")
+    return range(low, high + 1, step)
+
+
+def format_cpuset(cpus: Iterable[int]) -> str:
+    """In the shortest list format without strides, as the kernel prints it."""
+    parts: list[list[int]] = []
+    for cpu in sorted(set(cpus)):
+        if parts and parts[-1][-1] == cpu - 1:
+            parts[-1] = [parts[-1][0], cpu]
+        else:
+            parts.append([cpu])
+    return ",".join("-".join(map(str, part)) for part in parts)
