@@ -1,0 +1,177 @@
+"""The cpuset controller of cgroups, version 1 and 2.
+
+`find_hierarchy` says where cpusets are kept on a machine, `Hierarchy` finds and makes groups in it, `CpusetGroup` is
+one of them. In version 1 a group may only have CPUs that its parent has and its children must stay within it, and it
+takes no process before it has CPUs and memory nodes. In version 2 the kernel does that arithmetic, but a group has the
+controller only if its parent passes it on.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from dray.drivers.cpu.cpusets import Cpuset, format_cpuset, parse_cpuset
+
+CGROUP_ROOT: Final = Path("/sys/fs/cgroup")
+_PROC: Final = Path("/proc")
+# Processes that fork while they are moved are found by looking again, so often at most.
+_SWEEPS: Final = 100
+
+
+class CgroupError(Exception):
+    """A cgroup does not take what is written to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CpusetGroup:
+    """One directory of the hierarchy. Raises CgroupError where the kernel or the rights of this process refuse."""
+
+    directory: Path
+    version: Literal[1, 2]
+
+    def cpus(self) -> Cpuset:
+        """On which its processes run."""
+        name = "cpuset.cpus" if self.version == 1 else "cpuset.cpus.effective"
+        return parse_cpuset(self._read(name))
+
+    def confine(self, cpus: Cpuset) -> None:
+        """Its processes, and those of all groups in it, run on no others from now on."""
+        if self.version == 2:
+            self._write("cpuset.cpus", format_cpuset(cpus))
+            return
+        # Between the old and the new set, so that parent and children fit into each other at every step.
+        present = self.cpus()
+        self._write("cpuset.cpus", format_cpuset(present | cpus))
+        for child in self.children():
+            child.confine(cpus)
+        self._write("cpuset.cpus", format_cpuset(cpus))
+
+    def children(self) -> list[CpusetGroup]:
+        try:
+            found = sorted(each for each in self.directory.iterdir() if (each / "cgroup.procs").exists())
+        except OSError:
+            return []
+        return [CpusetGroup(each, self.version) for each in found]
+
+    def processes(self) -> list[int]:
+        return [int(pid) for pid in self._read("cgroup.procs").split()]
+
+    def take(self, pid: int) -> None:
+        """The process and its threads move here; what it forks later is born here."""
+        self._write("cgroup.procs", str(pid))
+
+    def remove(self) -> None:
+        """Its processes go back to the parent; a group that is not there is removed already."""
+        if not self.directory.exists():
+            return
+        for child in self.children():
+            child.remove()
+        for _ in range(_SWEEPS):
+            pids = self.processes()
+            for pid in pids:
+                self._return(pid)
+            if not pids:
+                break
+        try:
+            self.directory.rmdir()
+        except OSError as error:
+            raise CgroupError(f"cannot remove the cgroup {self.directory}: {error.strerror}") from error
+
+    def _return(self, pid: int) -> None:
+        try:
+            (self.directory.parent / "cgroup.procs").write_text(str(pid))
+        except OSError as error:
+            if error.errno != errno.ESRCH:
+                raise CgroupError(f"cannot move process {pid} to {self.directory.parent}: {error.strerror}") from error
+
+    def _read(self, name: str) -> str:
+        try:
+            return (self.directory / name).read_text()
+        except OSError as error:
+            raise CgroupError(f"cannot read {self.directory / name}: {error.strerror}") from error
+
+    def _write(self, name: str, text: str) -> None:
+        try:
+            (self.directory / name).write_text(text)
+        except OSError as error:
+            raise CgroupError(f"cannot write {text!r} to {self.directory / name}: {error.strerror}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """The tree of groups that have the cpuset controller."""
+
+    root: Path
+    version: Literal[1, 2]
+
+    def group(self, path: str) -> CpusetGroup:
+        """By its path below the root, `/` for the root itself."""
+        return CpusetGroup(self.root / path.strip("/"), self.version)
+
+    def of_process(self, pid: int, proc: Path = _PROC) -> CpusetGroup | None:
+        """None if it has ended or lives outside of what is mounted here."""
+        try:
+            lines = (proc / str(pid) / "cgroup").read_text().splitlines()
+        except OSError:
+            return None
+        for line in lines:
+            number, controllers, path = line.split(":", 2)
+            if "cpuset" in controllers.split(",") if self.version == 1 else number == "0":
+                return None if path.startswith("/..") else self.group(path)
+        return None
+
+    def make(self, path: str, cpus: Cpuset) -> CpusetGroup:
+        """A group with these CPUs, and those above it that are missing; one that is there gets these CPUs."""
+        directory = self.root
+        names = [name for name in path.split("/") if name]
+        for name in names:
+            self._pass_on(directory)
+            directory = directory / name
+            self._make(directory)
+        made = CpusetGroup(directory, self.version)
+        made.confine(cpus)
+        return made
+
+    def walk(self, below: str = "") -> Iterator[CpusetGroup]:
+        """All groups below a path, each before its children."""
+        waiting = [self.group(below)]
+        while waiting:
+            group = waiting.pop()
+            yield group
+            waiting += reversed(group.children())
+
+    def _make(self, directory: Path) -> None:
+        try:
+            directory.mkdir(exist_ok=True)
+            if self.version == 1:
+                for name in ("cpuset.cpus", "cpuset.mems"):
+                    if not (directory / name).read_text().strip():
+                        (directory / name).write_text((directory.parent / name).read_text())
+        except OSError as error:
+            raise CgroupError(f"cannot make the cgroup {directory}: {error.strerror}") from error
+
+    def _pass_on(self, directory: Path) -> None:
+        if self.version == 1:
+            return
+        control = directory / "cgroup.subtree_control"
+        try:
+            if "cpuset" not in control.read_text().split():
+                control.write_text("+cpuset")
+        except OSError as error:
+            raise CgroupError(f"cannot pass on cpuset to the groups of {directory}: {error.strerror}") from error
+
+
+def find_hierarchy(root: Path = CGROUP_ROOT) -> Hierarchy | None:
+    """None where the machine has no cpuset controller, or does not show it here."""
+    try:
+        if "cpuset" in (root / "cgroup.controllers").read_text().split():
+            return Hierarchy(root, 2)
+    except OSError:
+        pass
+    if (root / "cpuset" / "cpuset.cpus").exists():
+        return Hierarchy(root / "cpuset", 1)
+    return None
