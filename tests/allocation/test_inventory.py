@@ -126,9 +126,13 @@ def test_nodes_that_see_the_same_slices_share_them() -> None:
 
 
 def test_devices_that_agree_on_what_is_read_are_evaluated_once() -> None:
-    devices = [device(f"d{number}", model="H100" if number % 2 else "L4", uuid=f"u{number}") for number in range(50)]
-    inventory = Inventory(slices=[resource_slice(devices)], classes=classes())
-    selector = f'device.attributes["{DRIVER}"].model == "H100"'
-    answer = allocate(inventory, node(), [claim("c", request("r", exactly(25, selector)))])
-    assert isinstance(answer, Allocation)
-    assert inventory.selectors.evaluations(selector) == 2
+    def work(size: int, attribute: str) -> int:
+        devices = [device(f"d{number}", model="AB"[number % 2], uuid=f"u{number}") for number in range(size)]
+        inventory = Inventory(slices=[resource_slice(devices)], classes=classes())
+        selector = f'device.attributes["{DRIVER}"].{attribute} != "C"'
+        answer = allocate(inventory, node(), [claim("c", request("r", exactly(1, selector)))])
+        assert isinstance(answer, Allocation)
+        return answer.work
+
+    assert work(50, "model") == work(2, "model")
+    assert work(50, "uuid") > work(2, "uuid")

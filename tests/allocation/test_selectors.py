@@ -75,3 +75,16 @@ def test_slices_and_views_remember_a_limited_number_of_columns() -> None:
     assert len(view._columns) <= selectors.MOST_COLUMNS
     assert len(view.slices[0][0]._columns) <= selectors.MOST_COLUMNS
     assert not view.devices[0]._attributes
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ('[dyn(1), dyn("a")]', "scalars of one type"),
+        ("[dyn(null)]", "scalars of one type"),
+        ("dyn(1.5)", "unsupported result"),
+    ],
+)
+def test_derived_attributes_are_scalars_or_lists_of_one_type(expression: str, problem: str) -> None:
+    with pytest.raises(cel.EvaluationError, match=problem):
+        Selectors(ALL_GATES).derived(expression, device(1))

@@ -15,7 +15,6 @@ from dray.allocation.node_resources import ChargeError, NodeCharge, charge
 from dray.allocation.policies import KUBERNETES, PACK, POLICIES, Policy
 from dray.allocation.reasons import Rejection, RejectionKind
 from dray.allocation.results import ShareIds, derived_share_id
-from dray.allocation.shortlist import Shortlist
 from dray.allocation.work import ATTEMPT, THOROUGH, Work, WorkExhausted
 
 __all__ = [
@@ -33,7 +32,6 @@ __all__ = [
     "Rejection",
     "RejectionKind",
     "ShareIds",
-    "Shortlist",
     "Work",
     "WorkExhausted",
     "allocate",

@@ -7,7 +7,7 @@ else. What a node sees of it is a `View`, made when first asked for and kept unt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from dray.allocation.counters import CounterSets
 from dray.allocation.devices import Device, DeviceID
@@ -19,8 +19,6 @@ from dray.allocation.views import View
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object, mapping
 from dray.api.resource_claims import allocation_of, allocation_results
-
-Observer = Callable[[Iterable[DeviceID]], None]
 
 
 class Inventory:
@@ -52,9 +50,6 @@ class Inventory:
         self._alike: dict[tuple[int, ...], View] = {}
         """Views by the slices that target the node: nodes that see the same slices share all but the node."""
         self._viewers: dict[PoolKey, set[str]] = {}
-        self._observers: list[Observer] = []
-        self.revision = 0
-        """Changes with every change of a slice or a taint rule."""
         for each in classes:
             self.put_class(each)
         for each in slices:
@@ -110,7 +105,6 @@ class Inventory:
 
     def _forget(self, slice_: Slice) -> None:
         """Drops the views that a change of the slice may concern."""
-        self.revision += 1
         self._alike.clear()
         self._counter_sets.pop(slice_.key, None)
         if not slice_.node_name or self._is_spread(slice_.key):
@@ -135,7 +129,6 @@ class Inventory:
         for slice_ in self._slices.values():
             for device in slice_.devices:
                 device.apply_rules(self._rules.values())
-        self.revision += 1
         self._alike.clear()
         self._views.clear()
         self._viewers.clear()
@@ -155,13 +148,6 @@ class Inventory:
         """A claim is gone, or no longer allocated."""
         self.follow(self.usage.release(claim_key(claim)))
 
-    def observe(self, observer: Observer) -> None:
-        """Calls back with the devices whose usage changed, after each change."""
-        self._observers.append(observer)
-
-    def ignore(self, observer: Observer) -> None:
-        self._observers.remove(observer)
-
     def viewers(self, device: DeviceID) -> Iterable[str] | None:
         """The nodes that are known to see the device's pool; None where any node may."""
         key = device[:2]
@@ -178,8 +164,6 @@ class Inventory:
                 self._mark(slice_, position, device)
             for counter_sets in self._counter_sets.get(device[:2], {}).values():
                 counter_sets.follow(device, allocated=device in self.usage.devices)
-        for observer in self._observers:
-            observer(changed)
 
     def _mark(self, slice_: Slice, position: int, device: DeviceID) -> None:
         bit = 1 << position

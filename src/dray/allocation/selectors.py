@@ -87,11 +87,6 @@ class Selectors:
                 faults[position] = verdict
         return Column(selected, faults)
 
-    def evaluations(self, expression: str) -> int:
-        """How many distinct devices a selector was asked about."""
-        compiled = self._known.get((cel.compile_selector, expression))
-        return len(compiled.answers) if compiled is not None else 0
-
     def derived(self, expression: str, device: Device) -> Values:
         """The values of a derived attribute; raises cel.CelError."""
         compiled = self._expression(expression, cel.compile_derived)

@@ -320,7 +320,7 @@ class Checker:
         elif range_.kind == "map":
             first, second = range_.params
             single = first
-        elif range_.kind in ("dyn", "error", "param"):
+        elif range_.kind in ("dyn", "param"):
             if range_.kind == "param":
                 self.substitutions.assignable(t.DYN, range_)
             first = second = single = t.DYN

@@ -41,59 +41,19 @@ def _has(offset: int, target: Node | None, args: list[Node]) -> Node | None:
     return Select(offset, operand.operand, operand.field, test=True)
 
 
-def _quantifier(macro: str, two: bool) -> Macro:
-    def expand(offset: int, target: Node | None, args: list[Node]) -> Node:
-        var, var2 = _names(args, two)
-        accu: Node = Ident(offset, ACCU)
-        if macro == "all":
-            condition = Call(offset, "@not_strictly_false", [accu])
-            step = Call(offset, "_&&_", [Ident(offset, ACCU), args[-1]])
-        else:
-            condition = Call(offset, "@not_strictly_false", [Call(offset, "!_", [accu])])
-            step = Call(offset, "_||_", [Ident(offset, ACCU), args[-1]])
-        assert target is not None
-        return Comprehension(
-            offset,
-            range=target,
-            var=var,
-            var2=var2,
-            accu=ACCU,
-            init=Literal(offset, macro == "all"),
-            condition=condition,
-            step=step,
-            result=Ident(offset, ACCU),
-            macro=macro,
-        )
-
-    return expand
-
-
-def _exists_one(two: bool) -> Macro:
-    def expand(offset: int, target: Node | None, args: list[Node]) -> Node:
-        var, var2 = _names(args, two)
-        more = Call(offset, "_+_", [Ident(offset, ACCU), Literal(offset, 1)])
-        assert target is not None
-        return Comprehension(
-            offset,
-            range=target,
-            var=var,
-            var2=var2,
-            accu=ACCU,
-            init=Literal(offset, 0),
-            condition=Literal(offset, True),
-            step=Call(offset, "_?_:_", [args[-1], more, Ident(offset, ACCU)]),
-            result=Call(offset, "_==_", [Ident(offset, ACCU), Literal(offset, 1)]),
-            macro="exists_one",
-        )
-
-    return expand
-
-
-def _collect(
-    offset: int, target: Node, names: tuple[str, str | None], init: Node, step: Node, condition: Node | None, macro: str
-) -> Node:
-    if condition is not None:
-        step = Call(offset, "_?_:_", [condition, step, Ident(offset, ACCU)])
+def _loop(
+    offset: int,
+    target: Node | None,
+    names: tuple[str, str | None],
+    *,
+    init: Node,
+    step: Node,
+    condition: Node | None = None,
+    result: Node | None = None,
+    macro: str = "",
+) -> Comprehension:
+    """Over all elements unless there is a condition; yields what was accumulated unless there is a result."""
+    assert target is not None
     return Comprehension(
         offset,
         range=target,
@@ -101,46 +61,68 @@ def _collect(
         var2=names[1],
         accu=ACCU,
         init=init,
-        condition=Literal(offset, True),
+        condition=condition or Literal(offset, True),
         step=step,
-        result=Ident(offset, ACCU),
+        result=result or Ident(offset, ACCU),
         macro=macro,
     )
 
 
-def _append(offset: int, element: Node) -> Node:
-    return Call(offset, "_+_", [Ident(offset, ACCU), ListNode(offset, [element])])
+def _quantifier(macro: str, two: bool) -> Macro:
+    def expand(offset: int, target: Node | None, args: list[Node]) -> Node:
+        is_all = macro == "all"
+        so_far: Node = Ident(offset, ACCU)
+        condition = Call(offset, "@not_strictly_false", [so_far if is_all else Call(offset, "!_", [so_far])])
+        step = Call(offset, "_&&_" if is_all else "_||_", [Ident(offset, ACCU), args[-1]])
+        init = Literal(offset, is_all)
+        return _loop(offset, target, _names(args, two), init=init, step=step, condition=condition, macro=macro)
+
+    return expand
+
+
+def _exists_one(two: bool) -> Macro:
+    def expand(offset: int, target: Node | None, args: list[Node]) -> Node:
+        more = Call(offset, "_+_", [Ident(offset, ACCU), Literal(offset, 1)])
+        step = Call(offset, "_?_:_", [args[-1], more, Ident(offset, ACCU)])
+        result = Call(offset, "_==_", [Ident(offset, ACCU), Literal(offset, 1)])
+        init = Literal(offset, 0)
+        return _loop(offset, target, _names(args, two), init=init, step=step, result=result, macro="exists_one")
+
+    return expand
+
+
+def _when(offset: int, condition: Node | None, step: Node) -> Node:
+    """The step, only for elements that meet the condition."""
+    return step if condition is None else Call(offset, "_?_:_", [condition, step, Ident(offset, ACCU)])
+
+
+def _append(offset: int, element: Node, condition: Node | None) -> Node:
+    return _when(offset, condition, Call(offset, "_+_", [Ident(offset, ACCU), ListNode(offset, [element])]))
 
 
 def _map(offset: int, target: Node | None, args: list[Node]) -> Node:
-    assert target is not None
-    condition = args[1] if len(args) == 3 else None
-    names = _names(args, False)
-    return _collect(offset, target, names, ListNode(offset, []), _append(offset, args[-1]), condition, "map")
+    step = _append(offset, args[-1], args[1] if len(args) == 3 else None)
+    return _loop(offset, target, _names(args, False), init=ListNode(offset, []), step=step, macro="map")
 
 
 def _filter(offset: int, target: Node | None, args: list[Node]) -> Node:
-    assert target is not None
     names = _names(args, False)
-    step = _append(offset, Ident(args[0].offset, names[0]))
-    return _collect(offset, target, names, ListNode(offset, []), step, args[1], "filter")
+    step = _append(offset, Ident(args[0].offset, names[0]), args[1])
+    return _loop(offset, target, names, init=ListNode(offset, []), step=step, macro="filter")
 
 
 def _transform_list(offset: int, target: Node | None, args: list[Node]) -> Node:
-    assert target is not None
-    condition = args[2] if len(args) == 4 else None
-    names = _names(args, True)
-    return _collect(offset, target, names, ListNode(offset, []), _append(offset, args[-1]), condition, "")
+    step = _append(offset, args[-1], args[2] if len(args) == 4 else None)
+    return _loop(offset, target, _names(args, True), init=ListNode(offset, []), step=step)
 
 
 def _transform_map(entry: bool) -> Macro:
     def expand(offset: int, target: Node | None, args: list[Node]) -> Node:
-        assert target is not None
         names = _names(args, True)
         inserted = [args[-1]] if entry else [Ident(args[0].offset, names[0]), args[-1]]
-        step = Call(offset, "cel.@mapInsert", [Ident(offset, ACCU), *inserted])
-        condition = args[2] if len(args) == 4 else None
-        return _collect(offset, target, names, MapNode(offset, []), step, condition, "")
+        insert = Call(offset, "cel.@mapInsert", [Ident(offset, ACCU), *inserted])
+        step = _when(offset, args[2] if len(args) == 4 else None, insert)
+        return _loop(offset, target, names, init=MapNode(offset, []), step=step)
 
     return expand
 

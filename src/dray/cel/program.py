@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from dray.cel import size_limit
 from dray.cel.constants import Folder
-from dray.cel.derived import attribute_of
 from dray.cel.device import Device
 from dray.cel.emit import COMPILED
 from dray.cel.environment import Environment
@@ -106,10 +105,6 @@ class Program:
         except EvaluationError:
             return None
         return value.offset if isinstance(value, EvaluationError) else None
-
-    def derive(self, device: Device) -> dict[str, Any]:
-        """The value on a device as an attribute of the API, such as `{"int": 3}`; raises EvaluationError."""
-        return attribute_of(self.evaluate(device).value)
 
     def run(self, *values: Value) -> Evaluation:
         """The value for the given values of the environment's variables, in order."""

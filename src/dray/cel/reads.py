@@ -71,26 +71,25 @@ class _Collector:
             if isinstance(node, Select):
                 keys.append(node.field)
                 node = node.operand
-            elif isinstance(node, Call) and node.function in ("_[_]", "_?._", "_[?_]"):
-                folded = self._folder.fold(node.args[1])
+            elif isinstance(node, Call) and (operands := self._step(node)) is not None:
+                node, key = operands
+                folded = self._folder.fold(key)
                 keys.append(folded.value if folded is not None and isinstance(folded.value, str) else None)
                 if folded is None:
-                    others.append(node.args[1])
-                node = node.args[0]
-            elif isinstance(node, Call) and node.function == "@in" and self._is_domain_test(node):
-                folded = self._folder.fold(node.args[0])
-                keys.append(folded.value if folded is not None and isinstance(folded.value, str) else None)
-                if folded is None:
-                    others.append(node.args[0])
-                node = node.args[1]
+                    others.append(key)
             else:
                 break
         keys.reverse()
         return keys, node, others
 
     @staticmethod
-    def _is_domain_test(node: Call) -> bool:
-        return node.args[1].type.kind == "map"
+    def _step(node: Call) -> tuple[Node, Node] | None:
+        """What an index or a test for a key looks into, and the key."""
+        if node.function in ("_[_]", "_?._", "_[?_]"):
+            return node.args[0], node.args[1]
+        if node.function == "@in" and node.args[1].type.kind == "map":
+            return node.args[1], node.args[0]
+        return None
 
     def _record(self, path: list[str | None]) -> bool:
         if not path or path[0] is None:

@@ -7,73 +7,54 @@ call with many arguments. The checker writes `type` and, on calls, `overloads` i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from dray.cel.types import DYN, Type
 
 
+@dataclass(eq=False, slots=True)
 class Node:
-    """The commonest nodes set these two themselves: a call less for each of them."""
-
-    __slots__ = ("offset", "type")
-
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
-        self.type: Type = DYN
+    offset: int
+    type: Type = field(default=DYN, init=False)
 
     def children(self) -> Sequence[Node]:
         return ()
 
 
+@dataclass(eq=False, slots=True)
 class Literal(Node):
-    __slots__ = ("value",)
-
-    def __init__(self, offset: int, value: Any) -> None:
-        self.offset = offset
-        self.type = DYN
-        self.value = value
+    value: Any
 
 
+@dataclass(eq=False, slots=True)
 class Ident(Node):
     """A variable, or the name of a type; the latter has `constant` set once checked."""
 
-    __slots__ = ("constant", "name")
-
-    def __init__(self, offset: int, name: str) -> None:
-        self.offset = offset
-        self.type = DYN
-        self.name = name
-        self.constant: Any = None
+    name: str
+    constant: Any = field(default=None, init=False)
 
 
+@dataclass(eq=False, slots=True)
 class Select(Node):
     """`operand.field`, or with `test` the presence test `has(operand.field)`."""
 
-    __slots__ = ("field", "operand", "test")
-
-    def __init__(self, offset: int, operand: Node, field: str, *, test: bool = False) -> None:
-        self.offset = offset
-        self.type = DYN
-        self.operand = operand
-        self.field = field
-        self.test = test
+    operand: Node
+    field: str
+    test: bool = False
 
     def children(self) -> tuple[Node, ...]:
         return (self.operand,)
 
 
+@dataclass(eq=False, slots=True)
 class Call(Node):
     """A function or operator; `target` is the receiver of a method call."""
 
-    __slots__ = ("args", "function", "overloads", "target")
-
-    def __init__(self, offset: int, function: str, args: list[Node], target: Node | None = None) -> None:
-        self.offset = offset
-        self.type = DYN
-        self.function = function
-        self.args = args
-        self.target = target
-        self.overloads: tuple[str, ...] = ()
+    function: str
+    args: list[Node]
+    target: Node | None = None
+    overloads: tuple[str, ...] = field(default=(), init=False)
 
     def operands(self) -> list[Node]:
         return self.args if self.target is None else [self.target, *self.args]
@@ -82,75 +63,50 @@ class Call(Node):
         return self.operands()
 
 
+@dataclass(eq=False, slots=True)
 class ListNode(Node):
-    __slots__ = ("elements", "optional")
-
-    def __init__(self, offset: int, elements: list[Node], optional: frozenset[int] = frozenset()) -> None:
-        super().__init__(offset)
-        self.elements = elements
-        self.optional = optional
+    elements: list[Node]
+    optional: frozenset[int] = frozenset()
 
     def children(self) -> Sequence[Node]:
         return self.elements
 
 
+@dataclass(eq=False, slots=True)
 class MapNode(Node):
-    __slots__ = ("entries", "optional")
-
-    def __init__(self, offset: int, entries: list[tuple[Node, Node]], optional: frozenset[int] = frozenset()) -> None:
-        super().__init__(offset)
-        self.entries = entries
-        self.optional = optional
+    entries: list[tuple[Node, Node]]
+    optional: frozenset[int] = frozenset()
 
     def children(self) -> tuple[Node, ...]:
         return tuple(node for entry in self.entries for node in entry)
 
 
+@dataclass(eq=False, slots=True)
 class Struct(Node):
     """A message literal. Parsed for its errors' sake: no environment here has message types."""
 
-    __slots__ = ("name", "values")
-
-    def __init__(self, offset: int, name: str, values: list[Node]) -> None:
-        super().__init__(offset)
-        self.name = name
-        self.values = values
+    name: str
+    values: list[Node]
 
     def children(self) -> Sequence[Node]:
         return self.values
 
 
+@dataclass(eq=False, slots=True)
 class Comprehension(Node):
     """The loop all macros become. `bind` marks `cel.bind` and its kin, which never loop."""
 
-    __slots__ = ("accu", "bind", "condition", "init", "macro", "range", "result", "step", "var", "var2")
-
-    def __init__(
-        self,
-        offset: int,
-        *,
-        range: Node,  # noqa: A002 - the word of the specification
-        var: str,
-        accu: str,
-        init: Node,
-        condition: Node,
-        step: Node,
-        result: Node,
-        var2: str | None = None,
-        macro: str = "",
-        bind: bool = False,
-    ) -> None:
-        super().__init__(offset)
-        self.range = range
-        self.var = var
-        self.var2 = var2
-        self.accu = accu
-        self.init = init
-        self.condition = condition
-        self.step = step
-        self.result = result
-        self.macro = macro
-        self.bind = bind
+    _: KW_ONLY
+    range: Node
+    var: str
+    accu: str
+    init: Node
+    condition: Node
+    step: Node
+    result: Node
+    var2: str | None = None
+    macro: str = ""
+    bind: bool = False
 
     def children(self) -> tuple[Node, ...]:
         return (self.range, self.init, self.condition, self.step, self.result)
@@ -163,15 +119,6 @@ def first_operand(node: Node) -> Node | None:
     if isinstance(node, Call) and node.function not in ("_&&_", "_||_"):
         return node.target if node.target is not None else (node.args[0] if node.args else None)
     return None
-
-
-def spine(node: Node) -> list[Node]:
-    """The chain of first operands below a node, innermost first, so that passes need not recurse into it."""
-    chain = [node]
-    while (inner := first_operand(chain[-1])) is not None:
-        chain.append(inner)
-    chain.reverse()
-    return chain
 
 
 def walk(node: Node) -> list[Node]:

@@ -12,7 +12,7 @@ class Type:
         self.kind = kind
         self.params = params
         self.name = name or kind
-        self.dynamic: bool = kind in ("dyn", "any", "error")
+        self.dynamic: bool = kind in ("dyn", "any")
         self.generic: bool = kind == "param" or any([param.generic for param in params])
         """Whether a type parameter occurs in it."""
         self._hash = hash((kind, self.name, params))
@@ -48,7 +48,6 @@ BYTES = Type("bytes")
 NULL = Type("null", name="null_type")
 DYN = Type("dyn")
 ANY = Type("any")
-ERROR = Type("error", name="!error!")
 DURATION = Type("duration", name="google.protobuf.Duration")
 TIMESTAMP = Type("timestamp", name="google.protobuf.Timestamp")
 QUANTITY = Type("opaque", name="kubernetes.Quantity")

@@ -6,6 +6,7 @@ Keys of maps are str, int, Uint and, because Python takes True for 1, `BoolKey` 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
@@ -27,61 +28,31 @@ class BoolKey(Enum):
     TRUE = True
 
 
+@dataclass(slots=True, unsafe_hash=True)
 class TypeValue:
     """A type as a value: what `type(x)` and the names of types yield."""
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TypeValue) and other.name == self.name
-
-    def __hash__(self) -> int:
-        return hash(self.name)
+    name: str
 
     def __repr__(self) -> str:
         return f"type({self.name})"
 
 
+@dataclass(slots=True, order=True, unsafe_hash=True)
 class Duration:
     """A span of time in nanoseconds."""
 
-    __slots__ = ("nanos",)
-
-    def __init__(self, nanos: int) -> None:
-        self.nanos = nanos
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Duration) and other.nanos == self.nanos
-
-    def __lt__(self, other: Duration) -> bool:
-        return self.nanos < other.nanos
-
-    def __hash__(self) -> int:
-        return hash(self.nanos)
+    nanos: int
 
     def __repr__(self) -> str:
         return f"duration({self.nanos}ns)"
 
 
+@dataclass(slots=True, order=True, unsafe_hash=True)
 class Timestamp:
     """A moment in nanoseconds since 1970."""
 
-    __slots__ = ("nanos",)
-
-    def __init__(self, nanos: int) -> None:
-        self.nanos = nanos
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Timestamp) and other.nanos == self.nanos
-
-    def __lt__(self, other: Timestamp) -> bool:
-        return self.nanos < other.nanos
-
-    def __hash__(self) -> int:
-        return hash(self.nanos)
+    nanos: int
 
     def __repr__(self) -> str:
         return f"timestamp({self.nanos}ns)"

@@ -11,7 +11,6 @@ from typing import Final
 Report = Callable[[str, Exception], None]
 """Told what was being done, and the error."""
 
-NODE_FAILED: Final = "node(s) on which the scheduler failed"
 _MOST_TEXT: Final = 200
 
 
@@ -23,8 +22,3 @@ def text(error: Exception) -> str:
     """What an error says, in one line."""
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said[:_MOST_TEXT]}" if said else type(error).__name__
-
-
-def on_node(error: Exception) -> str:
-    """Why a node cannot take a pod, if the attempt to find out failed."""
-    return f"{NODE_FAILED} ({text(error)})"
