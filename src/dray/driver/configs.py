@@ -1,0 +1,92 @@
+"""Opaque configuration of claims and classes, decoded into typed objects.
+
+    class LampConfig(Config):
+        api_version = "lamps.example.com/v1"
+        brightness: int = 100
+
+        def validate(self) -> None:
+            if not 0 <= self.brightness <= 100:
+                raise ValueError("brightness must be between 0 and 100")
+
+A driver names its types in `Driver.configs`. Parameters are told apart by `apiVersion` and `kind`; a type whose
+`api_version` is empty takes parameters that have neither. Decoding is strict: an unknown member or a wrong type fails
+the claim. Of the entries that apply to a device, those of the class come before those of the claim, and the last one
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+
+from dray.api.objects import Object, mapping, mappings, strings
+from dray.driver.errors import InvalidConfig
+
+_SOURCES = ("FromClass", "FromClaim")
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Base of a driver's configuration types: fields in snake case are read in camel case."""
+
+    api_version: ClassVar[str] = ""
+    kind: ClassVar[str] = ""
+    """The name of the class, unless it is given."""
+
+    def validate(self) -> None:
+        """Raises ValueError with what is wrong; called after decoding, before any device is touched."""
+
+
+class ConfigEntry(msgspec.Struct, frozen=True):
+    """A decoded entry, and the requests it is for; none means all."""
+
+    config: Config
+    requests: tuple[str, ...]
+
+    def applies_to(self, request: str) -> bool:
+        """`gpu` covers `gpu/large` too; `gpu/large` covers that one alone."""
+        return not self.requests or request in self.requests or request.partition("/")[0] in self.requests
+
+
+def decode_entries(allocation: Mapping[str, Any], driver: str, types: Sequence[type[Config]]) -> list[ConfigEntry]:
+    """The entries for this driver, those of classes before those of the claim, each in the order they stand."""
+    entries = list(enumerate(mappings(mapping(allocation.get("devices")).get("config"))))
+    found = []
+    for source in _SOURCES:
+        for index, entry in entries:
+            opaque = mapping(entry.get("opaque"))
+            if entry.get("source") == source and opaque.get("driver") == driver:
+                place = f"status.allocation.devices.config[{index}].opaque.parameters ({source})"
+                config = decode(mapping(opaque.get("parameters")), types, place)
+                found.append(ConfigEntry(config, tuple(strings(entry.get("requests")))))
+    return found
+
+
+def decode(parameters: Object, types: Sequence[type[Config]], place: str) -> Config:
+    rest = dict(parameters)
+    api_version, kind = rest.pop("apiVersion", ""), rest.pop("kind", "")
+    for each in types:
+        if (each.api_version, _kind(each)) == (api_version, kind):
+            break
+    else:
+        raise InvalidConfig(f"{place}: {_named(api_version, kind)} is not known; the driver takes {_names(types)}")
+    try:
+        config = msgspec.convert(rest, each)
+        config.validate()
+    except (ValueError, TypeError) as error:
+        raise InvalidConfig(f"{place}: {_named(api_version, kind)}: {error}") from error
+    return config
+
+
+def _kind(config: type[Config]) -> str:
+    """Empty for parameters without apiVersion and kind."""
+    return (config.kind or config.__name__) if config.api_version else ""
+
+
+def _named(api_version: Any, kind: Any) -> str:
+    return f"{api_version} {kind}" if api_version or kind else "parameters without apiVersion and kind"
+
+
+def _names(types: Iterable[type[Config]]) -> str:
+    return ", ".join(_named(each.api_version, _kind(each)) for each in types) or "no configuration"

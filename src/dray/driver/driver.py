@@ -1,0 +1,100 @@
+"""The interface of a driver: what devices there are, prepare, unprepare, health. `DriverRunner` does the rest.
+
+    class Lamps(Driver):
+        name = "lamps.example.com"
+
+        async def devices(self) -> list[Device]:
+            return [Device("lamp-0", attributes={"color": "red"})]
+
+        async def prepare(self, claim: Claim) -> Prepared:
+            edits = ContainerEdits(env=("LAMP=on",))
+            return Prepared([PreparedDevice(each, edits) for each in claim.devices])
+
+All methods run in one event loop: what blocks belongs into `asyncio.to_thread`. While one of them blocks the loop,
+the kubelet gets no answer, and takes the driver for dead after a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from dray.client.api import ApiClient
+from dray.driver.claims import Claim, PreparedClaim
+from dray.driver.configs import Config
+from dray.driver.devices import Device, Pool
+from dray.driver.health import DeviceHealth
+from dray.driver.prepared import Prepared
+
+
+@dataclass(frozen=True, slots=True)
+class DriverContext:
+    """Where a driver runs. `publish` has the pools asked for again and published: call it when devices change.
+
+    `directory` is the driver's own, `<kubelet root>/plugins/<driver name>`; it survives restarts of the driver.
+    """
+
+    node_name: str
+    directory: Path
+    client: ApiClient
+    publish: Callable[[], None]
+
+
+class Driver:
+    """Base class of drivers. `name`, `devices` (or `pools`) and `prepare` are needed, the rest is optional."""
+
+    name: ClassVar[str]
+    """A DNS subdomain of at most 63 characters; `spec.driver` of the slices."""
+    configs: ClassVar[Sequence[type[Config]]] = ()
+    """The types of opaque configuration it takes."""
+    serialize: ClassVar[bool] = True
+    """Whether claims are prepared and unprepared one at a time. Without, those of one claim still are."""
+    cdi_kind: ClassVar[str] = ""
+    """`vendor/class` of the CDI devices of claims; `k8s.<name>/claim` unless it is given."""
+    unhealthy_effect: ClassVar[str] = "NoSchedule"
+    """The effect of the taint `<name>/unhealthy`; empty for no taint, `NoExecute` to evict who uses the device."""
+
+    context: DriverContext
+
+    async def start(self) -> None:
+        """Called once, before anything else, when `context` is set. Raising ends the driver."""
+
+    async def stop(self) -> None:
+        """Called last. Devices stay prepared: the pods that use them live on."""
+
+    async def pools(self) -> Sequence[Pool]:
+        """All pools, complete; what was published before and is missing here is withdrawn.
+
+        Unless overridden: one pool with `devices`, named after the node, as most drivers have it.
+        """
+        return [Pool(self.context.node_name, devices=await self.devices())]
+
+    async def devices(self) -> Sequence[Device]:
+        """All devices of this node, in the order in which they are to be offered. Called at the start and whenever
+        `context.publish` was called; raising is logged and tried again later."""
+        raise NotImplementedError(f"{type(self).__name__} has neither `devices` nor `pools`")
+
+    async def prepare(self, claim: Claim) -> Prepared:
+        """Makes the claim's devices ready for containers; returns one `PreparedDevice` for each it serves.
+
+        It is called again for a prepared claim, after a restart of the kubelet or of the machine, and must then make
+        sure that everything is there, and answer the same: `claim.previous` has the earlier state. All configuration
+        has been decoded and validated before. Raising fails this claim alone, and the kubelet tries again in a
+        minute; what was done until then is undone by the next `prepare` or `unprepare`. It is cancelled when the
+        kubelet stops waiting (45 seconds) or unprepares the claim.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no `prepare`")
+
+    async def unprepare(self, claim: PreparedClaim) -> None:
+        """Undoes a prepare, complete or not, from its record. It is not called for claims without a record.
+
+        It may be called again if it failed or its outcome was lost. Raising keeps the pod from ending, and the
+        kubelet tries again.
+        """
+
+    def health(self) -> AsyncIterator[Sequence[DeviceHealth]] | None:
+        """Reports of the health of devices, each complete; usually an `async def` generator that yields when something
+        changed. None, unless overridden: the health is not known. When it ends or raises, it is called again."""
+        return None
