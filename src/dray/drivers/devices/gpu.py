@@ -1,0 +1,98 @@
+"""GPUs as `gpu.nvidia.com` publishes them: whole, or whole and shared by several claims.
+
+A `GpuModel` is what all GPUs of one product have in common, a `Gpu` one of them in its place. Partitions are in `mig`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from dray.api.objects import Object
+from dray.drivers.devices.attributes import Value, Version, amount, attributes, capacity, place
+from dray.drivers.devices.mig_profiles import MigProfile
+
+DRIVER: Final = "gpu.nvidia.com"
+
+_AMPERE: Final = "Ampere"
+
+
+class GpuModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    """`memory` is what the vendor's library reports, less than the name says on most GPUs."""
+
+    product_name: str
+    memory: str
+    architecture: str
+    compute_capability: str
+    brand: str = "Nvidia"
+    addressing_mode: str = ""
+    mig: tuple[MigProfile, ...] = ()
+
+    @property
+    def keeps_mig_mode(self) -> bool:
+        """Whether switching MIG on or off needs a reset, so that such a GPU is whole or partitioned but not both."""
+        return self.architecture == _AMPERE
+
+
+class Gpu(msgspec.Struct, frozen=True, kw_only=True):
+    minor: int
+    uuid: str
+    model: GpuModel
+    driver_version: str
+    cuda_version: str
+    pci_bus_id: str
+    pcie_root: str = ""
+    numa_node: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"gpu-{self.minor}"
+
+
+class Sharing(msgspec.Struct, frozen=True):
+    """How several claims may have one GPU: by the memory each asks for, without limit, or in a number of shares."""
+
+    mode: Literal["memory", "unlimited", "shares"]
+    shares: int = 0
+
+
+def whole(gpu: Gpu) -> Object:
+    """A GPU for one claim."""
+    described = {"type": "gpu", "uuid": gpu.uuid, **common(gpu)}
+    return {
+        "name": gpu.name,
+        "attributes": attributes(described),
+        "capacity": capacity({"memory": gpu.model.memory}),
+    }
+
+
+def shared(gpu: Gpu, sharing: Sharing) -> Object:
+    """A GPU for several claims. What each gets is accounted for; nothing on the GPU enforces it."""
+    device = whole(gpu)
+    memory = device["capacity"]["memory"]
+    match sharing.mode:
+        case "memory":
+            memory["requestPolicy"] = {"default": memory["value"], "validRange": {"min": "1Mi", "step": "1Mi"}}
+        case "unlimited":
+            memory["requestPolicy"] = {"default": "0", "validRange": {"min": "0"}}
+        case "shares":
+            memory["requestPolicy"] = {"default": "0", "validRange": {"min": "0"}}
+            policy = {"default": "1", "validRange": {"min": "1", "step": "1"}}
+            device["capacity"]["shares"] = {"value": amount(sharing.shares), "requestPolicy": policy}
+    return {**device, "allowMultipleAllocations": True}
+
+
+def common(gpu: Gpu) -> dict[str, Value]:
+    """The attributes that a GPU and its partitions share."""
+    model = gpu.model
+    return {
+        "productName": model.product_name,
+        "brand": model.brand,
+        "architecture": model.architecture,
+        "cudaComputeCapability": Version(model.compute_capability),
+        "driverVersion": Version(gpu.driver_version),
+        "cudaDriverVersion": Version(gpu.cuda_version),
+        "addressingMode": model.addressing_mode,
+        **place(pci_bus_id=gpu.pci_bus_id, pcie_root=gpu.pcie_root, numa_node=gpu.numa_node),
+    }

@@ -1,0 +1,49 @@
+"""The machine types that come with dray, and those of a user's files on top of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dray.drivers.devices.gpu import GpuModel
+from dray.fleet.documents import Found, Library, read_file
+from dray.fleet.machine_type import MachineType
+from dray.fleet.rules import check
+
+_DATA: Final = Path(__file__).parent / "machine_types"
+
+
+def library(found: Iterable[Found] = ()) -> Library:
+    """All that come with dray, and what was found in files; checked. Raises ManifestError."""
+    made = Library()
+    given = list(found)
+    for each in (*_shipped(), *given):
+        made.add(each)
+    for each in given:
+        check(each, made)
+    return made
+
+
+@cache
+def _shipped() -> tuple[Found, ...]:
+    return tuple(found for path in sorted(_DATA.glob("*.yaml")) for found in read_file(path))
+
+
+def machine_type(named: str, among: Library) -> MachineType:
+    """With its GPU models in place of their names. Raises KeyError."""
+    machine = among.machine_types[named].content
+    assert isinstance(machine, MachineType)
+    gpus = tuple(msgspec.structs.replace(each, model=_model(each.model, among)) for each in machine.gpus)
+    return msgspec.structs.replace(machine, gpus=gpus)
+
+
+def _model(model: str | GpuModel, among: Library) -> GpuModel:
+    if isinstance(model, GpuModel):
+        return model
+    found = among.gpu_models[model].content
+    assert isinstance(found, GpuModel)
+    return found

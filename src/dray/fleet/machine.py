@@ -1,0 +1,158 @@
+"""One machine of a fleet: its node, as a kubelet would register it, and the facts about its devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from typing import Final
+from uuid import NAMESPACE_DNS, uuid5
+
+from dray.api.objects import Object
+from dray.drivers.cpu.cpusets import parse_cpuset
+from dray.drivers.cpu.topology import Cpu, Topology
+from dray.drivers.devices.gpu import Gpu, GpuModel
+from dray.drivers.devices.nic import Nic
+from dray.drivers.devices.tpu import TpuHost
+from dray.fleet.fleet_spec import Machines
+from dray.fleet.machine_type import MachineType, NumaNode
+
+MACHINE_TYPE: Final = "simulated.dray.dev/machine-type"
+"""The label that all nodes of a fleet have."""
+PRICE_CLASS: Final = "simulated.dray.dev/price-class"
+_PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
+_VERSION: Final = "v1.37.0"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """`options` says how its devices are published."""
+
+    name: str
+    type: MachineType
+    options: Machines
+
+    def uuid(self, what: str) -> str:
+        """The same whenever the machine is made again."""
+        return str(uuid5(NAMESPACE_DNS, f"{what}.{self.name}.simulated.dray.dev"))
+
+    @cached_property
+    def gpus(self) -> list[Gpu]:
+        found: list[Gpu] = []
+        for each in self.type.gpus:
+            assert isinstance(each.model, GpuModel)
+            for slot in each.slots:
+                gpu = Gpu(
+                    minor=len(found),
+                    uuid=f"GPU-{self.uuid(f'gpu-{len(found)}')}",
+                    model=each.model,
+                    driver_version=each.driver_version,
+                    cuda_version=each.cuda_version,
+                    pci_bus_id=slot.address,
+                    pcie_root=slot.pcie_root,
+                    numa_node=slot.numa_node,
+                )
+                found.append(gpu)
+        return found
+
+    @cached_property
+    def nics(self) -> list[Nic]:
+        return [
+            Nic(
+                pci_bus_id=port.address,
+                pcie_root=port.pcie_root,
+                numa_node=port.numa_node,
+                interface=port.interface,
+                vendor=each.vendor,
+                device=each.device,
+                mac=self._mac(port.address) if port.interface else "",
+                mtu=each.mtu,
+                rdma=each.rdma,
+                rdma_device=port.rdma_device,
+                virtual_function=each.virtual_function,
+                ebpf=each.ebpf,
+                further={**each.cloud, **({"gce.dra.net/networkName": port.network} if port.network else {})},
+            )
+            for each in self.type.nics
+            for port in each.ports
+        ]
+
+    @cached_property
+    def tpus(self) -> TpuHost | None:
+        tpus = self.type.tpus
+        if tpus is None:
+            return None
+        return TpuHost(
+            accelerator=tpus.accelerator, topology=tpus.topology, chips=tpus.chips, uuid=f"TPU-{self.uuid('tpu')}"
+        )
+
+    @cached_property
+    def topology(self) -> Topology:
+        threads = self.type.threads_per_core if self.type.cpus % self.type.threads_per_core == 0 else 1
+        nodes = self.type.numa_nodes or (NumaNode(cpus=f"0-{self.type.cpus - 1}"),)
+        cpus: dict[int, Cpu] = {}
+        for number, node in enumerate(nodes):
+            members = sorted(parse_cpuset(node.cpus))
+            cores = len(members) // threads
+            socket = number if node.socket is None else node.socket
+            for at, cpu in enumerate(members):
+                core = members[at % cores]
+                cpus[cpu] = Cpu(cpu, core_id=core, socket=socket, numa_node=number, l3=number)
+        return Topology(dict(sorted(cpus.items())), smt_enabled=threads > 1)
+
+    @property
+    def address(self) -> str:
+        digest = sha256(self.name.encode()).digest()
+        return f"10.{128 + digest[0] % 64}.{digest[1]}.{1 + digest[2] % 254}"
+
+    def _mac(self, of: str) -> str:
+        digest = sha256(f"{self.name}/{of}".encode()).digest()
+        # A locally administered address.
+        return ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
+
+    def node(self) -> Object:
+        metadata = {"name": self.name, "labels": self._labels()}
+        spec: Object = {"taints": [dict(each) for each in self.options.taints]} if self.options.taints else {}
+        return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": self._status()}
+
+    def _labels(self) -> dict[str, str]:
+        labels = {
+            "kubernetes.io/hostname": self.name,
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": self.type.architecture,
+            "node.kubernetes.io/instance-type": self.type.name,
+            MACHINE_TYPE: self.type.name,
+            PRICE_CLASS: self.type.price_class,
+        }
+        if self.type.gpus:
+            labels["nvidia.com/gpu.present"] = "true"
+        if self.type.tpus is not None:
+            labels["cloud.google.com/gke-tpu-accelerator"] = self.type.tpus.accelerator
+            labels["cloud.google.com/gke-tpu-topology"] = self.type.tpus.topology
+            labels["cloud.google.com/gke-accelerator-count"] = str(self.type.tpus.chips)
+        return {**labels, **self.type.labels, **self.options.labels}
+
+    def _status(self) -> Object:
+        capacity = {"cpu": str(self.type.cpus), "memory": self.type.memory, "pods": str(self.type.pods)}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "a simulated node"}
+        return {
+            "capacity": {**capacity, **self.type.allocatable},
+            "allocatable": {**capacity, **self.type.allocatable},
+            "conditions": [*({"type": each, "status": "False"} for each in _PRESSURES), ready],
+            "addresses": [{"type": "InternalIP", "address": self.address}, {"type": "Hostname", "address": self.name}],
+            "nodeInfo": self._info(),
+        }
+
+    def _info(self) -> Object:
+        return {
+            "machineID": self.uuid("machine").replace("-", ""),
+            "systemUUID": self.uuid("system"),
+            "bootID": self.uuid("boot"),
+            "kernelVersion": "simulated",
+            "osImage": "simulated",
+            "containerRuntimeVersion": "simulated://1",
+            "kubeletVersion": _VERSION,
+            "kubeProxyVersion": "",
+            "operatingSystem": "linux",
+            "architecture": self.type.architecture,
+        }
