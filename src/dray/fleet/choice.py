@@ -79,7 +79,7 @@ def _machines(text: str, known: Library) -> Machines:
         close = difflib.get_close_matches(named, known.machine_types, 1)
         advice = f"did you mean {close[0]}?" if close else "`dray fleet list` shows those there are"
         raise ChoiceError(f"there is no machine type {named!r}; {advice}")
-    if count and not (count.isascii() and count.isdecimal()) or len(count) > 6:
+    if (count and not (count.isascii() and count.isdecimal())) or len(count) > 6:
         raise ChoiceError(f"{text!r}: {count!r} is not a number of machines; write {named}=4")
     return Machines(type=named, count=int(count or "1"), **_mode(text, mode))
 
@@ -120,5 +120,3 @@ def _stages(known: Library) -> Stages:
         devices=tuple(device for each in found for device in each.devices),
         nodes=tuple(node for each in found for node in each.nodes),
     )
-
-

@@ -1,6 +1,7 @@
 """Files of fleets: MachineType, GpuModel, Fleet and Stages documents, read into structs.
 
-A mistake is a `ManifestError` with file, line, column and what to do. `rules` looks at what the shape alone does not tell.
+A mistake is a `ManifestError` with file, line, column and what to do. `rules` looks at what the shape alone does not
+tell.
 """
 
 from __future__ import annotations
@@ -28,7 +29,19 @@ _KINDS: Final[dict[str, type[Content]]] = {
     "Fleet": Fleet,
     "Stages": Stages,
 }
-_STRUCTS: Final = (*_KINDS.values(), Machines, Gpus, Nics, NumaNode, Port, Tpus, PodStage, DeviceStage, NodeStage, Match)
+_STRUCTS: Final = (
+    *_KINDS.values(),
+    Machines,
+    Gpus,
+    Nics,
+    NumaNode,
+    Port,
+    Tpus,
+    PodStage,
+    DeviceStage,
+    NodeStage,
+    Match,
+)
 _MEMBERS: Final = sorted({name for struct in _STRUCTS for name in struct.__struct_encode_fields__})
 _PATH: Final = re.compile(r" - at (?:`key` in )?`\$\.?([^`]*)`$")
 _FIELD: Final = re.compile(r"field `([^`]*)`")
@@ -95,7 +108,9 @@ def _content(document: Document, source: str) -> Content:
     kind = value.get("kind") if isinstance(value, dict) else None
     struct = _KINDS.get(kind) if isinstance(kind, str) else None
     if struct is None:
-        problem = f"kind: {kind!r} is none of {', '.join(_KINDS)}; write apiVersion: {API_VERSION} and one of these kinds"
+        problem = (
+            f"kind: {kind!r} is none of {', '.join(_KINDS)}; write apiVersion: {API_VERSION} and one of these kinds"
+        )
         raise _error(document, source, "kind", problem)
     try:
         return msgspec.convert(value, struct, str_keys=True)

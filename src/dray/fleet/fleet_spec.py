@@ -13,7 +13,7 @@ GpuMode = Literal["whole", "mig", "shared-memory", "shared-unlimited", "shares"]
 CpuMode = Literal["numanode", "socket", "machine", "individual", "none"]
 
 
-class Machines(Part):
+class Machines(Part, frozen=True, kw_only=True):
     """Several machines of one type. Their nodes are called after `name`, with a number."""
 
     type: str
@@ -27,7 +27,7 @@ class Machines(Part):
     taints: tuple[Object, ...] = ()
 
 
-class Fleet(Part, tag_field="kind", tag="Fleet"):
+class Fleet(Part, frozen=True, kw_only=True, tag_field="kind", tag="Fleet"):
     """`heartbeat_seconds` is how often each node renews its lease; 0 for nodes that are ready without."""
 
     api_version: Literal["fleet.dray.dev/v1alpha1"]

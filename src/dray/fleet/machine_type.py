@@ -16,14 +16,14 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="came
     """A mapping of a file. A member that the class does not have is refused."""
 
 
-class NumaNode(Part):
+class NumaNode(Part, frozen=True, kw_only=True):
     """`cpus` as the kernel lists them: of two halves with SMT, the second has the siblings of the first."""
 
     cpus: str
     socket: int | None = None
 
 
-class Slot(Part):
+class Slot(Part, frozen=True, kw_only=True):
     """Where a device sits on the PCI bus."""
 
     address: str
@@ -31,7 +31,7 @@ class Slot(Part):
     numa_node: int | None = None
 
 
-class Gpus(Part):
+class Gpus(Part, frozen=True, kw_only=True):
     """`model` names a GpuModel, or is one."""
 
     model: str | GpuModel
@@ -40,13 +40,13 @@ class Gpus(Part):
     cuda_version: str = "13.0.0"
 
 
-class Port(Slot):
+class Port(Slot, frozen=True, kw_only=True):
     interface: str = ""
     rdma_device: str = ""
     network: str = ""
 
 
-class Nics(Part):
+class Nics(Part, frozen=True, kw_only=True):
     """Interfaces of one make. `cloud` has attributes with their domain."""
 
     ports: tuple[Port, ...]
@@ -59,13 +59,13 @@ class Nics(Part):
     cloud: dict[str, str | int | bool] = msgspec.field(default_factory=dict)
 
 
-class Tpus(Part):
+class Tpus(Part, frozen=True, kw_only=True):
     accelerator: str
     topology: str
     chips: int
 
 
-class PublishedSlice(Part):
+class PublishedSlice(Part, frozen=True, kw_only=True):
     """Devices as a live cluster published them, for machines whose hardware is known from that alone."""
 
     driver: str
@@ -73,7 +73,7 @@ class PublishedSlice(Part):
     shared_counters: tuple[Object, ...] = ()
 
 
-class MachineType(Part, tag_field="kind", tag="MachineType"):
+class MachineType(Part, frozen=True, kw_only=True, tag_field="kind", tag="MachineType"):
     """`source` says how the figures are known: seen on such a machine, from a vendor's list, or estimated."""
 
     api_version: Literal["fleet.dray.dev/v1alpha1"]

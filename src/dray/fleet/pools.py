@@ -45,25 +45,23 @@ def pools_of(machine: Machine) -> Pools:
     return {driver: slices for driver, slices in made.items() if slices and (not wanted or driver in wanted)}
 
 
-def slices_of(machine: Machine, driver: str, contents: tuple[SliceContent, ...], node: Object | None) -> list[Object]:
-    """ResourceSlices, owned by the stored node if there is one."""
-    pool = {"name": machine.name, "generation": 1, "resourceSliceCount": len(contents)}
-    made = []
-    for number, content in enumerate(contents):
-        spec: Object = {"driver": driver, "pool": dict(pool), "nodeName": machine.name}
-        if content.shared_counters:
-            spec["sharedCounters"] = list(content.shared_counters)
-        if content.devices:
-            spec["devices"] = list(content.devices)
-        metadata: Object = {"name": f"{machine.name}-{driver}-{number}"}
-        if node is not None:
-            uid = node["metadata"]["uid"]
-            owner = {"apiVersion": "v1", "kind": "Node", "name": machine.name, "uid": uid, "controller": True}
-            metadata["ownerReferences"] = [owner]
-        made.append(
-            {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
-        )
-    return made
+def slice_name(machine: Machine, driver: str, number: int) -> str:
+    """An allocator tries devices in the order of these names."""
+    return f"{number:05x}-{driver}-{machine.name}"
+
+
+def slice_of(machine: Machine, driver: str, number: int, count: int, content: SliceContent, node: Object) -> Object:
+    """A ResourceSlice, owned by the stored node."""
+    pool = {"name": machine.name, "generation": 1, "resourceSliceCount": count}
+    spec: Object = {"driver": driver, "pool": pool, "nodeName": machine.name}
+    if content.shared_counters:
+        spec["sharedCounters"] = list(content.shared_counters)
+    if content.devices:
+        spec["devices"] = list(content.devices)
+    uid = node["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": machine.name, "uid": uid, "controller": True}
+    metadata = {"name": slice_name(machine, driver, number), "ownerReferences": [owner]}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
 
 
 def _gpus(machine: Machine) -> Iterator[SliceContent]:

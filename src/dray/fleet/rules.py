@@ -84,7 +84,10 @@ def _cpus(machine: MachineType) -> Problems:
         if known & cpus:
             yield path, f"CPU {min(known & cpus)} is in another NUMA node already; remove it from one"
         if len(cpus) % machine.threads_per_core:
-            yield path, f"{len(cpus)} CPUs are no whole cores of {machine.threads_per_core} threads; set threadsPerCore: 1"
+            yield (
+                path,
+                f"{len(cpus)} CPUs are no whole cores of {machine.threads_per_core} threads; set threadsPerCore: 1",
+            )
         known |= cpus
     if machine.numa_nodes and len(known) != machine.cpus:
         yield "numaNodes", f"they have {len(known)} CPUs and the machine has {machine.cpus}; make both the same"

@@ -1,12 +1,13 @@
 """Stages: the rules by which pods live on simulated nodes, devices fail, and nodes go silent. Plain data.
 
 Of the rules for pods the first that matches counts, and annotations of the pod go before it. All rules for devices and
-nodes that match count together. A `Span` is a number of seconds, or the least and the most of them: then chance decides,
-by the seed of the fleet and the name of the object, so that the same object has the same life in every run.
+nodes that match count together. A `Span` is a number of seconds, or the least and the most of them: then chance
+decides, by the seed of the fleet and the name of the object, so that the same object has the same life in every run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from random import Random
 from typing import Any, Final, Literal
@@ -26,7 +27,7 @@ Exit = int | tuple[int, ...] | dict[int, float]
 LONGEST: Final = 10.0 * 365 * 86400
 
 
-class Match(Part):
+class Match(Part, frozen=True, kw_only=True):
     """Names may have wildcards; what is left out matches everything."""
 
     namespace: str = "*"
@@ -43,7 +44,7 @@ class Match(Part):
         )
 
 
-class PodStage(Part):
+class PodStage(Part, frozen=True, kw_only=True):
     """`run_seconds` is how long each container runs; without it, until the pod is deleted."""
 
     match: Match = Match()
@@ -54,7 +55,7 @@ class PodStage(Part):
     prepare_error: str = ""
 
 
-class DeviceStage(Part):
+class DeviceStage(Part, frozen=True, kw_only=True):
     """Devices fail at times counted from the creation of their node, or at random after `every_seconds` on average.
 
     `times` is how often each may fail at random; 0 for ever."""
@@ -69,7 +70,7 @@ class DeviceStage(Part):
     taint: Object = msgspec.field(default_factory=lambda: dict(DEFAULT_TAINT))
 
 
-class NodeStage(Part):
+class NodeStage(Part, frozen=True, kw_only=True):
     """Nodes that send no heartbeats for a while, and do nothing about their pods."""
 
     nodes: Match = Match()
@@ -79,7 +80,7 @@ class NodeStage(Part):
     down_seconds: Span = 120.0
 
 
-class Stages(Part, tag_field="kind", tag="Stages"):
+class Stages(Part, frozen=True, kw_only=True, tag_field="kind", tag="Stages"):
     api_version: Literal["fleet.dray.dev/v1alpha1"]
     pods: tuple[PodStage, ...] = ()
     devices: tuple[DeviceStage, ...] = ()
@@ -135,7 +136,7 @@ def _codes(text: str) -> Exit | None:
     return codes if all(0 <= each <= 255 for each in codes) else None
 
 
-_READERS: Final = {
+_READERS: Final[dict[str, Callable[[str], Any]]] = {
     "start-seconds": _span,
     "run-seconds": _span,
     "stop-seconds": _span,

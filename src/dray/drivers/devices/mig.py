@@ -1,7 +1,7 @@
 """MIG partitions as `gpu.nvidia.com` publishes them: one device for each profile and placement, limited by counters.
 
-All partitions of a GPU, and the whole GPU, consume counters of the GPU's own set. The whole GPU consumes all of each, so
-that it and any partition exclude each other; partitions exclude each other where they overlap on memory slices.
+All partitions of a GPU, and the whole GPU, consume counters of the GPU's own set. The whole GPU consumes all of each,
+so that it and any partition exclude each other; partitions exclude each other where they overlap on memory slices.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _STARTS: Final[dict[int, tuple[tuple[int, ...], int]]] = {
 
 
 class MigProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
-    """`id` is that of the GPU instance profile. GPUs with fewer than eight memory slices say `placements` and `size`."""
+    """`id` is that of the GPU instance profile; a GPU without eight memory slices has `placements` and `size`."""
 
     profile: str
     id: int

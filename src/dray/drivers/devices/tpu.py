@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from dray.api.objects import Object
-from dray.drivers.devices.attributes import attributes
+from dray.drivers.devices.attributes import Value, attributes
 
 DRIVER: Final = "tpu.google.com"
 
@@ -71,7 +71,7 @@ def environment(host: TpuHost) -> dict[str, str]:
 
 
 def _chip(host: TpuHost, number: int) -> Object:
-    described = {
+    described: dict[str, Value] = {
         "index": number,
         "uuid": host.uuid,
         "tpuGen": host.generation,

@@ -1,0 +1,188 @@
+"""Publishes the slices of simulated machines, with taints on the devices that have failed.
+
+One reconciler for the pools of all machines, keyed by node and driver. A slice that somebody changes or deletes is
+repaired. A device fails by the rules for devices, or because an annotation of its node names it, and recovers when they
+say so. Slices belong to their node: they go with it, and come back with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from random import Random
+from typing import Final
+
+from dray.api.catalogue import built_in
+from dray.api.objects import Object, annotations_of, metadata_of, spec_of
+from dray.client.cache import Change
+from dray.client.clock import moment
+from dray.client.errors import ApiError
+from dray.client.interface import DeleteOptions
+from dray.controllers.environment import Environment, Workers
+from dray.fleet.machine import Machine
+from dray.fleet.outages import Outages, soonest
+from dray.fleet.pools import Pools, SliceContent, pools_of, slice_of
+from dray.fleet.stages import ANNOTATION, DEFAULT_TAINT, DeviceStage, Stages
+
+FAILED_DEVICES: Final = f"{ANNOTATION}/failed-devices"
+"""On a node: names of devices that have failed, with commas between; a driver may stand before a name, with a slash."""
+
+PoolKey = tuple[str, str]
+SLICES: Final = built_in("resource.k8s.io/v1", "ResourceSlice")
+NODES: Final = built_in("v1", "Node")
+_BY_POOL: Final = "simulated pool"
+
+
+class Publication:
+    def __init__(self, environment: Environment, machines: Mapping[str, Machine], stages: Stages, seed: int) -> None:
+        self._client = environment.client
+        self._time = environment.time
+        self._machines = machines
+        self._stages = stages.devices
+        self._seed = seed
+        self._pools: dict[str, Pools] = {}
+        self._outages: dict[PoolKey, dict[str, list[tuple[Object, Outages]]]] = {}
+        self._workers: Workers[PoolKey] = environment.workers(
+            "simulated drivers", self.reconcile, called=lambda key: f"pool {key[0]} of {key[1]}", count=16
+        )
+        self._nodes = environment.informers.of(NODES)
+        self._slices = environment.informers.of(SLICES, {_BY_POOL: _pool_of})
+        self._nodes.add_handler(self._node_changed)
+        self._slices.add_handler(self._slice_changed)
+
+    async def run(self) -> None:
+        await self._workers.run()
+
+    async def settled(self) -> None:
+        """Returns when there is nothing to publish for the moment."""
+        await self._workers.queue.drained()
+
+    def pools(self, machine: Machine) -> Pools:
+        if machine.name not in self._pools:
+            self._pools[machine.name] = pools_of(machine)
+        return self._pools[machine.name]
+
+    def _node_changed(self, change: Change) -> None:
+        machine = self._machines.get(change.key[1])
+        if machine is None or change.type == "DELETED":
+            return
+        before = change.previous and annotations_of(change.previous).get(FAILED_DEVICES)
+        if change.type == "ADDED" or before != annotations_of(change.object).get(FAILED_DEVICES):
+            for driver in self.pools(machine):
+                self._workers.queue.add((machine.name, driver))
+
+    def _slice_changed(self, change: Change) -> None:
+        spec = spec_of(change.object)
+        if spec.get("nodeName") in self._machines:
+            self._workers.queue.add((spec["nodeName"], spec["driver"]))
+
+    async def reconcile(self, key: PoolKey) -> float | None:
+        name, driver = key
+        node, machine = self._nodes.cache.get(name), self._machines[name]
+        contents = self.pools(machine).get(driver)
+        if node is None or contents is None or metadata_of(node).get("deletionTimestamp"):
+            return None
+        began = moment(metadata_of(node)["creationTimestamp"])
+        time = (self._time.now() - began).total_seconds()
+        taints, change = self._taints(key, contents, node, time)
+        present = {each["metadata"]["name"]: each for each in self._slices.cache.by(_BY_POOL, f"{name}/{driver}")}
+        wanted = [
+            slice_of(machine, driver, number, len(contents), _tainted(content, taints), node)
+            for number, content in enumerate(contents)
+        ]
+        await self._write(wanted, present)
+        return max(change - time, 0.05) if change is not None else None
+
+    async def _write(self, wanted: list[Object], present: dict[str, Object]) -> None:
+        known = {each["metadata"]["name"] for each in wanted}
+        for name, each in present.items():
+            if name not in known:
+                await self._delete(each)
+        generations = [each["spec"]["pool"]["generation"] for each in present.values()]
+        complete = known == present.keys() and len(set(generations)) == 1
+        generation = generations[0] if complete else max(generations, default=0) + 1
+        for each in wanted:
+            each["spec"]["pool"]["generation"] = generation
+            before = present.get(each["metadata"]["name"])
+            if before is None:
+                await self._client.create(SLICES, each)
+            elif _differs(each, before):
+                version = before["metadata"]["resourceVersion"]
+                metadata = {**each["metadata"], "uid": before["metadata"]["uid"], "resourceVersion": version}
+                await self._client.update(SLICES, {**each, "metadata": metadata})
+
+    async def _delete(self, slice_: Object) -> None:
+        metadata = slice_["metadata"]
+        try:
+            await self._client.delete(SLICES, metadata["name"], options=DeleteOptions(uid=metadata["uid"]))
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+
+    def _taints(
+        self, key: PoolKey, contents: tuple[SliceContent, ...], node: Object, time: float
+    ) -> tuple[dict[str, list[Object]], float | None]:
+        """By device, and when they change next."""
+        found: dict[str, list[Object]] = {}
+        changes: list[float | None] = []
+        for device, rules in self._schedule(key, contents, node).items():
+            for taint, outages in rules:
+                down, change = outages.at(time)
+                changes.append(change)
+                if down:
+                    found.setdefault(device, []).append(taint)
+        for device in _named(node, key[1]):
+            found.setdefault(device, []).append(dict(DEFAULT_TAINT))
+        return found, soonest(changes)
+
+    def _schedule(
+        self, key: PoolKey, contents: tuple[SliceContent, ...], node: Object
+    ) -> dict[str, list[tuple[Object, Outages]]]:
+        if key not in self._outages:
+            made: dict[str, list[tuple[Object, Outages]]] = {}
+            for number, stage in enumerate(self._stages):
+                if not stage.nodes.fits(node) or not fnmatchcase(key[1], stage.driver):
+                    continue
+                for device in _names(contents, stage):
+                    chance = Random(f"{self._seed}/{key[0]}/{key[1]}/{device}/{number}")
+                    made.setdefault(device, []).append((stage.taint, Outages(stage, chance)))
+            self._outages[key] = made
+        return self._outages[key]
+
+
+def _names(contents: tuple[SliceContent, ...], stage: DeviceStage) -> list[str]:
+    return [each["name"] for content in contents for each in content.devices if fnmatchcase(each["name"], stage.device)]
+
+
+def _named(node: Object, driver: str) -> list[str]:
+    """The devices of a driver that the node's annotation names, each once."""
+    text = annotations_of(node).get(FAILED_DEVICES) or ""
+    parts = [part.strip().rpartition("/") for part in text.split(",")]
+    return sorted({device for domain, _, device in parts if device and domain in ("", driver)})
+
+
+def _tainted(content: SliceContent, taints: Mapping[str, list[Object]]) -> SliceContent:
+    if not any(each["name"] in taints for each in content.devices):
+        return content
+    devices = [{**each, "taints": taints[each["name"]]} if each["name"] in taints else each for each in content.devices]
+    return SliceContent(tuple(devices), content.shared_counters)
+
+
+def _pool_of(slice_: Object) -> tuple[str, ...]:
+    spec = spec_of(slice_)
+    return (f"{spec['nodeName']}/{spec['driver']}",) if spec.get("nodeName") else ()
+
+
+def _differs(wanted: Object, stored: Object) -> bool:
+    return bool(_comparable(wanted["spec"]) != _comparable(stored["spec"]))
+
+
+def _comparable(spec: Object) -> Object:
+    """Without the time that a server adds to taints."""
+    if not any("taints" in each for each in spec.get("devices") or ()):
+        return spec
+    devices = []
+    for each in spec["devices"]:
+        taints = [{k: v for k, v in taint.items() if k != "timeAdded"} for taint in each.get("taints") or ()]
+        devices.append({**each, "taints": taints} if taints else {k: v for k, v in each.items() if k != "taints"})
+    return {**spec, "devices": devices}

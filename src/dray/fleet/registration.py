@@ -1,0 +1,92 @@
+"""Registers the nodes of a fleet as their kubelets would, and the DeviceClasses of their drivers.
+
+What is there already and as it should be is not written again, so that a restart costs a list and nothing more. Nodes
+of a fleet that was larger before are deleted: a fleet is what its description says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from hashlib import sha256
+from typing import Final, TypeVar
+
+import msgspec
+
+from dray.api.catalogue import built_in
+from dray.api.objects import Object, annotations_of, labels_of, spec_of
+from dray.client.api import ApiClient
+from dray.client.errors import ApiError
+from dray.client.interface import DeleteOptions, PatchType, WriteOptions
+from dray.drivers.devices.classes import device_classes
+from dray.fleet.machine import MACHINE_TYPE, Machine
+from dray.fleet.publication import NODES
+from dray.fleet.stages import ANNOTATION
+
+T = TypeVar("T")
+
+_CLASSES: Final = built_in("resource.k8s.io/v1", "DeviceClass")
+_DIGEST: Final = f"{ANNOTATION}/digest"
+"""On a node: of what was registered."""
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
+_AS_FLEET: Final = WriteOptions("dray-fleet", force=True)
+_AT_ONCE: Final = 16
+
+
+async def register(client: ApiClient, machines: Mapping[str, Machine]) -> None:
+    """All of them; it may be called again and again."""
+    listed = await client.list_all(NODES)
+    present = {each["metadata"]["name"]: each for each in listed["items"]}
+    gone = [each for name, each in present.items() if name not in machines and MACHINE_TYPE in labels_of(each)]
+    await _each(gone, lambda node: _delete(client, node))
+    await _each(machines.values(), lambda machine: _register(client, machine, present.get(machine.name)))
+
+
+async def make_classes(client: ApiClient, drivers: Iterable[str]) -> int:
+    """The classes of these drivers that are not there yet; those that are stay as they are. Gives their number."""
+    classes = device_classes(drivers)
+    for each in classes:
+        try:
+            await client.create(_CLASSES, each, options=_AS_FLEET)
+        except ApiError as error:
+            if not error.is_already_exists:
+                raise
+    return len(classes)
+
+
+async def _register(client: ApiClient, machine: Machine, present: Object | None) -> None:
+    node = machine.node()
+    digest = sha256(msgspec.json.encode(node, order="sorted")).hexdigest()[:16]
+    if present is not None and annotations_of(present).get(_DIGEST) == digest:
+        return
+    node["metadata"]["annotations"] = {_DIGEST: digest}
+    status = node.pop("status")
+    stored = await client.apply(NODES, node, options=_AS_FLEET)
+    body = {"status": status}
+    await client.patch(NODES, machine.name, body, patch_type=PatchType.STRATEGIC, subresource="status")
+    taints = spec_of(stored).get("taints") or []
+    left = [each for each in taints if each.get("key") != _NOT_READY]
+    if len(left) < len(taints):
+        await client.patch(NODES, machine.name, {"spec": {"taints": left or None}})
+
+
+async def _delete(client: ApiClient, node: Object) -> None:
+    try:
+        options = DeleteOptions(uid=node["metadata"]["uid"])
+        await client.delete(NODES, node["metadata"]["name"], options=options)
+    except ApiError as error:
+        if not error.is_not_found:
+            raise
+
+
+async def _each(items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+    """Some at a time."""
+    waiting = iter(items)
+
+    async def worker() -> None:
+        for item in waiting:
+            await work(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_AT_ONCE):
+            group.create_task(worker())

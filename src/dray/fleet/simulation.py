@@ -1,0 +1,82 @@
+"""A simulated fleet on an API server: nodes, slices with devices that fail, and pods that live by rule.
+
+It runs against any API server, beside scheduler and controllers, and keeps nothing to itself: times and restarts of
+pods stand in their status, the age of a node says which of its devices have failed, and chance follows from the seed
+and from names. So it can be stopped and started again at any time, and carries on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from dray.client.api import ApiClient
+from dray.client.clock import SystemTime, TimeOfDay
+from dray.client.events import EventRecorder
+from dray.client.informers import Informers
+from dray.controllers.environment import Environment
+from dray.fleet.choice import Chosen
+from dray.fleet.heartbeats import Heartbeats
+from dray.fleet.kubelets import Kubelets
+from dray.fleet.prepared_claims import Device
+from dray.fleet.publication import Publication
+from dray.fleet.registration import make_classes, register
+
+
+class Simulation:
+    """`published` counts, once it is `ready`, what it has made on the server."""
+
+    def __init__(self, client: ApiClient, chosen: Chosen, *, time: TimeOfDay | None = None) -> None:
+        self._client = client
+        self._machines = {machine.name: machine for machine in chosen.machines}
+        self._events = EventRecorder(client, "simulated-kubelet", time=time or SystemTime())
+        self.informers = Informers(client)
+        environment = Environment(client, self.informers, self._events, time or SystemTime())
+        self.publication = Publication(environment, self._machines, chosen.stages, chosen.seed)
+        self.heartbeats = Heartbeats(
+            environment, self._machines, chosen.stages, chosen.seed, chosen.heartbeat_seconds, again=self._back
+        )
+        self.kubelets = Kubelets(
+            environment,
+            self._machines,
+            chosen.stages,
+            chosen.seed,
+            has_device=self._has_device,
+            silence=self.heartbeats.silence,
+        )
+        self._devices: dict[tuple[str, str], frozenset[str]] = {}
+        self.published: dict[str, int] = {}
+        self.ready = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        await self._register()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.informers.run(), name="informers of the fleet")
+            group.create_task(self._events.run(), name="events of the fleet")
+            await self.informers.synced()
+            await self.kubelets.recall()
+            for part in (self.publication, self.heartbeats, self.kubelets):
+                group.create_task(part.run(), name=type(part).__name__.lower())
+            # All slices are published then.
+            await self.publication.settled()
+            self.ready.set()
+
+    async def _register(self) -> None:
+        pools = [self.publication.pools(machine) for machine in self._machines.values()]
+        classes = await make_classes(self._client, {driver for each in pools for driver in each})
+        await register(self._client, self._machines)
+        slices = sum(len(contents) for each in pools for contents in each.values())
+        self.published = {"nodes": len(self._machines), "resourceslices": slices, "deviceclasses": classes}
+
+    def _has_device(self, node: str, device: Device) -> bool:
+        driver, pool, name = device
+        if pool != node:
+            return True
+        key = (node, driver)
+        if key not in self._devices:
+            contents = self.publication.pools(self._machines[node]).get(driver, ())
+            self._devices[key] = frozenset(each["name"] for content in contents for each in content.devices)
+        return name in self._devices[key]
+
+    def _back(self, node: str) -> None:
+        self.kubelets.look(node)
