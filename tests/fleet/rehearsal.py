@@ -1,4 +1,4 @@
-"""A whole cluster rehearsed in virtual time: server, scheduler and controllers are real, nodes and pods are simulated."""
+"""A cluster rehearsed in virtual time: server, scheduler and controllers are real, nodes and pods are simulated."""
 
 import asyncio
 import contextlib
