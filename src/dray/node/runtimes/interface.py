@@ -1,0 +1,178 @@
+"""Runtime: the contract between the node agent and what runs containers.
+
+The agent decides what runs, when and how often; a runtime starts a container, tells how it fares, stops it. Containers
+outlive the agent: an agent that starts again finds them with `containers`. The names follow the Container Runtime
+Interface of Kubernetes. A container that cannot be started raises `StartError`, whose reason and message become the
+waiting state of its status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+
+class StartError(Exception):
+    """A container that cannot be started: `reason` is one of the kubelet's words, such as CreateContainerError."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    host_path: str
+    container_path: str
+    read_only: bool = False
+    optional: bool = False
+    """Left out where the runtime cannot mount, instead of refusing the container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of cpu in thousandths of one, of memory in bytes; None is unlimited."""
+
+    cpu_millis: int | None = None
+    cpu_request_millis: int = 0
+    memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxConfig:
+    """What the containers of a pod have in common. `hosts` are further lines of its /etc/hosts: names by address."""
+
+    pod_uid: str
+    namespace: str
+    name: str
+    hostname: str = ""
+    host_network: bool = False
+    hosts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """A pod on the machine: its address, and for runtimes that have one, its network namespace."""
+
+    id: str
+    ip: str
+    network_namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerConfig:
+    """A container to start; `attempt` counts its restarts from 0. Environment and mounts are complete but for CDI."""
+
+    pod_uid: str
+    namespace: str
+    pod_name: str
+    name: str
+    attempt: int
+    image: str
+    command: tuple[str, ...]
+    args: tuple[str, ...]
+    log_path: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+    working_dir: str = ""
+    limits: Limits = Limits()
+    tty: bool = False
+    stdin: bool = False
+    stdin_once: bool = False
+    user: int | None = None
+    group: int | None = None
+    groups: tuple[int, ...] = ()
+    hostname: str = ""
+    pull_policy: str = "IfNotPresent"
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerState:
+    """How a container fares. Times are seconds since the epoch; `exit_code` is None while it runs."""
+
+    id: str
+    pod_uid: str
+    name: str
+    attempt: int
+    started_at: float
+    finished_at: float = 0.0
+    exit_code: int | None = None
+    signal: int = 0
+    oom_killed: bool = False
+    image: str = ""
+    image_id: str = ""
+
+    @property
+    def running(self) -> bool:
+        return self.exit_code is None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Of a container: cpu in nanoseconds since its start, memory in bytes."""
+
+    cpu_nanoseconds: int
+    memory_bytes: int
+
+
+class Streams(Protocol):
+    """The other end of an `exec` or `attach`: bytes in, bytes out, in order, with an end on each side.
+
+    `output` gets (1, stdout) and (2, stderr); it may wait, which slows the process down instead of piling bytes up.
+    `read_input` returns b"" at the end of the input. `resizes` yields (columns, rows) of a terminal.
+    """
+
+    async def output(self, stream: int, data: bytes) -> None: ...
+
+    async def read_input(self) -> bytes: ...
+
+    @property
+    def resizes(self) -> asyncio.Queue[tuple[int, int]]: ...
+
+
+class Runtime(Protocol):
+    name: str
+
+    async def version(self) -> str:
+        """Such as podman://4.3.1; raises StartError where the runtime cannot work on this machine."""
+
+    async def create_sandbox(self, config: SandboxConfig) -> Sandbox: ...
+
+    async def remove_sandbox(self, pod_uid: str) -> None:
+        """With all containers of the pod, which are killed. Unknown pods are fine."""
+
+    async def start(self, config: ContainerConfig) -> ContainerState:
+        """Once it returns the process runs, or has run. Raises StartError."""
+
+    async def containers(self) -> list[ContainerState]:
+        """All that were started and not removed, also by an earlier agent."""
+
+    async def wait(self, container_id: str) -> ContainerState:
+        """Once it has ended."""
+
+    async def signal(self, container_id: str, number: int) -> None:
+        """To all its processes; to none where it has ended."""
+
+    async def stop(self, container_id: str, grace: float, number: int = 15) -> ContainerState:
+        """Sends `number`, and after `grace` seconds kills what is left."""
+
+    async def remove(self, container_id: str) -> None:
+        """Forgets a container that has ended."""
+
+    async def exec(
+        self, container_id: str, command: Sequence[str], streams: Streams, *, tty: bool = False, stdin: bool = False
+    ) -> int:
+        """Runs a command in the container; its exit code. Raises StartError where it cannot be run."""
+
+    async def attach(self, container_id: str, streams: Streams, *, stdin: bool = False) -> None:
+        """What the container writes from now on, and its input, until either ends."""
+
+    async def usage(self, container_id: str) -> Usage | None: ...
+
+    async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """To a port that a container of the pod listens on."""
