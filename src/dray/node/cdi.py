@@ -1,0 +1,171 @@
+"""Container Device Interface: from device ids such as vendor/class=name to the edits of a container.
+
+Specs are JSON or YAML files in directories; a device in a later directory wins over one in an earlier directory, and
+two in one directory are a conflict. Edits of a spec apply once, those of its devices in the order of the ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from dray.yaml import documents
+
+DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
+_LARGEST = 16 << 20
+
+
+class CdiError(Exception):
+    """Devices that cannot be given to a container, each with the reason."""
+
+
+class DeviceNode(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    path: str
+    host_path: str = ""
+    type: str = ""
+    major: int | None = None
+    minor: int | None = None
+    file_mode: int | None = None
+    permissions: str = ""
+    uid: int | None = None
+    gid: int | None = None
+
+
+class CdiMount(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    host_path: str
+    container_path: str
+    options: tuple[str, ...] = ()
+    type: str = ""
+
+
+class Hook(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    hook_name: str
+    path: str
+    args: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    timeout: int | None = None
+
+
+class NetDevice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    host_interface_name: str
+    name: str
+
+
+class ContainerEdits(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    env: tuple[str, ...] = ()
+    device_nodes: tuple[DeviceNode, ...] = ()
+    net_devices: tuple[NetDevice, ...] = ()
+    mounts: tuple[CdiMount, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    intel_rdt: dict[str, Any] | None = None
+    additional_gids: tuple[int, ...] = msgspec.field(default=(), name="additionalGids")
+
+
+class Device(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    name: str
+    container_edits: ContainerEdits
+    annotations: dict[str, str] = {}
+
+
+class Spec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    cdi_version: str
+    kind: str
+    devices: tuple[Device, ...]
+    container_edits: ContainerEdits = ContainerEdits()
+    annotations: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """All edits of a container, merged."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    device_nodes: tuple[DeviceNode, ...] = ()
+    net_devices: tuple[NetDevice, ...] = ()
+    mounts: tuple[CdiMount, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    groups: tuple[int, ...] = ()
+
+
+def resolve(ids: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> Edits:
+    """Raises CdiError that names every device that cannot be found, and why."""
+    if not ids:
+        return Edits()
+    found, problems = _devices(directories)
+    missing = [each for each in ids if each not in found]
+    if missing:
+        where = ", ".join(map(str, directories))
+        text = "; ".join(problems.get(each, f"no CDI spec has device {each}") for each in missing)
+        raise CdiError(f"{text} (looked in {where})")
+    edits: list[ContainerEdits] = []
+    seen: set[int] = set()
+    for each in ids:
+        spec, device = found[each]
+        if id(spec) not in seen:
+            seen.add(id(spec))
+            edits.append(spec.container_edits)
+        edits.append(device.container_edits)
+    return _merged(edits)
+
+
+def _devices(directories: Iterable[Path]) -> tuple[dict[str, tuple[Spec, Device]], dict[str, str]]:
+    """Devices by id, and those that cannot be had with the reason."""
+    found: dict[str, tuple[Spec, Device]] = {}
+    problems: dict[str, str] = {}
+    for directory in directories:
+        here: dict[str, Path] = {}
+        for path in sorted(directory.glob("*")) if directory.is_dir() else ():
+            if path.suffix not in (".json", ".yaml"):
+                continue
+            try:
+                spec = read(path)
+            except CdiError as error:
+                problems.setdefault("", str(error))
+                continue
+            for device in spec.devices:
+                name = f"{spec.kind}={device.name}"
+                if name in here:
+                    problems[name] = f"device {name} stands in {here[name]} and in {path}"
+                    found.pop(name, None)
+                else:
+                    here[name] = path
+                    found[name] = (spec, device)
+    return found, problems
+
+
+def read(path: Path) -> Spec:
+    """Raises CdiError where the file is no CDI spec."""
+    try:
+        if path.stat().st_size > _LARGEST:
+            raise CdiError(f"{path}: larger than {_LARGEST >> 20} MiB")
+        data = path.read_bytes()
+        content = msgspec.json.decode(data) if path.suffix == ".json" else documents.first(data)[0]
+        return msgspec.convert(content, Spec)
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        raise CdiError(f"{path}: {error}") from None
+
+
+def _merged(edits: Iterable[ContainerEdits]) -> Edits:
+    environment: dict[str, str] = {}
+    nodes: dict[str, DeviceNode] = {}
+    interfaces: dict[str, NetDevice] = {}
+    mounts: dict[str, CdiMount] = {}
+    hooks: list[Hook] = []
+    groups: list[int] = []
+    for each in edits:
+        for entry in each.env:
+            name, _, value = entry.partition("=")
+            environment[name] = value
+        nodes |= {node.path: node for node in each.device_nodes}
+        interfaces |= {device.host_interface_name: device for device in each.net_devices}
+        mounts |= {mount.container_path: mount for mount in each.mounts}
+        hooks += each.hooks
+        groups += [group for group in each.additional_gids if group and group not in groups]
+    ordered = sorted(mounts.values(), key=lambda mount: mount.container_path.rstrip("/").count("/"))
+    return Edits(
+        environment, tuple(nodes.values()), tuple(interfaces.values()), tuple(ordered), tuple(hooks), tuple(groups)
+    )

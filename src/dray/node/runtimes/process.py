@@ -1,0 +1,236 @@
+"""Process runtime: containers as processes of this machine, with their own environment, mounts, limits and log.
+
+    <root>/pods/<pod uid>/...                     what the containers of a pod share
+    <root>/containers/<pod uid>.<name>.<attempt>  of one container: spec.json, state.json, exit.json, control.sock
+
+A container is a shim and its child in a session of their own (shim package). The shim goes on when the agent ends; the
+next agent finds it by the directory. Processes see the network and the files of the host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from signal import SIGKILL, SIGTERM
+from typing import Any, Final
+
+import dray
+from dray.node import cdi
+from dray.node.cgroups import Cgroups
+from dray.node.runtimes import process_images, shim_client
+from dray.node.runtimes.cdi_hooks import run_hooks
+from dray.node.runtimes.interface import (
+    ContainerConfig,
+    ContainerState,
+    Sandbox,
+    SandboxConfig,
+    StartError,
+    Streams,
+    Usage,
+)
+from dray.node.runtimes.process_exec import ExecProcess
+from dray.node.runtimes.process_spec import container_spec
+
+_START_SECONDS: Final = 60.0
+
+
+class ProcessRuntime:
+    name = "process"
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        address: str = "127.0.0.1",
+        cdi_directories: Sequence[Path] = cdi.DIRECTORIES,
+        cgroups: Cgroups | None = None,
+    ) -> None:
+        self._pods = root / "pods"
+        self._containers = root / "containers"
+        self._address = address
+        self._cdi_directories = tuple(cdi_directories)
+        self._cgroups = cgroups or Cgroups()
+        for directory in (root, self._pods, self._containers):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    async def version(self) -> str:
+        return f"process://{sys.version_info.major}.{sys.version_info.minor}"
+
+    # Pods
+
+    async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
+        directory = self._pods / config.pod_uid
+        directory.mkdir(mode=0o755, exist_ok=True)
+        return Sandbox(config.pod_uid, self._address)
+
+    async def remove_sandbox(self, pod_uid: str) -> None:
+        for directory in self._containers.glob(f"{pod_uid}.*"):
+            await self.stop(directory.name, 0)
+            await self.remove(directory.name)
+        self._cgroups.remove_pod(pod_uid)
+        shutil.rmtree(self._pods / pod_uid, ignore_errors=True)
+
+    # Containers
+
+    async def start(self, config: ContainerConfig) -> ContainerState:
+        argv = process_images.argv(config.image, config.command, config.args)
+        try:
+            edits = cdi.resolve(config.cdi_devices, self._cdi_directories)
+        except cdi.CdiError as error:
+            raise StartError("CreateContainerError", str(error)) from None
+        container_id = f"{config.pod_uid}.{config.name}.{config.attempt}"
+        directory = self._containers / container_id
+        shutil.rmtree(directory, ignore_errors=True)
+        (directory / "stage").mkdir(mode=0o700, parents=True)
+        cgroup = self._cgroups.make(config.pod_uid, f"{config.name}-{config.attempt}")
+        cgroup.limit(config.limits)
+        spec = container_spec(config, argv, edits, directory, cgroup)
+        _write_private(directory / "spec.json", spec)
+        try:
+            await run_hooks(edits.hooks, ("prestart", "createRuntime"), container_id, directory)
+            started = await self._launch(directory)
+        except StartError:
+            cgroup.remove()
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        await run_hooks(edits.hooks, ("poststart",), container_id, directory)
+        return self._state(directory, started)
+
+    async def _launch(self, directory: Path) -> dict[str, Any]:
+        shim = await asyncio.create_subprocess_exec(
+            *shim_command("start", str(directory)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={},
+        )
+        # The process that was made ends at once; what it leaves is the shim, which tells how it went.
+        assert shim.stdout is not None
+        await shim.wait()
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                told = json.loads(await shim.stdout.read() or b"{}")
+        except TimeoutError:
+            raise StartError("CreateContainerError", f"not started within {_START_SECONDS:g} s") from None
+        if problem := told.get("problem", "" if "pid" in told else "CreateContainerError: the shim ended"):
+            reason, _, message = str(problem).partition(": ")
+            raise StartError(reason, message)
+        return dict(told)
+
+    async def containers(self) -> list[ContainerState]:
+        found = []
+        for directory in sorted(self._containers.iterdir()):
+            started = shim_client.read_json(directory / "state.json")
+            if started is not None:
+                found.append(self._state(directory, started))
+        return found
+
+    async def wait(self, container_id: str) -> ContainerState:
+        directory = self._containers / container_id
+        await shim_client.ended(directory)
+        started = shim_client.read_json(directory / "state.json") or {}
+        return self._state(directory, started, ended=True)
+
+    async def signal(self, container_id: str, number: int) -> None:
+        await shim_client.send_signal(self._containers / container_id, number)
+
+    async def stop(self, container_id: str, grace: float, number: int = SIGTERM) -> ContainerState:
+        if grace > 0:
+            await self.signal(container_id, number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    return await self.wait(container_id)
+        await self.signal(container_id, SIGKILL)
+        return await self.wait(container_id)
+
+    async def remove(self, container_id: str) -> None:
+        directory = self._containers / container_id
+        spec = shim_client.read_json(directory / "spec.json") or {}
+        hooks = [cdi.Hook(**each) for each in spec.get("poststop", ())]
+        await run_hooks(hooks, ("poststop",), container_id, directory)
+        if spec:
+            self._cgroups.find(spec["pod_uid"], f"{spec['name']}-{spec['attempt']}").remove()
+        shutil.rmtree(directory, ignore_errors=True)
+
+    # Looking in
+
+    async def exec(
+        self, container_id: str, command: Sequence[str], streams: Streams, *, tty: bool = False, stdin: bool = False
+    ) -> int:
+        directory = self._containers / container_id
+        spec = shim_client.read_json(directory / "spec.json")
+        started = shim_client.read_json(directory / "state.json")
+        if spec is None or started is None or (directory / "exit.json").exists():
+            raise StartError("ContainerNotRunning", "the container is not running")
+        return await ExecProcess(directory, spec, started["pid"]).run(command, streams, tty=tty, stdin=stdin)
+
+    async def attach(self, container_id: str, streams: Streams, *, stdin: bool = False) -> None:
+        try:
+            await shim_client.attach(self._containers / container_id, streams, stdin=stdin)
+        except OSError:
+            raise StartError("ContainerNotRunning", "the container is not running") from None
+
+    async def usage(self, container_id: str) -> Usage | None:
+        spec = shim_client.read_json(self._containers / container_id / "spec.json")
+        if spec is None:
+            return None
+        return self._cgroups.find(spec["pod_uid"], f"{spec['name']}-{spec['attempt']}").usage()
+
+    async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", port)
+
+    def _state(self, directory: Path, started: dict[str, Any], *, ended: bool = False) -> ContainerState:
+        spec = shim_client.read_json(directory / "spec.json") or {}
+        pod_uid, name, attempt = directory.name.rsplit(".", 2)
+        end = shim_client.read_json(directory / "exit.json")
+        if end is None and (ended or not _is_alive(started)):
+            # Whoever killed the shim killed the container with it.
+            end = {"code": -SIGKILL, "finished_at": time.time()}
+            _write_private(directory / "exit.json", end)
+        state = ContainerState(
+            directory.name, pod_uid, name, int(attempt), started.get("started_at", 0.0), image=spec.get("image", "")
+        )
+        if end is None:
+            return state
+        code = int(end["code"])
+        return ContainerState(
+            state.id,
+            pod_uid,
+            name,
+            state.attempt,
+            state.started_at,
+            float(end["finished_at"]),
+            code if code >= 0 else 128 - code,
+            -code if code < 0 else 0,
+            code == -SIGKILL and self._cgroups.find(pod_uid, f"{name}-{attempt}").oom_killed(),
+            state.image,
+        )
+
+
+def shim_command(*arguments: str) -> list[str]:
+    """Python without the packages of this installation: it starts in a fraction of the time."""
+    source = str(Path(dray.__file__).parent.parent)
+    program = f"import sys; sys.path.insert(0, {source!r}); from dray.node.runtimes.shim.supervisor import main; main()"
+    return [sys.executable, "-I", "-S", "-c", program, *arguments]
+
+
+def _is_alive(started: dict[str, Any]) -> bool:
+    """Whether the shim still is, and is the same process."""
+    shim = int(started.get("shim", 0))
+    try:
+        command = Path(f"/proc/{shim}/cmdline").read_bytes()
+    except OSError:
+        return False
+    return b"runtimes.shim" in command
+
+
+def _write_private(path: Path, content: dict[str, Any]) -> None:
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "w") as file:
+        json.dump(content, file)

@@ -1,0 +1,43 @@
+"""What the image of a container means to the process runtime, which runs commands of the host.
+
+A container with a command runs it, whatever its image. Without one, what would run is known of a few images alone:
+those that only wait, and those whose entrypoint is nothing but their arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from dray.node.runtimes.interface import StartError
+
+_WAIT: Final = ("sleep", "infinity")
+# Images without an entrypoint of their own, and what they run without arguments.
+_SHELLS: Final = {
+    "busybox": ("sh",),
+    "alpine": ("sh",),
+    "debian": ("bash",),
+    "ubuntu": ("bash",),
+    "python": ("python3",),
+    "cuda": ("bash",),
+}
+
+
+def argv(image: str, command: Sequence[str], args: Sequence[str]) -> list[str]:
+    """Raises StartError where nobody can know what the image runs."""
+    if command:
+        return [*command, *args]
+    name = _name(image)
+    if name == "pause" or (name == "agnhost" and list(args) in ([], ["pause"])):
+        return list(_WAIT)
+    if name in _SHELLS:
+        return list(args) or list(_SHELLS[name])
+    raise StartError(
+        "ErrImagePull",
+        f"image {image}: processes of this machine run without images; give the container a command that this "
+        "machine has, or start the node with --runtime podman",
+    )
+
+
+def _name(image: str) -> str:
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]

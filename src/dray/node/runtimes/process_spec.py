@@ -1,0 +1,108 @@
+"""Specification of a container for its shim: everything the process is to have, with CDI edits applied."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from dray.node.cdi import CdiMount, DeviceNode, Edits
+from dray.node.cgroups import Cgroup
+from dray.node.runtimes.interface import ContainerConfig, Mount, StartError
+
+LOG_SIZE: Final = 10 << 20
+LOG_FILES: Final = 5
+_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+CPUSET: Final = "DRA_CPUSET"
+
+
+def container_spec(
+    config: ContainerConfig, argv: list[str], edits: Edits, directory: Path, cgroup: Cgroup
+) -> dict[str, Any]:
+    mounts = [*config.mounts, *map(_mount, edits.mounts), *_device_mounts(edits.device_nodes)]
+    last = {each.container_path: each for each in mounts}
+    environment = {"PATH": _path(), "HOME": "/root" if config.user in (None, 0) else "/", "HOSTNAME": config.hostname}
+    environment |= config.environment
+    environment |= edits.environment
+    if edits.net_devices:
+        names = ", ".join(each.host_interface_name for each in edits.net_devices)
+        raise StartError("CreateContainerError", f"interfaces {names}: a process shares the network of this machine")
+    return {
+        "pod_uid": config.pod_uid,
+        "name": config.name,
+        "attempt": config.attempt,
+        "image": config.image,
+        "argv": argv,
+        "environment": environment,
+        "working_dir": config.working_dir or _home(directory),
+        "mounts": [_mount_spec(each) for each in last.values()],
+        "stage": str(directory / "stage"),
+        "cgroups": [str(each) for each in cgroup.directories],
+        "cpus": cpus(environment.get(CPUSET, "")),
+        "user": config.user,
+        "group": config.group,
+        "groups": [*config.groups, *edits.groups],
+        "tty": config.tty,
+        "stdin": config.stdin,
+        "stdin_once": config.stdin_once,
+        "log_path": str(config.log_path),
+        "log_size": LOG_SIZE,
+        "log_files": LOG_FILES,
+        "poststop": [msgspec.structs.asdict(each) for each in edits.hooks if each.hook_name == "poststop"],
+    }
+
+
+def cpus(text: str) -> list[int]:
+    """The numbers in a list of CPUs such as 0-3,8."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.strip().partition("-")
+        if first:
+            found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def _path() -> str:
+    """That of the agent too, so that what its user installed is found."""
+    return ":".join(dict.fromkeys([*os.environ.get("PATH", _PATH).split(":"), *_PATH.split(":")]))
+
+
+def _home(directory: Path) -> str:
+    """A working directory of its own."""
+    home = directory / "work"
+    home.mkdir(mode=0o777, exist_ok=True)
+    return str(home)
+
+
+def _mount(mount: CdiMount) -> Mount:
+    return Mount(mount.host_path, mount.container_path, "ro" in mount.options)
+
+
+def _device_mounts(nodes: tuple[DeviceNode, ...]) -> list[Mount]:
+    """Device files are those of the host; one that has another name in the container is mounted there."""
+    found = []
+    for node in nodes:
+        host = node.host_path or node.path
+        try:
+            kind = os.stat(host).st_mode
+        except OSError as error:
+            raise StartError("CreateContainerError", f"device {host}: {error.strerror}") from None
+        if not (stat.S_ISCHR(kind) or stat.S_ISBLK(kind) or stat.S_ISFIFO(kind)):
+            raise StartError("CreateContainerError", f"device {host}: not a device file")
+        if host != node.path:
+            found.append(Mount(host, node.path))
+    return found
+
+
+def _mount_spec(mount: Mount) -> dict[str, Any]:
+    if not os.path.exists(mount.host_path):
+        raise StartError("CreateContainerError", f"mount {mount.container_path}: {mount.host_path} does not exist")
+    return {
+        "host_path": mount.host_path,
+        "container_path": mount.container_path,
+        "read_only": mount.read_only,
+        "optional": mount.optional,
+    }

@@ -1,0 +1,129 @@
+"""The container's own process, from fork to exec: cgroups, mounts, user, working directory, terminal.
+
+Whatever fails is told through a pipe that the exec closes, as "reason: message".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+from typing import Any, NoReturn
+
+from dray.node.runtimes.shim import system, view
+
+Spec = dict[str, Any]
+FAILED = 128
+
+
+class SetupError(Exception):
+    """What stands between a container and its start: a reason, as the kubelet names it, and a message."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+
+
+def run(spec: Spec, told: int) -> NoReturn:
+    """Becomes the container's process. `told` is the pipe for what goes wrong."""
+    try:
+        system.die_with_parent()
+        join(spec["cgroups"])
+        _limit(spec)
+        root = _view(spec)
+        if root:
+            os.chroot(root)
+        become(spec)
+    except SetupError as error:
+        os.write(told, str(error).encode()[:4000])
+    except OSError as error:
+        os.write(told, f"CreateContainerError: {error}".encode()[:4000])
+    os._exit(FAILED)
+
+
+def enter(spec: Spec, pid: int) -> NoReturn:
+    """Becomes a process that is executed in the container of the process `pid`."""
+    try:
+        join(spec["cgroups"])
+        _limit(spec)
+        if spec["mounts"]:
+            _join_namespaces(pid)
+        become(spec)
+    except (SetupError, OSError) as error:
+        os.write(2, f"{error}\n".encode())
+    os._exit(FAILED)
+
+
+def join(cgroups: list[str]) -> None:
+    for directory in cgroups:
+        with open(os.path.join(directory, "cgroup.procs"), "w") as file:
+            file.write("0")
+
+
+def become(spec: Spec) -> NoReturn:
+    """User, directory, signals, exec."""
+    environment: dict[str, str] = spec["environment"]
+    os.umask(0o022)
+    _change_user(spec)
+    directory = spec["working_dir"]
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        raise SetupError("CreateContainerError", f"working directory {directory}: {error.strerror}") from None
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    argv: list[str] = spec["argv"]
+    try:
+        os.execvpe(argv[0], argv, environment)
+    except FileNotFoundError:
+        looked = "" if "/" in argv[0] else f" in {environment.get('PATH', '')}"
+        raise SetupError("RunContainerError", f"exec {argv[0]}: no such file{looked}") from None
+    except OSError as error:
+        raise SetupError("RunContainerError", f"exec {argv[0]}: {error.strerror}") from None
+
+
+def _limit(spec: Spec) -> None:
+    cpus = spec.get("cpus")
+    if cpus:
+        os.sched_setaffinity(0, cpus)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _view(spec: Spec) -> str:
+    mounts: list[dict[str, Any]] = spec["mounts"]
+    if not mounts:
+        return ""
+    try:
+        return view.enter(mounts, spec["stage"])
+    except OSError as error:
+        needed = [str(each["container_path"]) for each in mounts if not each["optional"]]
+        if needed:
+            hint = "" if os.geteuid() == 0 else "; without root or user namespaces use --runtime podman"
+            raise SetupError("CreateContainerError", f"cannot mount {', '.join(needed)}: {error}{hint}") from None
+        return ""
+
+
+def _join_namespaces(pid: int) -> None:
+    names = ("mnt",) if os.geteuid() == 0 else ("user", "mnt")
+    opened = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names]
+    root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for descriptor in opened:
+        system.setns(descriptor)
+    os.fchdir(root)
+    os.chroot(".")
+
+
+def _change_user(spec: Spec) -> None:
+    user, group, groups = spec["user"], spec["group"], spec["groups"]
+    try:
+        if groups or user is not None:
+            os.setgroups(groups)
+        if group is not None or user is not None:
+            os.setgid(group if group is not None else 0)
+        if user is not None:
+            os.setuid(user)
+    except PermissionError:
+        if user not in (None, os.geteuid()):
+            raise SetupError("CreateContainerError", f"user {user}: only root runs processes of other users") from None

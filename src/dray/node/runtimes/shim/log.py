@@ -1,0 +1,74 @@
+"""The log of a container: a line for each line it writes, in the format of the Container Runtime Interface.
+
+    2026-11-16T20:00:00.000000000Z stdout F a whole line
+    2026-11-16T20:00:00.000000000Z stderr P a part of a line
+
+A file that grows past a size is renamed to NAME.1, and that to NAME.2, up to a number; older ones go.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+_LONGEST_LINE = 16 * 1024
+_STREAMS = {1: b"stdout", 2: b"stderr"}
+
+
+class Log:
+    def __init__(self, path: str, *, size: int, files: int) -> None:
+        self._path = path
+        self._size = size
+        self._files = files
+        self._written = os.path.getsize(path) if os.path.exists(path) else 0
+        self._rest = {1: b"", 2: b""}
+        self._file = self._open()
+
+    def write(self, stream: int, data: bytes) -> None:
+        lines = (self._rest[stream] + data).split(b"\n")
+        self._rest[stream] = lines.pop()
+        for line in lines:
+            self._line(stream, line)
+        while len(self._rest[stream]) >= _LONGEST_LINE:
+            self._entry(stream, b"P", self._rest[stream][:_LONGEST_LINE])
+            self._rest[stream] = self._rest[stream][_LONGEST_LINE:]
+
+    def close(self) -> None:
+        for stream, rest in self._rest.items():
+            if rest:
+                self._entry(stream, b"P", rest)
+        os.close(self._file)
+
+    def _line(self, stream: int, line: bytes) -> None:
+        while len(line) > _LONGEST_LINE:
+            self._entry(stream, b"P", line[:_LONGEST_LINE])
+            line = line[_LONGEST_LINE:]
+        self._entry(stream, b"F", line)
+
+    def _entry(self, stream: int, tag: bytes, text: bytes) -> None:
+        entry = b"%s %s %s %s\n" % (_now(), _STREAMS[stream], tag, text)
+        if self._written and self._written + len(entry) > self._size:
+            self._rotate()
+        # A full disk loses lines of the log, and never stops the container.
+        with contextlib.suppress(OSError):
+            self._written += os.write(self._file, entry)
+
+    def _rotate(self) -> None:
+        os.close(self._file)
+        for number in range(self._files - 1, 0, -1):
+            older = f"{self._path}.{number - 1}" if number > 1 else self._path
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(older, f"{self._path}.{number}")
+        if self._files <= 1:
+            os.unlink(self._path)
+        self._file, self._written = self._open(), 0
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+
+
+def _now() -> bytes:
+    nanoseconds = time.time_ns()
+    seconds, rest = divmod(nanoseconds, 1_000_000_000)
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode() + b".%09dZ" % rest

@@ -1,0 +1,51 @@
+"""System calls that Python 3.11 has no functions for: mount, unshare, setns, prctl."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUSER = 0x10000000
+MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
+# Options of a mount that a remount in a user namespace must not lose: nosuid, nodev, noexec, noatime, relatime.
+_KEPT_FLAGS = 0x2 | 0x4 | 0x8 | 0x400 | 0x200000
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, doing: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{doing}: {os.strerror(number)}")
+
+
+def mount(source: str, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
+    arguments = [None if each is None else os.fsencode(each) for each in (source, target, kind)]
+    found = _libc.mount(*arguments, ctypes.c_ulong(flags), None if data is None else data.encode())
+    _checked(found, f"mount {source} at {target}")
+
+
+def bind(source: str, target: str, *, read_only: bool = False) -> None:
+    mount(source, target, flags=MS_BIND | MS_REC)
+    if read_only:
+        kept = os.statvfs(target).f_flag & _KEPT_FLAGS
+        mount(source, target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+
+
+def unshare(flags: int) -> None:
+    _checked(_libc.unshare(flags), "unshare")
+
+
+def setns(descriptor: int, flags: int = 0) -> None:
+    _checked(_libc.setns(descriptor, flags), "setns")
+
+
+def become_subreaper() -> None:
+    """Descendants whose parent ends become children of this process."""
+    _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def die_with_parent() -> None:
+    _checked(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")

@@ -1,0 +1,106 @@
+"""The file system as a container sees it: the host's, with the container's mounts in a mount namespace of its own.
+
+Where a mount point does not exist on the host it is not made there: its nearest directory that exists is replaced, in
+this namespace, by a directory in memory that holds the same entries and the mount point. If that directory is the
+root, the process gets another root.
+"""
+
+from __future__ import annotations
+
+import os
+
+from dray.node.runtimes.shim import system
+
+_MOST_ENTRIES = 4096
+
+
+def enter(mounts: list[dict[str, object]], stage: str) -> str:
+    """Makes the namespace and its mounts; the new root, or "" for that of the host. `stage` is an empty directory."""
+    _own_namespace()
+    system.mount("tmpfs", stage, "tmpfs", data="mode=755")
+    view = _View(stage)
+    for mount in sorted(mounts, key=lambda each: str(each["container_path"]).count("/")):
+        view.add(str(mount["host_path"]), str(mount["container_path"]), read_only=bool(mount["read_only"]))
+    return view.root
+
+
+def _own_namespace() -> None:
+    if os.geteuid() == 0:
+        system.unshare(system.CLONE_NEWNS)
+    else:
+        user, group = os.geteuid(), os.getegid()
+        system.unshare(system.CLONE_NEWNS | system.CLONE_NEWUSER)
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{user} {user} 1")
+        _write("/proc/self/gid_map", f"{group} {group} 1")
+    # What is mounted on the host later is seen here too, and nothing of this is seen there.
+    system.mount("none", "/", flags=system.MS_REC | system.MS_SLAVE)
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+class _View:
+    def __init__(self, stage: str) -> None:
+        self._stage = stage
+        self._replaced: set[str] = set()
+        self.root = ""
+
+    def add(self, source: str, target: str, *, read_only: bool) -> None:
+        is_directory = os.path.isdir(source)
+        place = self._place(target)
+        if not os.path.lexists(place):
+            place = self._make(place, is_directory)
+        elif os.path.isdir(place) != is_directory:
+            kinds = "a directory over a file" if is_directory else "a file over a directory"
+            raise OSError(f"mount {source} at {target}: it would put {kinds}")
+        system.bind(source, place, read_only=read_only)
+
+    def _place(self, target: str) -> str:
+        """Where the target is, symbolic links followed within the root."""
+        path = os.path.realpath(self.root + target) if self.root else os.path.realpath(target)
+        if self.root and not path.startswith(self.root + "/"):
+            # An absolute link leads out of the new root; what it means is the same path inside.
+            path = self.root + path
+        return path
+
+    def _make(self, place: str, is_directory: bool) -> str:
+        nearest = os.path.dirname(place)
+        while not os.path.isdir(nearest):
+            nearest = os.path.dirname(nearest)
+        if nearest == "/":
+            self.root = self._copy("/", "root")
+            place = self.root + place
+        elif nearest not in self._replaced and nearest != self.root:
+            self._replace(nearest)
+        os.makedirs(place if is_directory else os.path.dirname(place), exist_ok=True)
+        if not is_directory:
+            os.close(os.open(place, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+        return place
+
+    def _replace(self, directory: str) -> None:
+        copy = self._copy(directory, f"copy{len(self._replaced)}")
+        os.chmod(copy, os.stat(directory).st_mode & 0o7777)
+        system.bind(copy, directory)
+        self._replaced.add(directory)
+
+    def _copy(self, directory: str, name: str) -> str:
+        """A directory in memory with the same entries."""
+        entries = os.listdir(directory)
+        if len(entries) > _MOST_ENTRIES:
+            raise OSError(f"{directory} has {len(entries)} entries; make the mount point on the host")
+        copy = os.path.join(self._stage, name)
+        os.mkdir(copy)
+        for entry in entries:
+            source, target = os.path.join(directory, entry), os.path.join(copy, entry)
+            if os.path.islink(source):
+                os.symlink(os.readlink(source), target)
+            elif os.path.isdir(source):
+                os.mkdir(target)
+                system.bind(source, target)
+            else:
+                os.close(os.open(target, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+                system.bind(source, target)
+        return copy

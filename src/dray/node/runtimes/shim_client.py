@@ -1,0 +1,109 @@
+"""Connection of the agent to a shim: how its container ends, signals, streams of those who attach."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from dray.node.runtimes.interface import Streams
+from dray.node.runtimes.shim import frames
+
+
+@contextlib.asynccontextmanager
+async def connected(directory: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """To the control socket in the directory; raises OSError where no shim listens."""
+    reader, writer = await asyncio.open_unix_connection(sock=_connect(directory))
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def _connect(directory: Path) -> socket.socket:
+    # By way of a descriptor: the path of a socket may have 107 bytes.
+    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        found.connect(f"/proc/self/fd/{opened}/control.sock")
+        found.setblocking(False)
+        return found
+    except OSError:
+        found.close()
+        raise
+    finally:
+        os.close(opened)
+
+
+async def ended(directory: Path) -> None:
+    """Waits until the shim is gone; at once where there is none."""
+    with contextlib.suppress(OSError):
+        async with connected(directory) as (reader, _):
+            while await reader.read(65536):
+                pass
+
+
+async def send_signal(directory: Path, number: int) -> None:
+    """To all processes of the container; to none where it has ended."""
+    with contextlib.suppress(OSError):
+        async with connected(directory) as (_, writer):
+            writer.write(frames.frame(frames.SIGNAL, b"%d" % number))
+            await writer.drain()
+
+
+async def attach(directory: Path, streams: Streams, *, stdin: bool) -> None:
+    """Copies until the container ends or whoever attached leaves."""
+    async with connected(directory) as (reader, writer):
+        writer.write(frames.frame(frames.ATTACH))
+        tasks = [asyncio.create_task(_copy_output(reader, streams))]
+        extra = [asyncio.create_task(_copy_sizes(writer, streams))]
+        if stdin:
+            extra.append(asyncio.create_task(_copy_input(writer, streams)))
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in (*tasks, *extra):
+                task.cancel()
+            await asyncio.gather(*tasks, *extra, return_exceptions=True)
+
+
+async def _copy_output(reader: asyncio.StreamReader, streams: Streams) -> None:
+    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        while True:
+            letter, length = frames.head(await reader.readexactly(frames.HEAD_SIZE))
+            data = await reader.readexactly(length)
+            if letter == frames.EXIT:
+                return
+            await streams.output(1 if letter == frames.OUTPUT else 2, data)
+
+
+async def _copy_input(writer: asyncio.StreamWriter, streams: Streams) -> None:
+    while data := await streams.read_input():
+        for start in range(0, len(data), 65536):
+            writer.write(frames.frame(frames.INPUT, data[start : start + 65536]))
+            await writer.drain()
+    writer.write(frames.frame(frames.END_OF_INPUT))
+    await writer.drain()
+
+
+async def _copy_sizes(writer: asyncio.StreamWriter, streams: Streams) -> None:
+    while True:
+        columns, rows = await streams.resizes.get()
+        writer.write(frames.frame(frames.RESIZE, json.dumps([columns, rows]).encode()))
+        await writer.drain()
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """None where there is no such file, or none that can be read."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
