@@ -1,0 +1,57 @@
+"""Container devices: which prepared devices a container of a pod gets, and under which CDI ids.
+
+A container names claims of its pod, each with or without one of its requests. For extended resources the pod's status
+says which request of the generated claim belongs to which container. Order is that of the claims, then of the
+devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dray.api.objects import Object, key_of, mapping, mappings, status_of
+from dray.api.pods import claims_used, extended_claim
+from dray.node.claim_cache import ClaimCache, ClaimInfo
+from dray.node.devices import PreparedDevice
+from dray.node.errors import PrepareError
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerClaim:
+    """A claim that a container uses; without a request, all of it. `entry` is its name in the pod's spec."""
+
+    claim: str
+    request: str = ""
+    entry: str = ""
+
+    def devices(self, info: ClaimInfo) -> Iterator[tuple[str, PreparedDevice]]:
+        """With the driver of each."""
+        return ((driver, each) for driver, each in info.devices if each.serves(self.request))
+
+
+def container_claims(pod: Object, container: Object) -> Iterator[ContainerClaim]:
+    names = {entry["name"]: name for entry, name in claims_used(pod)}
+    for use in mappings(mapping(container.get("resources")).get("claims")):
+        # A template may have made no claim; then there is nothing to use.
+        if name := names.get(use["name"]):
+            yield ContainerClaim(name, use.get("request") or "", use["name"])
+    extended = extended_claim(pod)
+    for mapped in mappings(mapping(status_of(pod).get("extendedResourceClaimStatus")).get("requestMappings")):
+        if mapped.get("containerName") == container["name"]:
+            yield ContainerClaim(extended, mapped.get("requestName") or "")
+
+
+def cdi_ids(cache: ClaimCache, pod: Object, container: Object) -> list[str]:
+    """What the runtime is asked to inject; raises PrepareError where a claim is not prepared on this node."""
+    found: list[str] = []
+    namespace, name = key_of(pod)
+    for use in container_claims(pod, container):
+        info = cache.get(namespace, use.claim)
+        if info is None:
+            raise PrepareError(
+                f"container {container['name']} of pod {namespace}/{name}: "
+                f"unable to get information for ResourceClaim {use.claim}"
+            )
+        found += [each for _, device in use.devices(info) for each in device.cdi_ids]
+    return found

@@ -1,0 +1,40 @@
+"""Failures on a node: each says which pod, claim, driver or file it is about."""
+
+from __future__ import annotations
+
+
+class NodeError(Exception):
+    """Base of them all."""
+
+
+class RegistrationError(NodeError):
+    """A plugin that cannot be registered as it presents itself."""
+
+
+class DriverNotRegistered(NodeError):
+    """No instance of the driver is registered on this node."""
+
+    def __init__(self, driver: str) -> None:
+        super().__init__(f"DRA driver {driver} is not registered")
+        self.driver = driver
+
+
+class DriverCallFailed(NodeError):
+    """A call to a driver that ended without an answer: gRPC status and details."""
+
+    def __init__(self, driver: str, method: str, code: str, details: str) -> None:
+        super().__init__(f"{method} of DRA driver {driver} failed: {code}: {details}")
+        self.driver = driver
+        self.code = code
+
+
+class PrepareError(NodeError):
+    """The claims of a pod that cannot be prepared now; the pod is tried again."""
+
+
+class UnprepareError(NodeError):
+    """The claims of a pod that cannot be unprepared now; the pod stays until they are."""
+
+
+class CheckpointError(NodeError):
+    """A checkpoint that cannot be read or written."""

@@ -1,0 +1,95 @@
+"""Health watch: one stream of device health for each driver instance that offers it, into the health cache.
+
+A stream that ends or fails is opened again after a pause; one that the driver does not implement is not. What is
+known of a driver's devices is dropped when the last of its streams ends. Whoever has pods on a device is told of each
+change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import grpc
+
+from dray._proto import dra_health_v1_pb2, dra_health_v1_pb2_grpc, dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc
+from dray.client.clock import SystemTime, TimeOfDay, seconds
+from dray.node.health_cache import HEALTHY, UNHEALTHY, UNKNOWN, DeviceHealth, HealthCache, Place
+from dray.node.timing import Timing
+
+Changed = Callable[[str, set[Place]], None]
+"""Told of a driver and its devices whose health is no longer what it was."""
+
+# In the order of preference of the node, unlike the versions of the DRA protocol.
+_PROTOCOLS: Final[Mapping[str, tuple[Any, Any]]] = {
+    "v1.DRAResourceHealth": (dra_health_v1_pb2, dra_health_v1_pb2_grpc.DRAResourceHealthStub),
+    "v1alpha1.DRAResourceHealth": (dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc.DRAResourceHealthStub),
+}
+_HEALTH: Final = {1: HEALTHY, 2: UNHEALTHY}
+_logger = logging.getLogger(__name__)
+
+
+class HealthWatch:
+    def __init__(
+        self, cache: HealthCache, changed: Changed, *, timing: Timing | None = None, time: TimeOfDay | None = None
+    ) -> None:
+        self.cache = cache
+        self._changed = changed
+        self._timing = timing or Timing()
+        self._now = seconds(time or SystemTime())
+        self._streams: Counter[str] = Counter()
+
+    def offered(self, versions: Sequence[str]) -> str:
+        """The protocol to speak with a plugin of these versions; empty if it has no health."""
+        return next((each for each in _PROTOCOLS if each in versions), "")
+
+    async def run(self) -> None:
+        """Drops the reports that no longer hold, until it is cancelled."""
+        while True:
+            await asyncio.sleep(self._timing.health_check)
+            for driver, devices in self.cache.expire(self._now()).items():
+                _logger.warning("health of DRA driver %s: %d devices were not reported in time", driver, len(devices))
+                self._changed(driver, devices)
+
+    async def watch(self, driver: str, channel: grpc.aio.Channel, version: str) -> None:
+        """One instance, until it is cancelled or says that it does not implement it."""
+        messages, make_stub = _PROTOCOLS[version]
+        stub = make_stub(channel)
+        while True:
+            self._streams[driver] += 1
+            try:
+                # The driver may just be starting; a prepare is not kept waiting by this call.
+                stream = stub.NodeWatchResources(messages.NodeWatchResourcesRequest(), wait_for_ready=True)
+                async for response in stream:
+                    self._take(driver, response)
+            except grpc.aio.AioRpcError as error:
+                if error.code() is grpc.StatusCode.UNIMPLEMENTED:
+                    return
+                _logger.warning("health of DRA driver %s: %s: %s", driver, error.code().name, error.details())
+            finally:
+                self._streams[driver] -= 1
+                if not self._streams[driver] and (gone := self.cache.drop(driver)):
+                    self._changed(driver, gone)
+            await asyncio.sleep(self._timing.health_reconnect)
+
+    def _take(self, driver: str, response: Any) -> None:
+        reports = [self._report(driver, each) for each in response.devices]
+        if changed := self.cache.update(driver, reports, self._now()):
+            self._changed(driver, changed)
+
+    def _report(self, driver: str, said: Any) -> DeviceHealth:
+        timeout = said.health_check_timeout_seconds
+        if timeout < 0:
+            _logger.warning(
+                "health of DRA driver %s: timeout %d of %s is negative", driver, timeout, said.device.device_name
+            )
+        return DeviceHealth(
+            said.device.pool_name,
+            said.device.device_name,
+            _HEALTH.get(said.health, UNKNOWN),
+            float(timeout) if timeout > 0 else self._timing.health_timeout,
+            said.message,
+        )

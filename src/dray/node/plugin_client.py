@@ -1,0 +1,125 @@
+"""The kubelet's end of the DRA protocol: prepare and unprepare over the socket of one driver instance.
+
+The protocol is the first of the plugin's list that is known here, `v1` or `v1beta1`; they differ in the share id
+alone, which the older one does not have. An answer is checked before anybody uses it: it must name every claim that
+was asked for and no other.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+
+from dray._proto import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
+from dray.node.channels import unix_channel
+from dray.node.devices import ClaimReference, PreparedDevice
+from dray.node.errors import DriverCallFailed, NodeError, RegistrationError
+from dray.node.metrics import NodeMetrics
+
+PREPARE: Final = "NodePrepareResources"
+UNPREPARE: Final = "NodeUnprepareResources"
+
+_PROTOCOLS: Final[Mapping[str, tuple[Any, Any]]] = {
+    "v1.DRAPlugin": (dra_v1_pb2, dra_v1_pb2_grpc.DRAPluginStub),
+    "v1beta1.DRAPlugin": (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc.DRAPluginStub),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """The answer for one claim: devices, or why there are none."""
+
+    devices: tuple[PreparedDevice, ...] = ()
+    error: str = ""
+
+
+class WrongAnswer(NodeError):
+    """A driver answered for claims that it was not asked for, or not for all that it was."""
+
+
+def dra_version(versions: Sequence[str]) -> str:
+    """The protocol that is spoken with a plugin of these versions: the plugin's order counts."""
+    for version in versions:
+        if version in _PROTOCOLS:
+            return version
+    offered = ", ".join(versions) or "none"
+    raise RegistrationError(f"none of the versions of the plugin ({offered}) is known here: {', '.join(_PROTOCOLS)}")
+
+
+class PluginClient:
+    """Calls to one instance. A call that gets no answer in time, or a gRPC error, is a DriverCallFailed."""
+
+    def __init__(
+        self,
+        driver: str,
+        endpoint: str,
+        versions: Sequence[str],
+        *,
+        limit: float,
+        metrics: NodeMetrics | None = None,
+        interceptors: Sequence[grpc.aio.ClientInterceptor] = (),
+    ) -> None:
+        self.version = dra_version(versions)
+        self.channel = unix_channel(endpoint, interceptors)
+        self._driver = driver
+        self._limit = limit
+        self._metrics = metrics or NodeMetrics()
+        self._messages, stub = _PROTOCOLS[self.version]
+        self._package = self._messages.DESCRIPTOR.package
+        self._stub = stub(self.channel)
+
+    async def prepare(self, claims: Sequence[ClaimReference]) -> dict[str, Prepared]:
+        """The answers by the uid of the claim."""
+        request = self._messages.NodePrepareResourcesRequest(claims=self._claims(claims))
+        answer = await self._call(PREPARE, request)
+        self._check(PREPARE, claims, answer.claims)
+        return {uid: Prepared(tuple(map(_device, said.devices)), said.error) for uid, said in answer.claims.items()}
+
+    async def unprepare(self, claims: Sequence[ClaimReference]) -> dict[str, str]:
+        """Why a claim could not be unprepared, by its uid; empty where it was."""
+        request = self._messages.NodeUnprepareResourcesRequest(claims=self._claims(claims))
+        answer = await self._call(UNPREPARE, request)
+        self._check(UNPREPARE, claims, answer.claims)
+        return {uid: said.error for uid, said in answer.claims.items()}
+
+    async def close(self) -> None:
+        await self.channel.close()
+
+    def _claims(self, claims: Iterable[ClaimReference]) -> list[Any]:
+        claim = self._messages.Claim
+        return [claim(namespace=each.namespace, name=each.name, uid=each.uid) for each in claims]
+
+    async def _call(self, method: str, request: Any) -> Any:
+        begun, code = time.monotonic(), grpc.StatusCode.OK
+        try:
+            return await getattr(self._stub, method)(request, timeout=self._limit)
+        except grpc.aio.AioRpcError as error:
+            code = error.code()
+            raise DriverCallFailed(self._driver, method, code.name, error.details() or "") from None
+        finally:
+            path = f"/{self._package}.DRAPlugin/{method}"
+            self._metrics.calls.labels(self._driver, path, code.name).observe(time.monotonic() - begun)
+
+    def _check(self, method: str, asked: Sequence[ClaimReference], answered: Iterable[str]) -> None:
+        uids = {each.uid for each in asked}
+        answered = set(answered)
+        if unknown := sorted(answered - uids):
+            raise WrongAnswer(
+                f"{method} of DRA driver {self._driver} returned result for unknown claim UID {', '.join(unknown)}"
+            )
+        if skipped := [str(each) for each in asked if each.uid not in answered]:
+            raise WrongAnswer(
+                f"{method} of DRA driver {self._driver} skipped {len(skipped)} ResourceClaims: {', '.join(skipped)}"
+            )
+
+
+def _device(said: Any) -> PreparedDevice:
+    # Only v1 has the field, and there it may be absent.
+    share = said.share_id if "share_id" in said.DESCRIPTOR.fields_by_name and said.HasField("share_id") else None
+    return PreparedDevice(
+        said.pool_name, said.device_name, tuple(said.request_names), tuple(said.cdi_device_ids), share
+    )

@@ -1,0 +1,143 @@
+"""The plugin registry: registers the plugins whose sockets appear in a directory, deregisters those that vanish.
+
+Each scan first deregisters what should go (no socket, or another one under the same path), then starts a registration
+for every socket without one. A registration is a conversation of its own: dial, GetInfo, validation and registration
+by the handler of the plugin's type, NotifyRegistrationStatus. One that fails is tried again with backoff for as long
+as the socket is there; one that hangs holds up nobody else. Every attempt and its result is logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from dray.node.errors import RegistrationError
+from dray.node.registration_client import PluginInfo, RegistrationClient
+from dray.node.registration_sockets import Identity, registration_sockets
+from dray.node.timing import Timing
+
+DRA_PLUGIN: Final = "DRAPlugin"
+_logger = logging.getLogger(__name__)
+
+
+class PluginHandler(Protocol):
+    """What a type of plugins does with them. `validate` and `register` raise RegistrationError to refuse one."""
+
+    def validate(self, info: PluginInfo) -> None: ...
+
+    def register(self, info: PluginInfo) -> None: ...
+
+    async def deregister(self, info: PluginInfo) -> None: ...
+
+
+@dataclass(slots=True)
+class _Plugin:
+    """The way of one socket: the attempt under way, and what came of the last one."""
+
+    identity: Identity
+    attempt: asyncio.Task[None] | None = None
+    info: PluginInfo | None = None
+    """Set once it is registered."""
+    error: str = ""
+    failures: int = 0
+    not_before: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrationState:
+    """For a status command: what became of one socket; without an error and not registered, it is under way."""
+
+    path: Path
+    driver: str
+    registered: bool
+    error: str
+
+
+class PluginRegistry:
+    def __init__(self, directory: Path, handlers: Mapping[str, PluginHandler], timing: Timing | None = None) -> None:
+        self._directory = directory
+        self._handlers = handlers
+        self._timing = timing or Timing()
+        self._plugins: dict[Path, _Plugin] = {}
+
+    @property
+    def states(self) -> list[RegistrationState]:
+        return [
+            RegistrationState(path, plugin.info.name if plugin.info else "", plugin.info is not None, plugin.error)
+            for path, plugin in self._plugins.items()
+        ]
+
+    async def run(self) -> None:
+        """Until it is cancelled. Plugins stay registered then; their handlers end with whoever owns them."""
+        self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        try:
+            while True:
+                await self.scan()
+                await asyncio.sleep(self._timing.registry_scan)
+        finally:
+            attempts = [each.attempt for each in self._plugins.values() if each.attempt is not None]
+            for attempt in attempts:
+                attempt.cancel()
+            await asyncio.gather(*attempts, return_exceptions=True)
+
+    async def scan(self) -> None:
+        """Compares the directory with what is registered, and starts what has to be done."""
+        found = registration_sockets(self._directory)
+        for path, plugin in list(self._plugins.items()):
+            if found.get(path) != plugin.identity:
+                await self._remove(path, plugin)
+        now = asyncio.get_running_loop().time()
+        for path, identity in found.items():
+            plugin = self._plugins.setdefault(path, _Plugin(identity))
+            if plugin.info is None and plugin.attempt is None and now >= plugin.not_before:
+                plugin.attempt = asyncio.create_task(self._attempt(path, plugin), name=f"registration of {path}")
+
+    async def _remove(self, path: Path, plugin: _Plugin) -> None:
+        if plugin.attempt is not None:
+            plugin.attempt.cancel()
+            await asyncio.gather(plugin.attempt, return_exceptions=True)
+        self._plugins.pop(path, None)
+        if plugin.info is not None:
+            _logger.info("%s %s is deregistered: %s is gone or new", plugin.info.type, plugin.info.name, path)
+            await self._handlers[plugin.info.type].deregister(plugin.info)
+
+    async def _attempt(self, path: Path, plugin: _Plugin) -> None:
+        try:
+            plugin.info, plugin.error = await self._register(path), ""
+            _logger.info("%s %s is registered: %s", plugin.info.type, plugin.info.name, path)
+        except RegistrationError as error:
+            plugin.error = str(error)
+            plugin.failures += 1
+            wait = self._timing.registration.delay(plugin.failures, random.random)
+            plugin.not_before = asyncio.get_running_loop().time() + wait
+            _logger.warning("%s is not registered, next attempt in %.1f s: %s", path, wait, error)
+        finally:
+            plugin.attempt = None
+
+    async def _register(self, path: Path) -> PluginInfo:
+        async with RegistrationClient(path, self._timing) as client:
+            info = await client.info()
+            handler = self._handlers.get(info.type)
+            try:
+                if handler is None:
+                    raise RegistrationError(f"no handler registered for plugin type {info.type!r} at {path}")
+                handler.validate(info)
+                handler.register(info)
+            except RegistrationError as refusal:
+                # A plugin may well answer this with an error of its own: the refusal is what counts.
+                with contextlib.suppress(RegistrationError):
+                    await client.notify(str(refusal))
+                raise
+            try:
+                await client.notify()
+            except BaseException:
+                # A plugin that does not know of its registration must not be called.
+                await handler.deregister(info)
+                raise
+            return info

@@ -1,0 +1,32 @@
+"""Timing: the pauses and limits of a kubelet, in seconds, as Kubernetes 1.37 has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dray.client.backoff import Backoff
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Tests shorten them; an agent has no reason to."""
+
+    registry_scan: float = 1.0
+    dial: float = 10.0
+    get_info: float = 1.0
+    notify: float = 5.0
+    registration: Backoff = field(default_factory=lambda: Backoff(first=0.5, longest=122.0, jitter=0.0))
+    """Between the attempts to register one socket."""
+    call: float = 45.0
+    """One NodePrepareResources or NodeUnprepareResources."""
+    health_reconnect: float = 5.0
+    health_timeout: float = 30.0
+    """How long a report of health holds where the driver does not say."""
+    health_check: float = 1.0
+    """Between looks for reports that no longer hold."""
+    reconcile: float = 60.0
+    """Between looks for prepared claims whose pods are gone."""
+    wipe_delay: float = 30.0
+    """From the loss of a driver until its ResourceSlices are deleted."""
+    wipe: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=300.0, jitter=0.2))
+    wipe_attempts: int = 100
