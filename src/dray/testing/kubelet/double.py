@@ -1,0 +1,293 @@
+"""The kubelet double: registers drivers by their sockets and takes the claims of pods through them, as a kubelet does.
+
+async with KubeletDouble(cluster.client, node="worker") as kubelet: process = kubelet.start_driver(["./my-driver"])
+await kubelet.registered("gpu.example.com") started = await kubelet.start_pod("training") assert started.cdi_ids["main"]
+== [...] await kubelet.end_pod("training")
+
+The kubelet side is the one of the node agent (`dray.node`), with pauses that suit a test and faults on demand. No
+container is run: a pod that starts gets its claims prepared, the CDI ids of its containers resolved as a runtime
+resolves them, and its status written. Pods are those of any API server; their allocations come from its scheduler or
+from the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from dray.api.catalogue import built_in
+from dray.api.gates import ALL_GATES, FeatureGates
+from dray.api.objects import Key, Object, is_deleting, key_of, spec_of, uid_of
+from dray.api.pods import containers_of, is_terminal, node_of
+from dray.client.api import ApiClient
+from dray.client.backoff import Backoff
+from dray.client.clock import TimeOfDay
+from dray.client.errors import ApiError
+from dray.client.interface import DeleteOptions, Selection
+from dray.node.dra_node import DraNode
+from dray.node.errors import NodeError
+from dray.node.plugin_registry import RegistrationState
+from dray.node.timing import Timing
+from dray.testing.kubelet.driver_process import DriverProcess
+from dray.testing.kubelet.faults import Faults
+
+QUICK: Final = Timing(
+    registry_scan=0.05,
+    registration=Backoff(first=0.1, longest=0.5, jitter=0.0),
+    health_reconnect=0.1,
+    health_check=0.1,
+    reconcile=0.2,
+    wipe_delay=1.0,
+)
+"""Pauses for tests; the limits of calls are the kubelet's own."""
+
+T = TypeVar("T")
+_PATIENCE: Final = 10.0
+_PAUSE: Final = 0.05
+_PODS: Final = built_in("v1", "Pod")
+
+
+@dataclass(frozen=True, slots=True)
+class StartedPod:
+    """A pod whose claims are prepared: what the runtime would inject into each container."""
+
+    pod: Object
+    cdi_ids: Mapping[str, list[str]]
+    """By container, in the order in which they go to the runtime."""
+
+
+class KubeletDouble:
+    """`root` is the kubelet's directory, a temporary one unless given; its path must be short, for sockets in it."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        node: str,
+        *,
+        root: Path | None = None,
+        kubeconfig: Path | None = None,
+        gates: FeatureGates = ALL_GATES,
+        timing: Timing = QUICK,
+        time: TimeOfDay | None = None,
+    ) -> None:
+        self.client = client
+        self.node_name = node
+        self.root = root or Path(tempfile.mkdtemp(prefix="kubelet-"))
+        self.cdi = self.root / "cdi"
+        self.kubeconfig = kubeconfig
+        """The way of driver processes to the API server."""
+        self.faults = Faults()
+        self._temporary = root is None
+        self._options: dict[str, Any] = {"gates": gates, "timing": timing, "time": time}
+        self._active: dict[str, Object] | None = None
+        """The pods of the node by uid, once they are known."""
+        self._started: dict[Key, str] = {}
+        self._processes: list[DriverProcess] = []
+        self.node: DraNode
+        """The part of it that a node agent has too."""
+        self._polling: asyncio.Task[None] | None = None
+
+    @property
+    def registry(self) -> Path:
+        return self.root / "plugins_registry"
+
+    async def __aenter__(self) -> KubeletDouble:
+        for directory in (self.registry, self.root / "plugins", self.cdi):
+            directory.mkdir(parents=True, exist_ok=True)
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+        for process in self._processes:
+            process.close()
+        if self._temporary:
+            shutil.rmtree(self.root, ignore_errors=True)
+
+    # Its own life
+
+    async def start(self) -> None:
+        """With whatever the checkpoint has; raises CheckpointError where that cannot be read."""
+        self._active = None
+        self.node = DraNode(
+            self.client,
+            self.node_name,
+            self.root,
+            pods=lambda: None if self._active is None else self._active.values(),
+            interceptors=[self.faults],
+            **self._options,
+        )
+        await self.node.__aenter__()
+        await self.find_pods()
+        self._polling = asyncio.create_task(self._find_pods(), name="pods of the kubelet double")
+
+    async def stop(self) -> None:
+        """As a kubelet that is killed: nothing is called, nothing is written."""
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.gather(self._polling, return_exceptions=True)
+            self._polling = None
+            await self.node.__aexit__(None, None, None)
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    # Drivers
+
+    def start_driver(
+        self, command: Sequence[str | Path], environment: Mapping[str, str] | None = None, *, name: str = "driver"
+    ) -> DriverProcess:
+        """Starts a driver in a process of its own, with KUBECONFIG and NODE_NAME set; it ends with the kubelet."""
+        given = {"NODE_NAME": self.node_name, **(environment or {})}
+        if self.kubeconfig is not None:
+            given.setdefault("KUBECONFIG", str(self.kubeconfig))
+        process = DriverProcess(command, self.root / f"{name}-{len(self._processes)}.log", given)
+        self._processes.append(process)
+        return process.start()
+
+    def create_plugin_directory(self, driver: str) -> Path:
+        """Where a driver has its DRA socket; on a real node its deployment makes it."""
+        directory = self.root / "plugins" / driver
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+    async def registered(self, driver: str, *, instances: int = 1, within: float = _PATIENCE) -> None:
+        """Returns when so many instances of the driver are registered and one of them is connected."""
+
+        async def holds() -> bool:
+            return len(self.node.plugins.endpoints(driver)) == instances and self.node.plugins.is_connected(driver)
+
+        await self.eventually(holds, f"{instances} connected instance(s) of {driver}", within)
+
+    async def deregistered(self, driver: str, *, within: float = _PATIENCE) -> None:
+        async def holds() -> bool:
+            return not self.node.plugins.endpoints(driver)
+
+        await self.eventually(holds, f"no instance of {driver}", within)
+
+    @property
+    def registrations(self) -> list[RegistrationState]:
+        """What became of each registration socket."""
+        return self.node.registry.states
+
+    # Pods
+
+    async def start_pod(self, name: str, *, namespace: str = "default", within: float = _PATIENCE) -> StartedPod:
+        """Tries until the pod is started, as a kubelet does, only sooner; raises the last PrepareError."""
+        return await self._retried(lambda: self.try_pod(name, namespace=namespace), within)
+
+    async def try_pod(self, name: str, *, namespace: str = "default") -> StartedPod:
+        """One attempt to start a pod that is bound to this node; raises PrepareError."""
+        pod = await self.client.get(_PODS, name, namespace=namespace)
+        assert node_of(pod) == self.node_name, f"pod {name} is bound to {node_of(pod)!r}, not to {self.node_name}"
+        self._started[namespace, name] = uid_of(pod)
+        self._pods[uid_of(pod)] = pod
+        await self.node.manager.prepare(pod)
+        containers = containers_of(spec_of(pod))
+        started = StartedPod(pod, {each["name"]: self.node.cdi_ids(pod, each) for each in containers})
+        await self.report_pod(name, namespace=namespace)
+        return started
+
+    async def report_pod(self, name: str, *, namespace: str = "default") -> Object:
+        """Writes that the pod runs, and the health of its devices as it stands now."""
+        pod = await self.client.get(_PODS, name, namespace=namespace)
+        health = self.node.allocated_resources(pod)
+        statuses = [
+            {
+                "name": each["name"],
+                "image": each.get("image") or "",
+                "imageID": "",
+                "ready": True,
+                "restartCount": 0,
+                **({"allocatedResourcesStatus": health[each["name"]]} if each["name"] in health else {}),
+            }
+            for each in spec_of(pod).get("containers") or ()
+        ]
+        return await self._write_status(pod, {"phase": "Running", "containerStatuses": statuses})
+
+    async def end_pod(
+        self, name: str, *, namespace: str = "default", phase: str = "Succeeded", within: float = _PATIENCE
+    ) -> None:
+        """Tries until the claims are unprepared; then the pod has ended, or is gone if it was being deleted.
+
+        Raises the last UnprepareError.
+        """
+        await self._retried(lambda: self.try_end(name, namespace=namespace, phase=phase), within)
+
+    async def try_end(self, name: str, *, namespace: str = "default", phase: str = "Succeeded") -> None:
+        """One attempt; raises UnprepareError. A pod that the API server no longer has is ended all the same."""
+        uid = self._started.get((namespace, name), "")
+        assert uid, f"pod {namespace}/{name} was never tried on node {self.node_name}"
+        await self.node.manager.unprepare(uid)
+        try:
+            pod = await self.client.get(_PODS, name, namespace=namespace)
+            if uid_of(pod) != uid:
+                return
+            await self._write_status(pod, {"phase": phase})
+            if is_deleting(pod):
+                await self.client.delete(
+                    _PODS, name, namespace=namespace, options=DeleteOptions(uid=uid, grace_period=0)
+                )
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+
+    @property
+    def prepared_claims(self) -> dict[str, set[str]]:
+        """The uids of the pods that use a claim, by its name: what the kubelet would unprepare."""
+        return {info.reference.name: set(info.pods) for info in self.node.manager.cache}
+
+    async def find_pods(self) -> None:
+        """Learns from the API server which pods are on the node."""
+        listed = await self.client.list_all(_PODS, selection=Selection(fields=f"spec.nodeName={self.node_name}"))
+        self._active = {uid_of(each): each for each in listed["items"] if not is_terminal(each)}
+
+    async def eventually(self, holds: Callable[[], Awaitable[Any]], what: str = "it", within: float = _PATIENCE) -> Any:
+        """What `holds` gives once it is true; fails with what drivers and registrations look like."""
+        end = asyncio.get_running_loop().time() + within
+        while not (found := await holds()):
+            if asyncio.get_running_loop().time() >= end:
+                raise AssertionError(f"still not after {within:g} s: {what}\n{self._state()}")
+            await asyncio.sleep(_PAUSE)
+        return found
+
+    @property
+    def _pods(self) -> dict[str, Object]:
+        assert self._active is not None, "the kubelet double does not run"
+        return self._active
+
+    async def _find_pods(self) -> None:
+        while True:
+            await asyncio.sleep(self._options["timing"].reconcile / 2)
+            await self.find_pods()
+
+    async def _write_status(self, pod: Object, status: Object) -> Object:
+        namespace, name = key_of(pod)
+        return await self.client.patch(_PODS, name, {"status": status}, namespace=namespace, subresource="status")
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]], within: float) -> T:
+        end = asyncio.get_running_loop().time() + within
+        while True:
+            try:
+                return await attempt()
+            except NodeError:
+                if asyncio.get_running_loop().time() >= end:
+                    raise
+                await asyncio.sleep(_PAUSE)
+
+    def _state(self) -> str:
+        lines = [
+            f"{each.path.name}: {'registered as ' + each.driver if each.registered else each.error or 'under way'}"
+            for each in self.registrations
+        ]
+        lines += [f"{process}:\n{process.output()}" for process in self._processes]
+        return "\n".join(lines) or "no registration socket is there"

@@ -1,0 +1,139 @@
+"""Faults between kubelet and driver: what happens to the next call of a method instead of a plain question and answer.
+
+    kubelet.faults.next_prepare(lost_answer())
+    kubelet.faults.next_prepare(during(process.kill, after=0.01))
+    kubelet.faults.next_unprepare(deadline(0.1))
+
+Each fault is for one call; several are taken in turn. The driver is real and unmodified: it does what it was asked, or
+dies over it. `calls` has the claims of every call that was made, so a test can say how often a driver was asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import grpc
+
+from dray.node.plugin_client import PREPARE, UNPREPARE
+
+Invoke: TypeAlias = Callable[[float | None], Awaitable[Any]]
+"""Makes the call with another deadline, or with its own where it is None; gives the driver's answer."""
+Fault: TypeAlias = Callable[[Invoke], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    method: str
+    claims: tuple[str, ...]
+    """The names of the claims."""
+
+
+class Faults(grpc.aio.UnaryUnaryClientInterceptor):
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self._next: dict[str, deque[Fault]] = {PREPARE: deque(), UNPREPARE: deque()}
+
+    def next_prepare(self, *faults: Fault) -> None:
+        self._next[PREPARE].extend(faults)
+
+    def next_unprepare(self, *faults: Fault) -> None:
+        self._next[UNPREPARE].extend(faults)
+
+    @property
+    def prepares(self) -> list[tuple[str, ...]]:
+        return [each.claims for each in self.calls if each.method == PREPARE]
+
+    @property
+    def unprepares(self) -> list[tuple[str, ...]]:
+        return [each.claims for each in self.calls if each.method == UNPREPARE]
+
+    async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        path = client_call_details.method
+        method = (path.decode() if isinstance(path, bytes) else path).rpartition("/")[2]
+        self.calls.append(Call(method, tuple(each.name for each in request.claims)))
+
+        async def invoke(limit: float | None) -> Any:
+            details = client_call_details if limit is None else client_call_details._replace(timeout=limit)
+            return await (await continuation(details, request))
+
+        faults = self._next.get(method)
+        return await (faults.popleft()(invoke) if faults else invoke(None))
+
+
+def lost_answer() -> Fault:
+    """The driver does its work, and the connection breaks before its answer arrives."""
+
+    async def fault(invoke: Invoke) -> Any:
+        await invoke(None)
+        raise _unavailable("the connection broke before the answer")
+
+    return fault
+
+
+def unreachable() -> Fault:
+    """The question never arrives."""
+
+    async def fault(invoke: Invoke) -> Any:
+        raise _unavailable("the driver cannot be reached")
+
+    return fault
+
+
+def answer_for_another_claim(uid: str = "00000000-0000-4000-8000-000000000000") -> Fault:
+    """The first claim of the answer has another uid."""
+
+    async def fault(invoke: Invoke) -> Any:
+        answer = await invoke(None)
+        first = next(iter(answer.claims))
+        answer.claims[uid].CopyFrom(answer.claims[first])
+        del answer.claims[first]
+        return answer
+
+    return fault
+
+
+def skipped_claim() -> Fault:
+    """The answer leaves the first claim out."""
+
+    async def fault(invoke: Invoke) -> Any:
+        answer = await invoke(None)
+        del answer.claims[next(iter(answer.claims))]
+        return answer
+
+    return fault
+
+
+def deadline(seconds: float) -> Fault:
+    """The kubelet waits no longer than this."""
+
+    async def fault(invoke: Invoke) -> Any:
+        return await invoke(seconds)
+
+    return fault
+
+
+def during(action: Callable[[], Any], *, after: float = 0.0) -> Fault:
+    """Does something, such as killing the driver, so many seconds after the question was sent."""
+
+    async def fault(invoke: Invoke) -> Any:
+        call = asyncio.ensure_future(invoke(None))
+        try:
+            await asyncio.wait((call,), timeout=after)
+            done = action()
+            if inspect.isawaitable(done):
+                await done
+            return await call
+        finally:
+            call.cancel()
+
+    return fault
+
+
+def _unavailable(details: str) -> grpc.aio.AioRpcError:
+    empty = grpc.aio.Metadata()
+    return grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, empty, empty, details=details)

@@ -1,0 +1,136 @@
+"""A driver of a few lines on bare gRPC, without the SDK: it answers as it is told, and notes what it was asked."""
+
+import itertools
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+
+from dray._proto import (
+    dra_health_v1_pb2_grpc,
+    dra_v1_pb2,
+    dra_v1_pb2_grpc,
+    dra_v1beta1_pb2,
+    dra_v1beta1_pb2_grpc,
+    registration_pb2,
+    registration_pb2_grpc,
+)
+
+DRIVER = "gpu.example.com"
+BOTH = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
+
+
+class ScriptedDriver:
+    def __init__(self, root: Path, *, name=DRIVER, suffix="", versions=BOTH, type_="DRAPlugin", endpoint=None):
+        directory = root / "plugins" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        self.socket = directory / f"dra{suffix}.sock"
+        self.registration_socket = root / "plugins_registry" / f"{name}{suffix}-reg.sock"
+        self.info = registration_pb2.PluginInfo(
+            type=type_,
+            name=name,
+            endpoint=str(self.socket) if endpoint is None else endpoint,
+            supported_versions=versions,
+        )
+        self.statuses = []
+        self.asked = []
+        self.errors = {}
+        """What to answer for a claim instead of devices, by its name."""
+        self.devices = {}
+        """Lists of Device messages by the name of a claim; one named after the claim unless told."""
+        self.hold = None
+        """An asyncio.Event for which calls wait before they are answered."""
+        self.reports = None
+        """An asyncio.Queue of health responses."""
+        self._servers = []
+
+    async def start(self):
+        plugin = grpc.aio.server()
+        dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_Plugin(self, dra_v1_pb2), plugin)
+        dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Plugin(self, dra_v1beta1_pb2), plugin)
+        dra_health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self), plugin)
+        registration = grpc.aio.server()
+        registration_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), registration)
+        for server, path in ((plugin, self.socket), (registration, self.registration_socket)):
+            path.unlink(missing_ok=True)
+            server.add_insecure_port(f"unix:{path}")
+            await server.start()
+            self._servers.append(server)
+        return self
+
+    async def stop(self):
+        for server in reversed(self._servers):
+            await server.stop(grace=0)
+        self._servers.clear()
+        self.registration_socket.unlink(missing_ok=True)
+        self.socket.unlink(missing_ok=True)
+
+
+@asynccontextmanager
+async def scripted_driver(root, **options):
+    driver = await ScriptedDriver(root, **options).start()
+    try:
+        yield driver
+    finally:
+        await driver.stop()
+
+
+class _Registration(registration_pb2_grpc.RegistrationServicer):
+    def __init__(self, driver):
+        self._driver = driver
+
+    async def GetInfo(self, request, context):
+        return self._driver.info
+
+    async def NotifyRegistrationStatus(self, request, context):
+        self._driver.statuses.append((request.plugin_registered, request.error))
+        return registration_pb2.RegistrationStatusResponse()
+
+
+class _Plugin:
+    def __init__(self, driver, messages):
+        self._driver = driver
+        self._messages = messages
+        self._version = messages.__name__.rpartition("dra_")[2].removesuffix("_pb2")
+
+    async def NodePrepareResources(self, request, context):
+        driver, messages = self._driver, self._messages
+        driver.asked.append((self._version, "prepare", [each.name for each in request.claims]))
+        if driver.hold:
+            await driver.hold.wait()
+        answer = messages.NodePrepareResourcesResponse()
+        for claim in request.claims:
+            entry = answer.claims[claim.uid]
+            if error := driver.errors.get(claim.name):
+                entry.error = error
+                continue
+            ids = [f"example.com/gpu={claim.name}"]
+            default = [{"pool_name": "worker", "device_name": "gpu-0", "cdi_device_ids": ids}]
+            known = messages.Device.DESCRIPTOR.fields_by_name
+            for each in driver.devices.get(claim.name, default):
+                entry.devices.append(messages.Device(**{key: value for key, value in each.items() if key in known}))
+        return answer
+
+    async def NodeUnprepareResources(self, request, context):
+        driver, messages = self._driver, self._messages
+        driver.asked.append((self._version, "unprepare", [each.name for each in request.claims]))
+        if driver.hold:
+            await driver.hold.wait()
+        answer = messages.NodeUnprepareResourcesResponse()
+        for claim in request.claims:
+            answer.claims[claim.uid].error = driver.errors.get(claim.name, "")
+        return answer
+
+
+class _Health(dra_health_v1_pb2_grpc.DRAResourceHealthServicer):
+    def __init__(self, driver):
+        self._driver = driver
+
+    async def NodeWatchResources(self, request, context):
+        if self._driver.reports is None:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, "no health")
+        for _ in itertools.count():
+            response = await self._driver.reports.get()
+            if response is None:
+                return
+            yield response
