@@ -5,8 +5,9 @@ import zlib
 
 import pytest
 
+from dray.driver.claims import ClaimReference
 from dray.node.checkpoint import Checkpoint, ClaimState, DriverState, decode, encode
-from dray.node.devices import ClaimReference, PreparedDevice
+from dray.node.devices import PreparedDevice
 from dray.node.errors import CheckpointError
 
 EMPTY = (

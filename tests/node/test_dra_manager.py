@@ -110,7 +110,7 @@ async def test_an_error_for_one_claim_names_it_and_the_pod_can_still_end():
         await kubelet.registered(DRIVER)
         await bound_pod(cluster, "p", "good", "bad")
         driver.errors["bad"] = "the device is on fire"
-        with pytest.raises(PrepareError, match="ResourceClaim default/bad: the device is on fire"):
+        with pytest.raises(PrepareError, match=r"ResourceClaim default/bad \(.*\): the device is on fire"):
             await kubelet.try_pod("p")
         assert kubelet.prepared_claims.keys() == {"good", "bad"}
         with pytest.raises(UnprepareError, match="on fire"):
@@ -188,7 +188,7 @@ async def test_a_claim_that_took_the_name_of_another_waits_until_that_is_unprepa
         await cluster.delete("ResourceClaim", "c")
         assert await cluster.get("ResourceClaim", "c") is None
         await bound_pod(cluster, "new", "c")
-        with pytest.raises(PrepareError, match="old ResourceClaim with same name default/c"):
+        with pytest.raises(PrepareError, match=r"old ResourceClaim default/c .* with same name"):
             await kubelet.try_pod("new")
         await kubelet.end_pod("old")
         await kubelet.start_pod("new")

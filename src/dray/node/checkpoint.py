@@ -16,7 +16,8 @@ from typing import Final
 
 import msgspec
 
-from dray.node.devices import ClaimReference, PreparedDevice
+from dray.driver.claims import ClaimReference
+from dray.node.devices import PreparedDevice
 from dray.node.errors import CheckpointError
 from dray.node.files import replace_file
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from dray.api.objects import Key, Object, key_of, uid_of
 from dray.api.resource_claims import results_of
+from dray.driver.claims import ClaimReference
 from dray.node.checkpoint import Checkpoint, ClaimState, DriverState
-from dray.node.devices import ClaimReference, PreparedDevice
+from dray.node.devices import PreparedDevice
 from dray.node.metrics import ANY_DRIVER, NodeMetrics
 
 _ALL_OPERATIONS = "*"

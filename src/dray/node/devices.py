@@ -1,20 +1,8 @@
-"""References to claims, and the devices that a driver prepared for them."""
+"""Prepared devices: what a driver answered for a claim, as caches, checkpoints and containers use it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimReference:
-    """All that a driver is told of a claim."""
-
-    namespace: str
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from contextlib import asynccontextmanager, contextmanager
 from weakref import WeakValueDictionary
 
 from dray.api.objects import Object, key_of, uid_of
+from dray.driver.claims import ClaimReference
 from dray.node.claim_cache import ClaimCache, ClaimInfo, claim_info
-from dray.node.devices import ClaimReference
 from dray.node.dra_plugins import DraPlugins
 from dray.node.errors import NodeError, PrepareError, UnprepareError
 from dray.node.metrics import NodeMetrics
@@ -125,9 +125,7 @@ class DraManager:
         if info is None:
             return claim_info(claim)
         if info.reference.uid != uid_of(claim):
-            raise PrepareError(
-                f"old ResourceClaim with same name {info.reference} and different UID {info.reference.uid} still exists"
-            )
+            raise PrepareError(f"old ResourceClaim {info.reference} with same name and different UID still exists")
         if info.unpreparing:
             raise PrepareError(f"ResourceClaim {info.reference} is being unprepared")
         return info

@@ -15,8 +15,9 @@ from typing import Any, Final
 import grpc
 
 from dray._proto import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
+from dray.driver.claims import ClaimReference
 from dray.node.channels import unix_channel
-from dray.node.devices import ClaimReference, PreparedDevice
+from dray.node.devices import PreparedDevice
 from dray.node.errors import DriverCallFailed, NodeError, RegistrationError
 from dray.node.metrics import NodeMetrics
 
