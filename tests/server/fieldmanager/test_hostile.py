@@ -83,6 +83,6 @@ def test_thousands_of_managers_are_merged_in_one_go() -> None:
 
 def test_a_union_leaves_the_sets_as_they_are() -> None:
     sets = [field_set.of_paths("a.b", "c"), field_set.of_paths("a.d", "a"), field_set.of_paths("a.b.e")]
-    before = [field_set.encode(each) for each in sets]
-    assert field_set.union(sets) == sets[0] | sets[1] | sets[2]
-    assert [field_set.encode(each) for each in sets] == before
+    before = [field_set.ordered(each) for each in sets]
+    assert field_set.union(*sets) == {"f:a": {".": {}, "f:b": {".": {}, "f:e": {}}, "f:d": {}}, "f:c": {}}
+    assert [field_set.ordered(each) for each in sets] == before

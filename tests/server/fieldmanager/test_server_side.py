@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dray.api import catalogue
-from dray.server.fieldmanager import server_side
+from dray.server.fieldmanager import server_side, tracking
 from dray.server.fieldmanager.tracked_kinds import built_in
 from dray.server.status import ApiError
 
@@ -125,8 +125,8 @@ def test_times_alone_are_no_change() -> None:
     def at(time: str, data: str) -> dict[str, Any]:
         return {"metadata": {"managedFields": [{"manager": "m", "time": time}]}, "data": data}
 
-    assert server_side.keep_times(at(NOW, "x"), at(LATER, "x")) == at(NOW, "x")
-    assert server_side.keep_times(at(NOW, "x"), at(LATER, "y")) == at(LATER, "y")
+    assert tracking.settle_times(at(NOW, "x"), at(LATER, "x")) == at(NOW, "x")
+    assert tracking.settle_times(at(NOW, "x"), at(LATER, "y")) == at(LATER, "y")
 
 
 def test_what_a_pod_is_created_with() -> None:

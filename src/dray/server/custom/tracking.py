@@ -17,7 +17,7 @@ from dray.server.fieldmanager.field_types import (
     Form,
     field_type,
 )
-from dray.server.fieldmanager.tracked_kinds import MANAGED_FIELDS, UNOWNED
+from dray.server.fieldmanager.tracked_kinds import MANAGED_FIELDS
 
 _BOOKKEEPING = field_set.of_paths(MANAGED_FIELDS)
 _STATUS = field_set.of_paths(MANAGED_FIELDS, "status")
@@ -43,9 +43,6 @@ class TrackedCustomKind:
         if subresource == "status":
             return _ALL_BUT_STATUS
         return _STATUS if self._has_status else _BOOKKEEPING
-
-    def ignored(self, subresource: str) -> FieldSet:
-        return UNOWNED | self.reset(subresource)
 
     def blank(self) -> Object:
         return {"apiVersion": self.api_version, "kind": self.kind}

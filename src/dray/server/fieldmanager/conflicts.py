@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.server.fieldmanager import path_elements
+from dray.server.fieldmanager import field_set, path_elements
 from dray.server.fieldmanager.field_set import FieldSet
 from dray.server.fieldmanager.managers import Manager
 from dray.server.status import ApiError
@@ -13,7 +13,9 @@ class ApplyConflict(ApiError):
 
     def __init__(self, conflicts: dict[Manager, FieldSet]) -> None:
         self.conflicts = conflicts
-        found = [(key, path_elements.render(path)) for key in sorted(conflicts) for path in conflicts[key].paths()]
+        found = [
+            (key, path_elements.render(path)) for key in sorted(conflicts) for path in field_set.paths(conflicts[key])
+        ]
         causes = [
             {"reason": "FieldManagerConflict", "message": f"conflict with {key}", "field": field}
             for key, field in found
@@ -22,7 +24,7 @@ class ApplyConflict(ApiError):
 
     def without(self, allowed: FieldSet) -> ApplyConflict | None:
         """What is left of it when some fields may be taken."""
-        left = {key: fields - allowed for key, fields in self.conflicts.items()}
+        left = {key: field_set.difference(fields, allowed) for key, fields in self.conflicts.items()}
         left = {key: fields for key, fields in left.items() if fields}
         return ApplyConflict(left) if left else None
 

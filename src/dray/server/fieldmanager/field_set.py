@@ -1,156 +1,138 @@
-"""A set of fields: the paths into an object that a manager owns.
+"""Sets of fields: the paths into an object that a manager owns, in the form of `fieldsV1`.
 
-A tree. A node has members (the steps that lead to an owned field) and children (what is owned further down); a step
-may be both, which `fieldsV1` writes as a `.` within it. Sets are values: every operation gives a new one, and shares
-what did not change.
+A set is a tree of dictionaries by steps (path_elements.py). A step is a member, that is an owned field, if nothing is
+below it or a `.` is; all else on the way to members is not owned. Sets are values: no operation changes its arguments,
+and what it gives may share parts with them. They are in order only where they are written (`ordered`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 from dray.server.fieldmanager import path_elements
 
+FieldSet = dict[str, Any]
+
+NOTHING: Final[FieldSet] = {}
 # Nothing that is served is deeper; managed fields that clients send are cut off here.
-_MAX_DEPTH = 200
+_MAX_DEPTH: Final = 200
 
 
-class FieldSet:
-    __slots__ = ("children", "members")
-
-    def __init__(self, members: set[str] | None = None, children: dict[str, FieldSet] | None = None) -> None:
-        self.members: set[str] = members or set()
-        self.children: dict[str, FieldSet] = children or {}
-
-    def __bool__(self) -> bool:
-        return bool(self.members or self.children)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FieldSet) and (self.members, self.children) == (other.members, other.children)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __or__(self, other: FieldSet) -> FieldSet:
-        children = dict(self.children)
-        for step, child in other.children.items():
-            children[step] = children[step] | child if step in children else child
-        return FieldSet(self.members | other.members, children)
-
-    def __and__(self, other: FieldSet) -> FieldSet:
-        def both(step: str, child: FieldSet) -> FieldSet:
-            return child & other.children[step] if step in other.children else FieldSet()
-
-        return FieldSet(self.members & other.members, self._children(both))
-
-    def __sub__(self, other: FieldSet) -> FieldSet:
-        """Without the members of the other; what lies below them stays."""
-
-        def less(step: str, child: FieldSet) -> FieldSet:
-            return child - other.children[step] if step in other.children else child
-
-        return FieldSet(self.members - other.members, self._children(less))
-
-    def outside(self, other: FieldSet) -> FieldSet:
-        """Without the members of the other and everything below them."""
-
-        def less(step: str, child: FieldSet) -> FieldSet:
-            if step in other.members:
-                return FieldSet()
-            return child.outside(other.children[step]) if step in other.children else child
-
-        return FieldSet(self.members - other.members, self._children(less))
-
-    def _children(self, change: Callable[[str, FieldSet], FieldSet]) -> dict[str, FieldSet]:
-        changed = {step: change(step, child) for step, child in self.children.items()}
-        return {step: child for step, child in changed.items() if child}
-
-    def below(self, step: str) -> FieldSet:
-        return self.children.get(step) or FieldSet()
-
-    def paths(self, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-        for step in sorted(self.members, key=path_elements.order):
-            yield (*prefix, step)
-        for step in sorted(self.children, key=path_elements.order):
-            yield from self.children[step].paths((*prefix, step))
+def is_member(below: FieldSet | None) -> bool:
+    """Of what a set has at a step, None where it does not have the step."""
+    return below is not None and (not below or "." in below)
 
 
-def union(sets: Iterable[FieldSet]) -> FieldSet:
-    """All of them together; as much work as the sets are large, where `|` copies what it has so far each time."""
-    whole = FieldSet()
-    # Nodes of the outcome that were made here: others belong to the sets.
-    own: set[int] = {id(whole)}
-    stack = [(whole, each) for each in sets]
-    while stack:
-        node, added = stack.pop()
-        node.members |= added.members
-        for step, child in added.children.items():
-            there = node.children.get(step)
-            if there is None:
-                node.children[step] = child
-                continue
-            if id(there) not in own:
-                there = node.children[step] = FieldSet(set(there.members), dict(there.children))
-                own.add(id(there))
-            stack.append((there, child))
+def put(fields: FieldSet, step: str, below: FieldSet, *, member: bool) -> None:
+    """Sets what a new set has at a step; `below` may be that of another set."""
+    if "." in below:
+        below = {inner: deeper for inner, deeper in below.items() if inner != "."}
+    if below:
+        fields[step] = {".": {}, **below} if member else below
+    elif member:
+        fields[step] = {}
+
+
+def union(*sets: FieldSet) -> FieldSet:
+    whole: FieldSet = {}
+    for fields in sets:
+        _add(whole, fields)
     return whole
 
 
-def of_paths(*paths: str) -> FieldSet:
+def _add(whole: FieldSet, fields: FieldSet) -> None:
+    for step, below in fields.items():
+        there = whole.get(step)
+        if there is None:
+            there = whole[step] = {}
+            _add(there, below)
+        elif there or below:
+            member = is_member(there) or is_member(below)
+            _add(there, below)
+            if member:
+                there["."] = {}
+
+
+def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
+    found: FieldSet = {}
+    for step in left.keys() & right.keys():
+        ours, theirs = left[step], right[step]
+        put(found, step, intersection(ours, theirs), member=is_member(ours) and is_member(theirs))
+    return found
+
+
+def difference(left: FieldSet, right: FieldSet, *, deep: bool = False) -> FieldSet:
+    """Without the members of the other; what lies below them stays, unless `deep`."""
+    found: FieldSet = {}
+    for step, ours in left.items():
+        theirs = right.get(step)
+        if theirs is None:
+            found[step] = ours
+        elif not (deep and is_member(theirs)):
+            put(found, step, difference(ours, theirs, deep=deep), member=is_member(ours) and not is_member(theirs))
+    return found
+
+
+def overlap(left: FieldSet, right: FieldSet) -> bool:
+    """Whether they have a field in common."""
+    for step, below in right.items():
+        ours = left.get(step)
+        if ours is None or step == ".":
+            continue
+        if (is_member(ours) and is_member(below)) or (below and overlap(ours, below)):
+            return True
+    return False
+
+
+def covers(left: FieldSet, right: FieldSet) -> bool:
+    """Whether the first has every field of the second."""
+    for step, below in right.items():
+        ours = left.get(step)
+        if step == ".":
+            continue
+        if ours is None or (is_member(below) and not is_member(ours)) or (below and not covers(ours, below)):
+            return False
+    return True
+
+
+def paths(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The members of a level before what lies below it."""
+    steps = [step for step in sorted(fields, key=path_elements.order) if step != "."]
+    yield from ((*prefix, step) for step in steps if is_member(fields[step]))
+    for step in steps:
+        yield from paths(fields[step], (*prefix, step))
+
+
+def of_paths(*names: str) -> FieldSet:
     """The set of fields with these names: `metadata.name`."""
-    fields = FieldSet()
-    for path in paths:
-        node = fields
-        *parents, last = path.split(".")
-        for parent in parents:
-            node = node.children.setdefault(path_elements.member(parent), FieldSet())
-        node.members.add(path_elements.member(last))
+    return union(*map(_of_path, names))
+
+
+def _of_path(name: str) -> FieldSet:
+    fields: FieldSet = {}
+    for part in reversed(name.split(".")):
+        fields = {path_elements.member(part): fields}
     return fields
 
 
-def encode(fields: FieldSet) -> dict[str, Any]:
-    """The set as `fieldsV1`."""
-    encoded: dict[str, Any] = {}
-    for step in sorted(fields.members | fields.children.keys(), key=path_elements.order):
-        below = encode(fields.children[step]) if step in fields.children else {}
-        encoded[step] = {".": {}, **below} if below and step in fields.members else below
-    return encoded
+def ordered(fields: FieldSet) -> FieldSet:
+    """The set as it is written."""
+    steps: Iterable[str] = sorted(fields, key=path_elements.order) if len(fields) > 1 else fields
+    return {step: ordered(below) if (below := fields[step]) else {} for step in steps}
 
 
-def decode(document: Any, depth: int = 0) -> FieldSet | None:
-    """The set that `fieldsV1` gives; nothing if it gives none."""
+def read(document: Any, depth: int = 0) -> FieldSet | None:
+    """The set that a client wrote; None if it is none."""
     if not isinstance(document, dict) or depth > _MAX_DEPTH:
         return None
-    fields = FieldSet()
+    fields: FieldSet = {}
     for text, below in document.items():
         if text == ".":
             continue
         step = path_elements.canonical(text)
-        child = decode(below, depth + 1)
-        if step is None or child is None:
+        inner = read(below, depth + 1)
+        if step is None or inner is None:
             return None
-        if not child or "." in below:
-            fields.members.add(step)
-        if child:
-            fields.children[step] = child
+        put(fields, step, inner, member=not inner or "." in below)
     return fields
-
-
-def _is_member(below: Any) -> bool:
-    return not below or "." in below
-
-
-def encoded_overlap(document: dict[str, Any], fields: FieldSet) -> bool:
-    """Whether `fieldsV1` and a set have a field in common; what the set does not name is not looked at."""
-    for step in fields.members:
-        if step in document and _is_member(document[step]):
-            return True
-    return any(step in document and encoded_overlap(document[step], child) for step, child in fields.children.items())
-
-
-def encoded_cover(document: dict[str, Any], fields: FieldSet) -> bool:
-    """Whether `fieldsV1` holds every field of a set."""
-    for step in fields.members:
-        if step not in document or not _is_member(document[step]):
-            return False
-    return all(step in document and encoded_cover(document[step], child) for step, child in fields.children.items())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from dray.api.objects import Object, mapping, walk
-from dray.server.fieldmanager.field_set import FieldSet
+from dray.server.fieldmanager.field_set import FieldSet, difference, union
 from dray.server.fieldmanager.field_types import FieldType
 from dray.server.fieldmanager.walks import compare, owned
 
@@ -22,11 +22,11 @@ def takeable(live: Object, kind: FieldType) -> FieldSet:
     try:
         last = mapping(msgspec.json.decode(str(walk(live, "metadata", "annotations").get(ANNOTATION, ""))))
     except (msgspec.DecodeError, RecursionError):
-        return FieldSet()
+        return {}
     if last.get("apiVersion") != live.get("apiVersion"):
-        return FieldSet()
+        return {}
     changes = compare(kind, last, live)
-    return owned(kind, last) - changes.modified - changes.added - changes.removed
+    return difference(owned(kind, last), union(changes.changed, changes.removed))
 
 
 def follow(obj: Object, applied: Object) -> Object:

@@ -34,58 +34,21 @@ class Manager(msgspec.Struct, frozen=True, order=True):
         return f"{text} using {self.api_version}" if self.operation == UPDATE else text
 
 
-class Owned:
-    """The fields of one manager, in the shape of a version, and when it last took any.
+class Owned(msgspec.Struct, frozen=True):
+    """The fields of one manager, in the shape of a version, and when it last took any."""
 
-    Kept as they were written until they are needed as a set: most updates touch the fields of few managers.
-    """
-
-    __slots__ = ("_encoded", "_fields", "api_version", "entry", "time")
-
-    def __init__(
-        self,
-        fields: FieldSet | None,
-        api_version: str,
-        time: str | None = None,
-        *,
-        encoded: Object | None = None,
-        entry: Object | None = None,
-    ) -> None:
-        self._fields = fields
-        self._encoded = encoded
-        # The entry it was read from, if nothing has changed since.
-        self.entry = entry
-        self.api_version = api_version
-        self.time = time
-
-    def __bool__(self) -> bool:
-        return bool(self._fields if self._encoded is None else self._encoded)
-
-    @property
-    def fields(self) -> FieldSet:
-        if self._fields is None:
-            self._fields = field_set.decode(self._encoded) or FieldSet()
-        return self._fields
-
-    @property
-    def encoded(self) -> Object:
-        if self._encoded is None:
-            self._encoded = field_set.encode(self.fields)
-        return self._encoded
-
-    def touches(self, fields: FieldSet) -> bool:
-        """Whether any field of the set is owned."""
-        return field_set.encoded_overlap(self.encoded, fields)
-
-    def covers(self, fields: FieldSet) -> bool:
-        """Whether every field of the set is owned."""
-        return field_set.encoded_cover(self.encoded, fields)
+    fields: FieldSet
+    api_version: str
+    time: str | None = None
+    # The entry it was read from, if nothing has changed since.
+    entry: Object | None = None
 
     def with_fields(self, fields: FieldSet) -> Owned:
         return Owned(fields, self.api_version, self.time)
 
     def at(self, time: str, api_version: str) -> Owned:
-        return Owned(self._fields, api_version, time, encoded=self._encoded)
+        entry = {**self.entry, "time": time} if self.entry and self.api_version == api_version else None
+        return Owned(self.fields, api_version, time, entry)
 
 
 Managers = dict[Manager, Owned]
@@ -99,7 +62,7 @@ def read(entries: Any) -> Managers:
     """What a list of entries says that the server wrote itself."""
     return {
         manager(entry.get("manager", ""), entry["operation"], entry["apiVersion"], entry.get("subresource", "")): Owned(
-            None, entry["apiVersion"], entry.get("time"), encoded=entry.get("fieldsV1") or {}, entry=entry
+            entry.get("fieldsV1") or {}, entry["apiVersion"], entry.get("time"), entry
         )
         for entry in entries or ()
     }
@@ -113,7 +76,7 @@ def decode(entries: Any) -> Managers | None:
             return None
         if entry.get("fieldsType") != "FieldsV1" or not entry.get("apiVersion"):
             return None
-        fields = field_set.decode(entry.get("fieldsV1") or {})
+        fields = field_set.read(entry.get("fieldsV1") or {})
         if fields is None:
             return None
         key = manager(entry.get("manager", ""), entry["operation"], entry["apiVersion"], entry.get("subresource", ""))
@@ -122,17 +85,13 @@ def decode(entries: Any) -> Managers | None:
 
 
 def encode(managers: Managers) -> list[Object]:
-    ordered = sorted(
-        managers.items(),
-        key=lambda pair: (
-            pair[0].operation,
-            pair[1].time or "",
-            pair[0].name,
-            pair[1].api_version,
-            pair[0].subresource,
-        ),
-    )
+    ordered = sorted(managers.items(), key=_order) if len(managers) > 1 else managers.items()
     return [owned.entry or _entry(key, owned) for key, owned in ordered]
+
+
+def _order(pair: tuple[Manager, Owned]) -> tuple[str, ...]:
+    key, owned = pair
+    return key.operation, owned.time or "", key.name, owned.api_version, key.subresource
 
 
 def _entry(key: Manager, owned: Owned) -> Object:
@@ -142,7 +101,7 @@ def _entry(key: Manager, owned: Owned) -> Object:
         "apiVersion": owned.api_version,
         **({"time": owned.time} if owned.time else {}),
         "fieldsType": "FieldsV1",
-        "fieldsV1": owned.encoded,
+        "fieldsV1": field_set.ordered(owned.fields),
         **({"subresource": key.subresource} if key.subresource else {}),
     }
 
@@ -171,5 +130,5 @@ def capped(managers: Managers) -> Managers:
             merged.setdefault(bucket, [managers[bucket]]).append(managers.pop(key))
             excess -= 1
     for bucket, parts in merged.items():
-        managers[bucket] = parts[-1].with_fields(field_set.union(part.fields for part in parts))
+        managers[bucket] = parts[-1].with_fields(field_set.union(*(part.fields for part in parts)))
     return managers

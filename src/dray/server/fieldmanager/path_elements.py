@@ -16,7 +16,7 @@ import msgspec
 from dray.api.caches import LONGEST
 
 _encode = msgspec.json.Encoder(order="sorted").encode
-_RANK = {"f": 0, "k": 1, "v": 2, "i": 3}
+_KINDS = ("f", "k", "v", "i")
 
 
 def member(name: str) -> str:
@@ -44,7 +44,7 @@ def value(item: Any) -> str:
 def canonical(text: str) -> str | None:
     """A step as a client may have written it; nothing for what is none."""
     kind, colon, rest = text.partition(":")
-    if not colon or kind not in _RANK:
+    if not colon or kind not in _KINDS:
         return None
     if kind == "f":
         return text
@@ -56,8 +56,9 @@ def canonical(text: str) -> str | None:
     return f"{kind}:{_encode(content).decode()}" if isinstance(content, expected) else None
 
 
-def order(step: str) -> tuple[int, str]:
-    return _RANK[step[0]], step
+def order(step: str) -> str:
+    """A key to sort by: members, keys, values, positions; before all of them the dot, for the field itself."""
+    return step if step[0] != "i" else "~" + step
 
 
 def render(path: tuple[str, ...]) -> str:

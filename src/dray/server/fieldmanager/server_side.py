@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from dray.api.objects import Object, mapping
-from dray.server.fieldmanager import configurations, field_set, last_applied, managers, taken_fields
+from dray.server.fieldmanager import configurations, field_set, last_applied, managers
 from dray.server.fieldmanager.conflicts import ApplyConflict
 from dray.server.fieldmanager.field_set import FieldSet
 from dray.server.fieldmanager.managers import APPLY, UPDATE, Managers, Owned
@@ -21,10 +19,9 @@ from dray.server.fieldmanager.updater import Updater
 from dray.server.patches.errors import refuses_depth
 from dray.server.status import bad_request
 
-_encode = msgspec.json.Encoder().encode
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _MAX_MANAGER = 128
-_STRIPPED = UNOWNED | field_set.of_paths("metadata")
+_STRIPPED = field_set.union(UNOWNED, field_set.of_paths("metadata"))
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
@@ -94,62 +91,12 @@ def track_update(
     Only what changed is taken. An object that nobody tracks so far stays untracked until something is applied to it.
     """
     known = _given(old, new, subresource)
-    if not known:
-        return _track_first(new, manager, kind, now) if old is None else []
-    if old is not None:
-        before, after = kind.convert(old, kind.api_version), kind.convert(new, kind.api_version)
-    else:
-        before, after = kind.blank(), kind.convert(new, kind.api_version)
+    if not known and old is not None:
+        return []
+    before = kind.blank() if old is None else kind.convert(old, kind.api_version)
+    after = kind.convert(new, kind.api_version)
     updater = Updater(kind, kind.reset(subresource))
     return managers.encode(_track(updater, before, after, known, manager, subresource, now))
-
-
-def _track_first(new: Object, manager: str, kind: TrackedKind, now: str) -> list[Object]:
-    """The managed fields of an object that nobody owned anything of."""
-    blank = {"metadata": {}, **kind.blank()}
-    fields = _added_by_creation(kind, blank, kind.convert(new, kind.api_version))
-    who = managers.manager(manager, UPDATE, kind.api_version)
-    return managers.encode({who: Owned(None, kind.api_version, now, encoded=fields)} if fields else {})
-
-
-def _added_by_creation(kind: TrackedKind, blank: Object, new: Object) -> Object:
-    kind_type = kind.field_type(kind.api_version)
-    spec_type = kind_type.fields.get("spec") if kind_type else None
-    if spec_type is None or "spec" not in blank or not spec_type.is_granular(new.get("spec")):
-        return _added(kind, blank, new, "")
-    spec = taken_fields.remembered(spec_type, _encode(blank["spec"]), _encode(new["spec"]))
-    rest = _added(kind, {**blank, "spec": None}, {**new, "spec": None}, "")
-    return dict(sorted({**rest, "f:spec": spec}.items())) if spec else rest
-
-
-def track_newcomer(
-    old: Object, new: Object, manager: str, *, kind: TrackedKind, now: str, subresource: str
-) -> list[Object] | None:
-    """`track_update` for somebody who owns nothing yet and only adds what nobody owns.
-
-    That is how most objects get their status. None in every other case, also where that is not cheaply told.
-    """
-    entries = _managed(old)
-    known = managers.read(entries)
-    who = managers.manager(manager, UPDATE, kind.api_version, subresource)
-    if not known or who in known or len(known) >= managers.MAX_UPDATERS:
-        return None
-    if _managed(new) not in ([], entries) or not old.get("apiVersion") == new.get("apiVersion") == kind.api_version:
-        return None
-    try:
-        fields = _added(kind, old, new, subresource)
-    except taken_fields.NotOnlyAdded:
-        return None
-    for entry in known.values():
-        if entry.api_version != kind.api_version or taken_fields.overlap(fields, entry.encoded):
-            return None
-    return managers.encode({**known, who: Owned(None, kind.api_version, now, encoded=fields)} if fields else known)
-
-
-def _added(kind: TrackedKind, old: Object, new: Object, subresource: str) -> Object:
-    kind_type = kind.field_type(kind.api_version)
-    assert kind_type is not None
-    return taken_fields.differing(kind_type, old, new, kind.ignored(subresource))
 
 
 def _given(old: Object | None, new: Object, subresource: str) -> Managers:
@@ -169,35 +116,25 @@ def _track(
 ) -> Managers:
     who = managers.manager(manager, UPDATE, updater.version, subresource)
     taken, after = updater.taken(old, new, known, who)
-    taken = taken - _STRIPPED
+    taken = field_set.difference(taken, _STRIPPED)
     if taken:
         own = after.get(who)
-        if own is None or not own.covers(taken):
-            own = Owned(own.fields | taken if own else taken, updater.version)
+        if own is None:
+            own = Owned(taken, updater.version)
+        elif not field_set.covers(own.fields, taken):
+            own = Owned(field_set.union(own.fields, taken), updater.version)
         after[who] = own.at(now, updater.version)
     return managers.capped(after)
 
 
 def _stripped(known: Managers, who: managers.Manager) -> Managers:
-    fields = known[who].fields - _STRIPPED if who in known else None
+    fields = field_set.difference(known[who].fields, _STRIPPED) if who in known else None
     rest = {key: entry for key, entry in known.items() if key != who}
     return {**rest, who: known[who].with_fields(fields)} if fields else rest
 
 
 def _sets(known: Managers) -> dict[managers.Manager, tuple[FieldSet, str]]:
     return {key: (entry.fields, entry.api_version) for key, entry in known.items()}
-
-
-def keep_times(old: Object, new: Object) -> Object:
-    """The object as before, if nothing but the times of managed fields has changed: then there is nothing to write."""
-    before, after = _managed(old), _managed(new)
-    if before == after or _timeless(before) != _timeless(after) or _without_managed(old) != _without_managed(new):
-        return new
-    return _with_managed(new, before)
-
-
-def _timeless(entries: list[Any]) -> list[Any]:
-    return [{name: value for name, value in entry.items() if name != "time"} for entry in entries]
 
 
 def _managed(obj: Object) -> list[Any]:

@@ -39,10 +39,6 @@ class TrackedKind(Protocol):
         """The fields that a request to the (sub)resource cannot set."""
         ...
 
-    def ignored(self, subresource: str) -> FieldSet:
-        """Those, and the fields that have no owner."""
-        ...
-
     def blank(self) -> Object:
         """What an object is before anybody gave it a field; not to be changed."""
         ...
@@ -77,7 +73,6 @@ class _BuiltIn:
         identity = {"apiVersion": target.api_version, "kind": target.kind}
         self._blank = {**schema.write({}, target.schema), **identity}
         self._status_reset = field_set.of_paths(MANAGED_FIELDS, *_STATUS_RESETS.get(target.kind, ("spec",)))
-        self._main_ignored, self._status_ignored = UNOWNED | self._main_reset, UNOWNED | self._status_reset
 
     def _version(self, api_version: str) -> KindVersion | None:
         group, version = split_api_version(api_version)
@@ -98,9 +93,6 @@ class _BuiltIn:
 
     def reset(self, subresource: str) -> FieldSet:
         return self._status_reset if subresource == "status" else self._main_reset
-
-    def ignored(self, subresource: str) -> FieldSet:
-        return self._status_ignored if subresource == "status" else self._main_ignored
 
     def blank(self) -> Object:
         return self._blank

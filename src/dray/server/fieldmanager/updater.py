@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dray.api.objects import Object
 from dray.server.fieldmanager.conflicts import ApplyConflict
-from dray.server.fieldmanager.field_set import FieldSet, union
+from dray.server.fieldmanager.field_set import FieldSet, difference, intersection, overlap, union
 from dray.server.fieldmanager.field_types import FieldType
 from dray.server.fieldmanager.managers import APPLY, Manager, Managers, Owned
 from dray.server.fieldmanager.merging import merged
@@ -43,7 +43,7 @@ class Updater:
     ) -> tuple[Object, Managers]:
         kind = self.type_in(self.version)
         last = managers.get(who)
-        claimed = owned(kind, applied).outside(self.ignored)
+        claimed = difference(owned(kind, applied), self.ignored, deep=True)
         managers = {**managers, who: Owned(claimed, self.version, last.time if last is not None else None)}
         new = merged(kind, live, applied)
         if last is not None and last.fields:
@@ -67,14 +67,14 @@ class Updater:
             rest[key] = entry
             if key == who and key.operation == APPLY:
                 continue
-            if key != who and entry.touches(changes.changed):
-                conflicts[key] = entry.fields & changes.changed
-                rest[key] = entry = entry.with_fields(entry.fields - conflicts[key])
-            if entry.touches(changes.removed):
-                rest[key] = entry.with_fields(entry.fields - changes.removed)
+            if key != who and overlap(entry.fields, changed := changes.changed):
+                conflicts[key] = intersection(entry.fields, changed)
+                rest[key] = entry = entry.with_fields(difference(entry.fields, conflicts[key]))
+            if changes.removed and overlap(entry.fields, changes.removed):
+                rest[key] = entry.with_fields(difference(entry.fields, changes.removed))
         if conflicts and not force:
             raise ApplyConflict(conflicts)
-        return {key: entry for key, entry in rest.items() if entry}, compared
+        return {key: entry for key, entry in rest.items() if entry.fields}, compared
 
     def _compare_in(self, api_version: str, live: Object, new: Object) -> Comparison:
         before, after = self.kind.convert(live, api_version), self.kind.convert(new, api_version)
@@ -90,7 +90,7 @@ class Updater:
         pruned = removed(kind, whole, before) or {}
         pruned = self._add_back_owned(whole, pruned, last.api_version, managers)
         left, all_fields = (named_fields(kind, owned(kind, document)) for document in (pruned, whole))
-        pruned = removed(kind, whole, (all_fields - left) & before) or {}
+        pruned = removed(kind, whole, intersection(difference(all_fields, left), before)) or {}
         return self._in(pruned, self.version)
 
     def _add_back_owned(self, whole: Object, pruned: Object, api_version: str, managers: Managers) -> Object:
@@ -101,8 +101,8 @@ class Updater:
         for version in sorted(claims, key=lambda version: version != api_version):
             kind = self.type_in(version)
             there, left = self._in(whole, version), self._in(pruned, version)
-            kept = named_fields(kind, owned(kind, left)) | named_fields(kind, union(claims[version]))
-            back = removed(kind, there, named_fields(kind, owned(kind, there)) - kept) or {}
+            kept = union(named_fields(kind, owned(kind, left)), named_fields(kind, union(*claims[version])))
+            back = removed(kind, there, difference(named_fields(kind, owned(kind, there)), kept)) or {}
             pruned = self._in(back, api_version)
         return pruned
 

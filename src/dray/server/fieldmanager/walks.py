@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dray.server.fieldmanager import path_elements
-from dray.server.fieldmanager.field_set import FieldSet
+from dray.server.fieldmanager.field_set import NOTHING, FieldSet, is_member, put, union
 from dray.server.fieldmanager.field_types import ATOMIC, FieldType, Form
 
 ABSENT: Final = object()
-NOTHING: Final = FieldSet()
 
 
 def is_object(kind: FieldType, value: Any) -> bool:
@@ -49,39 +48,34 @@ def _grouped(kind: FieldType, items: Any) -> dict[str, list[Any]]:
 
 def owned(kind: FieldType, document: Any) -> FieldSet:
     """The fields that a configuration names, and so lays claim to."""
-    fields = FieldSet()
+    fields: FieldSet = {}
     if is_object(kind, document):
         for name, value in document.items():
-            step = path_elements.member(name)
-            _own(fields, step, _member(kind, name), value)
-            if (not value and (value is None or isinstance(value, dict))) or name not in kind.fields:
-                fields.members.add(step)
+            inner = _member(kind, name)
+            empty = not value and (value is None or isinstance(value, dict))
+            member = empty or name not in kind.fields or _is_leaf(inner, value)
+            put(fields, path_elements.member(name), owned(inner, value), member=member)
     elif is_list(kind, document):
         for step, items in _grouped(kind, document).items():
-            fields.members.add(step)
-            if len(items) == 1:
-                _own(fields, step, _item(kind), items[0])
+            put(fields, step, owned(_item(kind), items[0]) if len(items) == 1 else NOTHING, member=True)
     return fields
 
 
-def _own(fields: FieldSet, step: str, kind: FieldType, value: Any) -> None:
-    if is_object(kind, value) or is_list(kind, value):
-        below = owned(kind, value)
-        if below:
-            fields.children[step] = below
-    elif value is not None or kind.form in (Form.LEAF, Form.DEDUCED):
-        fields.members.add(step)
+def _is_leaf(kind: FieldType, value: Any) -> bool:
+    return not (is_object(kind, value) or is_list(kind, value)) and (
+        value is not None or kind.form in (Form.LEAF, Form.DEDUCED)
+    )
 
 
 @dataclass(slots=True)
 class Comparison:
-    added: FieldSet = field(default_factory=FieldSet)
-    modified: FieldSet = field(default_factory=FieldSet)
-    removed: FieldSet = field(default_factory=FieldSet)
+    added: FieldSet = field(default_factory=dict)
+    modified: FieldSet = field(default_factory=dict)
+    removed: FieldSet = field(default_factory=dict)
 
     @property
     def changed(self) -> FieldSet:
-        return self.modified | self.added if self.added else self.modified
+        return union(self.modified, self.added) if self.added and self.modified else self.added or self.modified
 
     def __bool__(self) -> bool:
         return bool(self.added or self.modified or self.removed)
@@ -89,26 +83,33 @@ class Comparison:
     def nest(self, step: str, below: Comparison) -> None:
         for mine, theirs in ((self.added, below.added), (self.modified, below.modified), (self.removed, below.removed)):
             if theirs:
-                mine.children[step] = theirs
+                mine[step] = theirs
 
 
 def compare(kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) -> Comparison:
     """What stands between two documents of a type, neither of them a leaf; ignored fields aside."""
     found = Comparison()
     if is_object(kind, old) or is_object(kind, new):
-        before, after = (value if isinstance(value, dict) else {} for value in (old, new))
-        for name in {**before, **after}:
-            left, right = before.get(name, ABSENT), after.get(name, ABSENT)
-            if left is right or left == right:
-                continue
-            step = path_elements.member(name)
-            if step not in ignored.members:
-                _compare_at(found, step, _member(kind, name), left, right, ignored.children.get(step, NOTHING))
+        before: dict[str, Any] = old if isinstance(old, dict) else {}
+        after: dict[str, Any] = new if isinstance(new, dict) else {}
+        for name, value in after.items():
+            there = before.get(name, ABSENT)
+            if there is not value and there != value:
+                _compare_members(found, kind, name, there, value, ignored)
+        for name in before.keys() - after.keys():
+            _compare_members(found, kind, name, before[name], ABSENT, ignored)
     else:
         lefts, rights = _grouped(kind, old), _grouped(kind, new)
         for step in {**lefts, **rights}:
             _compare_items(found, step, _item(kind), lefts.get(step, []), rights.get(step, []))
     return found
+
+
+def _compare_members(found: Comparison, kind: FieldType, name: str, old: Any, new: Any, ignored: FieldSet) -> None:
+    step = "f:" + name
+    skipped = ignored.get(step)
+    if not is_member(skipped):
+        _compare_at(found, step, kind.fields.get(name) or kind.others or ATOMIC, old, new, skipped or NOTHING)
 
 
 def _compare_items(found: Comparison, step: str, kind: FieldType, lefts: list[Any], rights: list[Any]) -> None:
@@ -131,56 +132,59 @@ def _compare_at(found: Comparison, step: str, kind: FieldType, old: Any, new: An
 
 def _whole(fields: FieldSet, step: str, kind: FieldType, value: Any, ignored: FieldSet) -> None:
     """Everything below a step that only one side has, and the step itself."""
-    fields.members.add(step)
+    below = fields[step] = {}
     if not kind.is_granular(value):
         return
-    below = FieldSet()
     if isinstance(value, dict):
         for name, item in value.items():
-            inner = path_elements.member(name)
-            if inner not in ignored.members:
-                _whole(below, inner, _member(kind, name), item, ignored.children.get(inner, NOTHING))
+            inner = "f:" + name
+            skipped = ignored.get(inner) if ignored else None
+            if not isinstance(item, (dict, list)) and skipped is None:
+                below[inner] = {}
+            elif not is_member(skipped):
+                _whole(below, inner, kind.fields.get(name) or kind.others or ATOMIC, item, skipped or NOTHING)
     else:
         for inner, items in _grouped(kind, value).items():
             if len(items) == 1:
                 _whole(below, inner, _item(kind), items[0], NOTHING)
             else:
-                below.members.add(inner)
+                below[inner] = {}
     if below:
-        fields.children[step] = below
+        below["."] = {}
 
 
 def _note(found: Comparison, step: str, old: Any, new: Any) -> None:
     if old is ABSENT:
-        found.added.members.add(step)
+        found.added[step] = {}
     elif new is ABSENT:
-        found.removed.members.add(step)
+        found.removed[step] = {}
     elif old != new:
-        found.modified.members.add(step)
+        found.modified[step] = {}
 
 
 def removed(kind: FieldType, document: Any, gone: FieldSet) -> Any:
     """The document without the fields of a set; null where nothing is left of an object or list."""
     if is_object(kind, document):
-        rest: dict[str, Any] = {}
-        for name, value in document.items():
-            step = path_elements.member(name)
-            if step not in gone.members:
-                below = gone.below(step)
-                rest[name] = removed(_member(kind, name), value, below) if below else value
-        return rest or None
+        kept = ((name, value, gone.get(path_elements.member(name))) for name, value in document.items())
+        return {
+            name: removed(_member(kind, name), value, below) if below else value
+            for name, value, below in kept
+            if not is_member(below)
+        } or None
     if is_list(kind, document):
-        kept = [(step, item) for step, item in _indexed(kind, document) if step not in gone.members]
-        items = [removed(_item(kind), item, gone.below(step)) if gone.below(step) else item for step, item in kept]
-        return items or None
+        there = ((item, gone.get(step)) for step, item in _indexed(kind, document))
+        return [
+            removed(_item(kind), item, below) if below else item for item, below in there if not is_member(below)
+        ] or None
     return document
 
 
 def named_fields(kind: FieldType, fields: FieldSet) -> FieldSet:
     """The set with all fields on the way to its members, as far as they are named by the type."""
-    on_the_way = {step for step in fields.children if step[0] == "f" and step[2:] in kind.fields}
-    children = {
-        step: named_fields(_member(kind, step[2:]) if step[0] == "f" else _item(kind), child)
-        for step, child in fields.children.items()
-    }
-    return FieldSet(fields.members | on_the_way, children)
+    found: FieldSet = {}
+    for step, below in fields.items():
+        if step != ".":
+            inner = _member(kind, step[2:]) if step[0] == "f" else _item(kind)
+            named = step[0] == "f" and step[2:] in kind.fields
+            put(found, step, named_fields(inner, below), member=named or is_member(below))
+    return found
