@@ -7,6 +7,7 @@ from dray.server import status
 from dray.server.admission.attributes import Attributes
 from dray.server.security import rbac_objects
 from dray.server.security.node_restriction import CREATE, DELETE, UPDATE, Write
+from dray.server.security.users import node_of
 
 
 def check_create(attributes: Attributes) -> None:
@@ -23,6 +24,8 @@ def check_delete(attributes: Attributes) -> None:
 
 def _check(attributes: Attributes, operation: str) -> None:
     resource = attributes.resource
+    if resource.group != RBAC_GROUP and node_of(attributes.user) is None:
+        return
     write = Write(
         operation,
         resource.group,

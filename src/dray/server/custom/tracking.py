@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from dray.api.objects import Object
 from dray.server.custom.definitions import CustomVersion, Schema
-from dray.server.fieldmanager import field_set
 from dray.server.fieldmanager.field_set import FieldSet
 from dray.server.fieldmanager.field_types import (
     ATOMIC_LIST,
@@ -17,11 +16,11 @@ from dray.server.fieldmanager.field_types import (
     Form,
     field_type,
 )
-from dray.server.fieldmanager.tracked_kinds import MANAGED_FIELDS
+from dray.server.fieldmanager.tracked_kinds import ignoring
 
-_BOOKKEEPING = field_set.of_paths(MANAGED_FIELDS)
-_STATUS = field_set.of_paths(MANAGED_FIELDS, "status")
-_ALL_BUT_STATUS = field_set.of_paths("metadata", "spec")
+_WITHOUT_STATUS = ignoring()
+_MAIN = ignoring("status")
+_STATUS = ignoring("metadata", "spec")
 
 
 class TrackedCustomKind:
@@ -39,10 +38,10 @@ class TrackedCustomKind:
     def convert(self, obj: Object, api_version: str) -> Object:
         return {**obj, "apiVersion": api_version}
 
-    def reset(self, subresource: str) -> FieldSet:
+    def ignored(self, subresource: str) -> FieldSet:
         if subresource == "status":
-            return _ALL_BUT_STATUS
-        return _STATUS if self._has_status else _BOOKKEEPING
+            return _STATUS
+        return _MAIN if self._has_status else _WITHOUT_STATUS
 
     def blank(self) -> Object:
         return {"apiVersion": self.api_version, "kind": self.kind}

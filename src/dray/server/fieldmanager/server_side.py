@@ -14,14 +14,15 @@ from dray.server.fieldmanager import configurations, field_set, last_applied, ma
 from dray.server.fieldmanager.conflicts import ApplyConflict
 from dray.server.fieldmanager.field_set import FieldSet
 from dray.server.fieldmanager.managers import APPLY, UPDATE, Managers, Owned
-from dray.server.fieldmanager.tracked_kinds import UNOWNED, TrackedKind
+from dray.server.fieldmanager.tracked_kinds import TrackedKind
 from dray.server.fieldmanager.updater import Updater
 from dray.server.patches.errors import refuses_depth
 from dray.server.status import bad_request
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
 _MAX_MANAGER = 128
-_STRIPPED = field_set.union(UNOWNED, field_set.of_paths("metadata"))
+# Owned by its parts, never as a whole.
+_METADATA = field_set.of_paths("metadata")
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
@@ -47,7 +48,7 @@ def apply(
     _check(applied, kind)
     before = _without_managed(kind.convert(live, kind.api_version) if live is not None else kind.blank())
     known = managers.read(_managed(live)) if live is not None else {}
-    updater = Updater(kind, kind.reset(subresource))
+    updater = Updater(kind, kind.ignored(subresource))
     if not known and live is not None:
         known = _track(updater, kind.blank(), before, {}, _BEFORE_FIRST_APPLY, subresource, now)
     who = managers.manager(manager, APPLY, kind.api_version, subresource)
@@ -95,7 +96,7 @@ def track_update(
         return []
     before = kind.blank() if old is None else kind.convert(old, kind.api_version)
     after = kind.convert(new, kind.api_version)
-    updater = Updater(kind, kind.reset(subresource))
+    updater = Updater(kind, kind.ignored(subresource))
     return managers.encode(_track(updater, before, after, known, manager, subresource, now))
 
 
@@ -116,7 +117,7 @@ def _track(
 ) -> Managers:
     who = managers.manager(manager, UPDATE, updater.version, subresource)
     taken, after = updater.taken(old, new, known, who)
-    taken = field_set.difference(taken, _STRIPPED)
+    taken = field_set.difference(taken, _METADATA)
     if taken:
         own = after.get(who)
         if own is None:
@@ -128,7 +129,7 @@ def _track(
 
 
 def _stripped(known: Managers, who: managers.Manager) -> Managers:
-    fields = field_set.difference(known[who].fields, _STRIPPED) if who in known else None
+    fields = field_set.difference(known[who].fields, _METADATA) if who in known else None
     rest = {key: entry for key, entry in known.items() if key != who}
     return {**rest, who: known[who].with_fields(fields)} if fields else rest
 

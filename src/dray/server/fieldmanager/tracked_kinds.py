@@ -35,8 +35,8 @@ class TrackedKind(Protocol):
         """
         ...
 
-    def reset(self, subresource: str) -> FieldSet:
-        """The fields that a request to the (sub)resource cannot set."""
+    def ignored(self, subresource: str) -> FieldSet:
+        """The fields that a request to the (sub)resource cannot set, and those that have no owner."""
         ...
 
     def blank(self) -> Object:
@@ -48,7 +48,7 @@ class TrackedKind(Protocol):
 _SERVER_METADATA = (
     "name namespace creationTimestamp selfLink uid clusterName generation managedFields resourceVersion".split()
 )
-UNOWNED = field_set.of_paths("apiVersion", "kind", *(f"metadata.{name}" for name in _SERVER_METADATA))
+_UNOWNED = ("apiVersion", "kind", *(f"metadata.{name}" for name in _SERVER_METADATA))
 # Of these kinds the status subresource resets more than the spec.
 _STATUS_RESETS: dict[str, tuple[str, ...]] = {
     "Pod": ("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
@@ -58,8 +58,11 @@ _STATUS_RESETS: dict[str, tuple[str, ...]] = {
     "PodGroup": ("spec", "metadata"),
     "CompositePodGroup": ("spec", "metadata"),
 }
-# No request owns the record of who owns what.
-MANAGED_FIELDS = "metadata.managedFields"
+
+
+def ignoring(*reset: str) -> FieldSet:
+    """The fields without an owner, and those that a request resets."""
+    return field_set.of_paths(*_UNOWNED, *reset)
 
 
 class _BuiltIn:
@@ -69,10 +72,10 @@ class _BuiltIn:
         self._target = target
         self._type = field_type(target.schema)
         self._has_status = "status" in target.entry.subresources
-        self._main_reset = field_set.of_paths(MANAGED_FIELDS, *["status"] * self._has_status)
+        self._main_ignored = ignoring(*["status"] * self._has_status)
         identity = {"apiVersion": target.api_version, "kind": target.kind}
         self._blank = {**schema.write({}, target.schema), **identity}
-        self._status_reset = field_set.of_paths(MANAGED_FIELDS, *_STATUS_RESETS.get(target.kind, ("spec",)))
+        self._status_ignored = ignoring(*_STATUS_RESETS.get(target.kind, ("spec",)))
 
     def _version(self, api_version: str) -> KindVersion | None:
         group, version = split_api_version(api_version)
@@ -91,8 +94,8 @@ class _BuiltIn:
         assert target is not None
         return schema.write(conversion.convert(obj, target.version), target.schema)
 
-    def reset(self, subresource: str) -> FieldSet:
-        return self._status_reset if subresource == "status" else self._main_reset
+    def ignored(self, subresource: str) -> FieldSet:
+        return self._status_ignored if subresource == "status" else self._main_ignored
 
     def blank(self) -> Object:
         return self._blank

@@ -7,7 +7,7 @@ names no more are removed, unless another applied configuration names them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from dray.api.objects import Object
 from dray.server.fieldmanager.conflicts import ApplyConflict
@@ -19,8 +19,7 @@ from dray.server.fieldmanager.tracked_kinds import TrackedKind
 from dray.server.fieldmanager.walks import Comparison, compare, named_fields, owned, removed
 
 
-@dataclass(frozen=True, slots=True)
-class Updater:
+class Updater(msgspec.Struct, frozen=True):
     kind: TrackedKind
     ignored: FieldSet
 

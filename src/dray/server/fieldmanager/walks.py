@@ -7,8 +7,9 @@ is taken as a leaf: what is stored may be older than the schema. `ABSENT` is no 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from dray.server.fieldmanager import path_elements
 from dray.server.fieldmanager.field_set import NOTHING, FieldSet, is_member, put, union
@@ -67,23 +68,22 @@ def _is_leaf(kind: FieldType, value: Any) -> bool:
     )
 
 
-@dataclass(slots=True)
-class Comparison:
-    added: FieldSet = field(default_factory=dict)
-    modified: FieldSet = field(default_factory=dict)
-    removed: FieldSet = field(default_factory=dict)
+class Comparison(msgspec.Struct):
+    added: FieldSet = msgspec.field(default_factory=dict)
+    modified: FieldSet = msgspec.field(default_factory=dict)
+    removed: FieldSet = msgspec.field(default_factory=dict)
 
     @property
     def changed(self) -> FieldSet:
         return union(self.modified, self.added) if self.added and self.modified else self.added or self.modified
 
-    def __bool__(self) -> bool:
-        return bool(self.added or self.modified or self.removed)
-
     def nest(self, step: str, below: Comparison) -> None:
-        for mine, theirs in ((self.added, below.added), (self.modified, below.modified), (self.removed, below.removed)):
-            if theirs:
-                mine[step] = theirs
+        if below.added:
+            self.added[step] = below.added
+        if below.modified:
+            self.modified[step] = below.modified
+        if below.removed:
+            self.removed[step] = below.removed
 
 
 def compare(kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) -> Comparison:
