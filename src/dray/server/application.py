@@ -19,7 +19,6 @@ from dray.server.security.audit_log import AuditLog
 from dray.server.security.guard import Caller
 from dray.server.streams import Headers, Message, Receive, Scope, Send, Streams
 from dray.server.warning_headers import warning_headers
-from dray.server.watchdog import Watchdog
 from dray.server.worker import AT_ONCE
 
 
@@ -49,7 +48,6 @@ class Application:
         self.limits = limits or Limits()
         self._guard = server.context.security.guard
         self._auditor = auditing.Auditor(audit) if audit is not None else None
-        self._body_watchdog = Watchdog(self.limits.body_seconds)
         self._streams = Streams(stalled_seconds=self.limits.stalled_seconds)
         self._long_answers = Streams(stalled_seconds=self.limits.stalled_seconds)
         server.metrics.count_watches(lambda: len(self._streams))
@@ -172,7 +170,7 @@ class Application:
         if length.isdigit() and int(length) > limit:
             raise status.too_large(limit)
         try:
-            with self._body_watchdog:
+            async with asyncio.timeout(self.limits.body_seconds):
                 return await _read(receive, limit)
         except TimeoutError:
             raise status.ApiError(408, "Timeout", "the body of the request did not arrive in time") from None

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from dray.server.requests import Stream
-from dray.server.watchdog import Watchdog
 
 _log = logging.getLogger("dray.server")
 
@@ -23,7 +22,7 @@ class Streams:
     """The streams that are open, with what it takes to end them all."""
 
     def __init__(self, *, stalled_seconds: float) -> None:
-        self._watchdog = Watchdog(stalled_seconds)
+        self._stalled_seconds = stalled_seconds
         self._senders: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -63,7 +62,7 @@ class Streams:
             # Clients wait for the headers before they trust the stream.
             await send({"type": "http.response.body", "body": b"", "more_body": True})
         async for chunk in stream.chunks:
-            with self._watchdog:
+            async with asyncio.timeout(self._stalled_seconds):
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 

@@ -206,7 +206,7 @@ class Log:
         return past
 
     def _count(self, prefix: str, after: str, past: dict[str, Record | None]) -> int:
-        count = self._keys.count(prefix, after)
+        count = self._keys.count_under(prefix, after)
         for key, record in past.items():
             if key > after:
                 count += (record is not None) - (key in self._records)
