@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from dray.client.api import ApiClient
 from dray.client.discovery import ServedResource
+from dray.client.interface import GroupVersionResource
 from dray.controllers.namespaces import NamespaceController
 from dray.controllers.namespaces.contents import empty
 from dray.controllers.namespaces.report import Report, updated
@@ -21,14 +22,6 @@ def pod(name, node=None):
     return objects.pod(name, namespace="team", nodeName=node)
 
 
-class Bare(LocalCluster):
-    """A server that, like kube-apiserver, leaves the end of namespaces to others."""
-
-    def __init__(self, **options):
-        super().__init__(controllers=["namespace"], **options)
-        self.server.namespaces._start = lambda name: None
-
-
 async def gone(cluster, name="team"):
     async def is_gone():
         return await cluster.get("Namespace", name) is None
@@ -42,7 +35,7 @@ async def conditions(cluster) -> Mapping[str, Mapping[str, str]]:
 
 
 async def test_a_namespace_ends_with_what_is_in_it():
-    async with Bare() as cluster:
+    async with LocalCluster(controllers=["namespace"]) as cluster:
         await cluster.apply(namespace("team"), namespace("other"), config_map("a"), config_map("b"), pod("p"))
         await cluster.create(config_map("theirs", namespace="other"))
         await cluster.delete("Namespace", "team", grace=None)
@@ -53,8 +46,25 @@ async def test_a_namespace_ends_with_what_is_in_it():
         assert (await cluster.get("Namespace", "other"))["status"]["phase"] == "Active"
 
 
+async def test_objects_of_custom_kinds_end_too():
+    async with LocalCluster(controllers=["namespace"]) as cluster:
+        version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        names = {"plural": "widgets", "kind": "Widget"}
+        spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+        metadata = {"name": "widgets.example.com"}
+        kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+        await cluster.create({**kind, "metadata": metadata, "spec": spec})
+        await cluster.create(namespace("team"))
+        widgets = GroupVersionResource("example.com", "v1", "widgets")
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "team"}}
+        await cluster.client.create(widgets, widget)
+        await cluster.delete("Namespace", "team", grace=None)
+        await gone(cluster)
+        assert (await cluster.client.list(widgets))["items"] == []
+
+
 async def test_what_holds_it_up_is_said():
-    async with Bare() as cluster:
+    async with LocalCluster(controllers=["namespace"]) as cluster:
         await cluster.apply(namespace("team"), config_map("held", finalizers=["example.com/hold"]))
         await cluster.delete("Namespace", "team", grace=None)
 
@@ -79,7 +89,7 @@ async def test_what_holds_it_up_is_said():
 
 
 async def test_pods_end_before_what_they_use():
-    async with Bare() as cluster:
+    async with LocalCluster(controllers=["namespace"]) as cluster:
         await cluster.apply(namespace("team"), config_map("settings"), pod("p", node="a"))
         await cluster.delete("Namespace", "team", grace=None)
 
@@ -95,16 +105,15 @@ async def test_pods_end_before_what_they_use():
 
 async def test_a_namespace_that_was_ending_before_it_started_ends():
     async with LocalCluster() as cluster:
-        cluster.server.namespaces._start = lambda name: None
         await cluster.apply(namespace("team"), config_map("a"))
         await cluster.delete("Namespace", "team", grace=None)
         cluster.start(NamespaceController(cluster.environment).run())
         await gone(cluster)
 
 
-async def test_it_may_work_beside_a_server_that_does_the_same():
+async def test_two_of_them_may_work_at_once():
     async with LocalCluster(controllers=["namespace", "serviceaccount", "garbage-collector"]) as cluster:
-        cluster.server.namespaces._pause = 0.01
+        cluster.start(NamespaceController(cluster.environment).run())
         for number in range(5):
             await cluster.create(namespace(f"team{number}"))
             await cluster.create(config_map("a", namespace=f"team{number}"))
@@ -117,7 +126,7 @@ async def test_it_may_work_beside_a_server_that_does_the_same():
 
 
 async def test_a_group_that_does_not_answer_holds_it_up():
-    async with Bare() as cluster:
+    async with LocalCluster(controllers=["namespace"]) as cluster:
         real = ApiClient.request
         down = True
 

@@ -30,7 +30,6 @@ class Api:
         self.runner = runner
         self.context = context
         self.server = ApiServer(context)
-        self.server.namespaces._pause = 0.01
         self.server.custom_kinds.cleanup.pause = 0.01
         self.warnings = []
         self.user = ADMIN

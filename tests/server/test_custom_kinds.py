@@ -198,13 +198,3 @@ def test_they_are_served_again_after_a_restart(custom):
     custom.create(WIDGETS, widget())
     again = ApiServer(Context(custom.context.store))
     assert again.context.registry.find("example.com", "v1", "widgets") is not None
-
-
-def test_while_their_namespace_ends_so_do_they():
-    with serving() as api:
-        api.create(DEFINITIONS, definition())
-        api.create("/api/v1/namespaces", {"metadata": {"name": "n"}})
-        api.create(WIDGETS.replace("default", "n"), widget())
-        api.delete("/api/v1/namespaces/n")
-        api.wait(0.2)
-        assert named(api.get("/apis/example.com/v1/widgets")) == []

@@ -1,8 +1,11 @@
-"""`dray apiserver`: the embedded API server by itself."""
+"""`dray apiserver`: the embedded API server by itself, with the one controller that ends namespaces."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +13,7 @@ import click
 from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options, serving, stopping
 
 if TYPE_CHECKING:
-    from dray.server.running import Options
+    from dray.server.running import Options, RunningServer
 
 
 @click.command()
@@ -28,10 +31,26 @@ async def _serve(options: Options) -> int:
     from dray.server.running import RunningServer
 
     stop = stopping()
-    async with RunningServer(options).running() as server:
+    async with RunningServer(options).running() as server, ending_namespaces(server):
         collect_rarely()
         click.echo(f"Serving the Kubernetes API at {server.url}")
         if options.kubeconfig is not None:
             click.echo(f"export KUBECONFIG={options.kubeconfig}")
         await stop.wait()
     return 0
+
+
+@asynccontextmanager
+async def ending_namespaces(server: RunningServer) -> AsyncIterator[None]:
+    """Runs the namespace controller: without it, a namespace that is deleted would stay for good."""
+    from dray.client.api import ApiClient
+    from dray.control_plane.control_plane import ControlPlane, PlaneOptions
+    from dray.server.inprocess import InProcessTransport
+
+    client = ApiClient(InProcessTransport(server.application))
+    running = asyncio.create_task(ControlPlane(client, PlaneOptions(controllers=("namespace",))).run())
+    try:
+        yield
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -15,7 +15,6 @@ from dray.server.bootstrap import bootstrap
 from dray.server.context import Context
 from dray.server.custom_kinds import CustomKinds
 from dray.server.metrics import Metrics
-from dray.server.namespace_life import NamespaceLife
 from dray.server.nonresource_paths import NonresourcePaths
 from dray.server.requests import Answer, Request, Response
 from dray.server.role_aggregation import RoleAggregation
@@ -32,7 +31,6 @@ class ApiServer:
         self.metrics = Metrics(lambda: context.store.revision)
         self._nonresource = NonresourcePaths(context, self.metrics)
         self.custom_kinds = CustomKinds(context)
-        self.namespaces = NamespaceLife(context)
         self._roles = RoleAggregation(context)
         self._retention = retention or Retention()
         self._compacting: asyncio.Task[None] | None = None
@@ -41,7 +39,6 @@ class ApiServer:
         """To be called once, before the first request, in the loop that will serve."""
         await bootstrap(self.context)
         await self._roles.start()
-        self.namespaces.resume()
         self.custom_kinds.resume()
         self._compacting = asyncio.create_task(self._retention.run(self.context.store), name="retention")
 
@@ -50,7 +47,6 @@ class ApiServer:
             self._compacting.cancel()
             await asyncio.gather(self._compacting, return_exceptions=True)
         await self._roles.close()
-        await self.namespaces.close()
         await self.custom_kinds.close()
         self.context.worker.close()
 

@@ -1,6 +1,6 @@
 """The namespace controller: finishes namespaces that are terminating.
 
-A server that ends namespaces itself may do the same at the same time: each step is one that may be taken twice.
+Another one may do the same at the same time, as beside `dray apiserver`: each step is one that may be taken twice.
 """
 
 from __future__ import annotations
