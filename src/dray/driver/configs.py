@@ -31,8 +31,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """Base of a driver's configuration types: fields in snake case are read in camel case."""
 
     api_version: ClassVar[str] = ""
-    kind: ClassVar[str] = ""
-    """The name of the class, unless it is given."""
+    kind: ClassVar[str | None] = ""
+    """The name of the class, unless it is given; None for parameters that have no kind."""
 
     def validate(self) -> None:
         """Raises ValueError with what is wrong; called after decoding, before any device is touched."""
@@ -80,12 +80,14 @@ def decode(parameters: Object, types: Sequence[type[Config]], place: str) -> Con
 
 
 def _kind(config: type[Config]) -> str:
-    """Empty for parameters without apiVersion and kind."""
-    return (config.kind or config.__name__) if config.api_version else ""
+    """Empty for parameters without kind."""
+    if config.kind is None or not config.api_version:
+        return ""
+    return config.kind or config.__name__
 
 
 def _named(api_version: Any, kind: Any) -> str:
-    return f"{api_version} {kind}" if api_version or kind else "parameters without apiVersion and kind"
+    return f"{api_version} {kind}".strip() or "parameters without apiVersion and kind"
 
 
 def _names(types: Iterable[type[Config]]) -> str:

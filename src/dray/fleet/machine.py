@@ -9,13 +9,13 @@ from typing import Final
 from uuid import NAMESPACE_DNS, uuid5
 
 from dray.api.objects import Object
-from dray.drivers.cpu.cpusets import parse_cpuset
 from dray.drivers.cpu.topology import Cpu, Topology
 from dray.drivers.devices.gpu import Gpu, GpuModel
 from dray.drivers.devices.nic import Nic
 from dray.drivers.devices.tpu import TpuHost
 from dray.fleet.fleet_spec import Machines
 from dray.fleet.machine_type import MachineType, NumaNode
+from dray.node.cpusets.lists import parse_cpuset
 
 MACHINE_TYPE: Final = "simulated.dray.dev/machine-type"
 """The label that all nodes of a fleet have."""

@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from dray.api.catalogue import built_in
-from dray.api.objects import Object, annotations_of, metadata_of, spec_of, version_of
+from dray.api.objects import Object, annotations_of, metadata_of, spec_of
 from dray.client.cache import Change
 from dray.client.clock import moment
 from dray.client.errors import ApiError
@@ -21,7 +21,7 @@ from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers
 from dray.fleet.machine import Machine
 from dray.fleet.outages import Outages, soonest
-from dray.fleet.pools import Pools, SliceContent, pools_of, slice_name, slice_of
+from dray.fleet.pools import Pools, SliceContent, pools_of, slice_of
 from dray.fleet.stages import ANNOTATION, DEFAULT_TAINT, DeviceStage, Stages
 
 FAILED_DEVICES: Final = f"{ANNOTATION}/failed-devices"
@@ -41,8 +41,6 @@ class Publication:
         self._stages = stages.devices
         self._seed = seed
         self._pools: dict[str, Pools] = {}
-        self._own: dict[str, Object] = {}
-        """Slices as they were written, until the informer has them as new."""
         self._outages: dict[PoolKey, dict[str, list[tuple[Object, Outages]]]] = {}
         self._workers: Workers[PoolKey] = environment.workers(
             "simulated drivers", self.reconcile, called=lambda key: f"pool {key[0]} of {key[1]}", count=16
@@ -74,9 +72,7 @@ class Publication:
                 self._workers.queue.add((machine.name, driver))
 
     def _slice_changed(self, change: Change) -> None:
-        spec, own = spec_of(change.object), self._own.get(change.key[1])
-        if own is not None and version_of(change.object) >= version_of(own):
-            del self._own[change.key[1]]
+        spec = spec_of(change.object)
         if spec.get("nodeName") in self._machines:
             self._workers.queue.add((spec["nodeName"], spec["driver"]))
 
@@ -90,8 +86,6 @@ class Publication:
         time = (self._time.now() - began).total_seconds()
         taints, change = self._taints(key, contents, node, time)
         present = {each["metadata"]["name"]: each for each in self._slices.cache.by(_BY_POOL, f"{name}/{driver}")}
-        names = (slice_name(machine, driver, number) for number in range(len(contents)))
-        present |= {each: self._own[each] for each in names if each in self._own}
         wanted = [
             slice_of(machine, driver, number, len(contents), _tainted(content, taints), node)
             for number, content in enumerate(contents)
@@ -111,17 +105,11 @@ class Publication:
             each["spec"]["pool"]["generation"] = generation
             before = present.get(each["metadata"]["name"])
             if before is None:
-                self._written(await self._client.create(SLICES, each))
+                await self._client.create(SLICES, each)
             elif _differs(each, before):
                 version = before["metadata"]["resourceVersion"]
                 metadata = {**each["metadata"], "uid": before["metadata"]["uid"], "resourceVersion": version}
-                self._written(await self._client.update(SLICES, {**each, "metadata": metadata}))
-
-    def _written(self, stored: Object) -> None:
-        name = stored["metadata"]["name"]
-        seen = self._slices.cache.get(name)
-        if seen is None or version_of(seen) < version_of(stored):
-            self._own[name] = stored
+                await self._client.update(SLICES, {**each, "metadata": metadata})
 
     async def _delete(self, slice_: Object) -> None:
         metadata = slice_["metadata"]

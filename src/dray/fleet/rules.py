@@ -8,13 +8,13 @@ from typing import Final
 
 from dray.api import names
 from dray.api.quantity import Quantity, QuantityError
-from dray.drivers.cpu.cpusets import CpusetError, parse_cpuset
 from dray.drivers.devices.gpu import GpuModel
 from dray.drivers.devices.tpu import ACCELERATORS
 from dray.fleet.documents import Content, Found, Library
 from dray.fleet.fleet_spec import Fleet
 from dray.fleet.machine_type import MachineType, NamedGpuModel, Slot
 from dray.fleet.stages import LONGEST, DeviceStage, NodeStage, Stages
+from dray.node.cpusets.lists import CpusetError, parse_cpuset
 
 Problems = Iterator[tuple[str, str]]
 """Path, and what is wrong there and how to mend it."""

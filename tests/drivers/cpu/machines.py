@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from dray.drivers.cpu.cpusets import format_cpuset, parse_cpuset
 from dray.drivers.cpu.topology import Cpu, Topology
+from dray.node.cpusets.lists import format_cpuset, parse_cpuset
 
 
 def machine(sockets=1, nodes=1, caches=1, cores=4, threads=2):

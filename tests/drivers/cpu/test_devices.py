@@ -18,7 +18,7 @@ def options(**given):
 
 
 def documents(topology=TWO_SOCKETS, **given):
-    return [device.document for device in make_devices(topology, options(**given)).values()]
+    return [device.published.document() for device in make_devices(topology, options(**given)).values()]
 
 
 def test_a_numa_node_is_a_device_with_its_cpus_as_capacity():

@@ -1,8 +1,8 @@
 import pytest
 
-from dray.drivers.cpu.cgroups import Hierarchy
 from dray.drivers.cpu.shared_pool import HeldCpus, SharedPool
-from tests.drivers.cpu.test_cgroups import v2_tree
+from dray.node.cpusets.cgroups import Hierarchy
+from tests.node.cpusets.test_cgroups import v2_tree
 
 POD = "0b9f1a52-67c5-4d0e-9c1c-1f6f4f6b0a11"
 OTHER = "99999999-67c5-4d0e-9c1c-1f6f4f6b0a11"

@@ -2,7 +2,7 @@
 
 `topology` reads what sysfs says about CPUs, `devices` makes devices of it, `selection` chooses the CPUs of a claim that
 asks for a number of them, `assignment` decides what a claim gets beside the others, `driver` is all of it behind the
-SDK. `cgroups` and `pinning` put a process on its CPUs, `shared_pool` keeps other containers off them. Names,
-attributes, capacity and the environment variable are those of kubernetes-sigs/dra-driver-cpu, so that claims written
-for it work here unchanged.
+SDK. `shared_pool` holds containers of a kubelet to their CPUs and keeps others off them; `dray.node.cpusets` is how.
+Names, attributes, capacity and the environment variable are those of kubernetes-sigs/dra-driver-cpu, so that claims
+written for it work here unchanged.
 """

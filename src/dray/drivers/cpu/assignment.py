@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar
 
 import msgspec
 
-from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
-from dray.drivers.cpu.cpusets import Cpuset, CpusetError, format_cpuset, parse_cpuset
-from dray.drivers.cpu.devices import CAPACITY, CpuDevice
+from dray.driver import AllocatedDevice, Config
+from dray.drivers.cpu.devices import CAPACITY, MACHINE, CpuDevice
 from dray.drivers.cpu.selection import select_cpus
 from dray.drivers.cpu.topology import Topology
+from dray.node.cpusets.lists import Cpuset, format_cpuset, parse_cpuset
 
 
 class AssignmentError(Exception):
@@ -29,11 +29,16 @@ class CpuConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cpuset: str = ""
 
 
-class CpuParameters(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class CpuParameters(Config, frozen=True):
     """Opaque configuration of a claim, for devices grouped by machine."""
 
-    api_version: Literal["v1alpha1"]
+    api_version: ClassVar[str] = "v1alpha1"
+    kind: ClassVar[str | None] = None
+
     cpu_config: CpuConfig = CpuConfig()
+
+    def validate(self) -> None:
+        parse_cpuset(self.cpu_config.cpuset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +50,15 @@ class Machine:
     least_shared: int = 0
 
 
-def assign_cpus(
-    machine: Machine,
-    results: Sequence[tuple[Object, CpuParameters | None]],
-    held: Cpuset,
-) -> list[Cpuset]:
-    """For each result of the allocation its CPUs, beside those that others hold. Raises AssignmentError.
+def assign_cpus(machine: Machine, allocated: Sequence[AllocatedDevice], held: Cpuset) -> list[Cpuset]:
+    """For each allocated device its CPUs, beside those that others hold. Raises AssignmentError.
 
-    A result with administrative access looks at the device and gets no CPUs.
+    Administrative access is to look at a device, and gets no CPUs.
     """
     assigned: list[Cpuset] = []
     taken = held
-    for result, parameters in results:
-        cpus: Cpuset = frozenset()
-        if not result.get("adminAccess"):
-            cpus = _cpus_of(machine, result, parameters, taken)
+    for each in allocated:
+        cpus = frozenset() if each.admin_access else _cpus_of(machine, each, taken)
         assigned.append(cpus)
         taken |= cpus
     left = len(machine.topology.online - taken)
@@ -71,17 +70,18 @@ def assign_cpus(
     return assigned
 
 
-def _cpus_of(machine: Machine, result: Object, parameters: CpuParameters | None, taken: Cpuset) -> Cpuset:
-    name = str(result.get("device"))
+def _cpus_of(machine: Machine, allocated: AllocatedDevice, taken: Cpuset) -> Cpuset:
+    name = allocated.device
     device = machine.devices.get(name)
     if device is None:
         known = ", ".join(list(machine.devices)[:4])
         raise AssignmentError(f"device {name} is not on this machine, which has {known}; were its options changed?")
+    parameters = allocated.config(CpuParameters)
     if parameters is not None and parameters.cpu_config.cpuset:
-        return _named(device, result, parameters.cpu_config.cpuset, taken)
-    if "capacity" not in device.document:
+        return _named(device, allocated, parameters.cpu_config.cpuset, taken)
+    if not device.is_group:
         return _free(device, device.cpus, taken)
-    count = _count(device, result)
+    count = cpu_count(device, allocated)
     free = device.cpus - taken
     if count > len(free):
         raise AssignmentError(
@@ -91,21 +91,17 @@ def _cpus_of(machine: Machine, result: Object, parameters: CpuParameters | None,
     return select_cpus(machine.topology, free, count)
 
 
-def _named(device: CpuDevice, result: Object, text: str, taken: Cpuset) -> Cpuset:
-    if device.name != "cpudevmachine":
+def _named(device: CpuDevice, allocated: AllocatedDevice, text: str, taken: Cpuset) -> Cpuset:
+    if device.name != MACHINE:
         raise AssignmentError(
-            f"device {device.name}: a claim may name its cpuset only where devices are grouped by machine"
+            f"device {device.name}: a claim names its cpuset only where devices are grouped by machine"
         )
-    try:
-        cpus = parse_cpuset(text)
-    except CpusetError as error:
-        raise AssignmentError(f"cpuConfig.cpuset: {error}") from error
+    cpus = parse_cpuset(text)
     if outside := cpus - device.cpus:
         raise AssignmentError(f"cpuConfig.cpuset: CPUs {format_cpuset(outside)} are reserved or not online")
-    if len(cpus) != _count(device, result):
-        raise AssignmentError(
-            f"cpuConfig.cpuset: {text!r} are {len(cpus)} CPUs and {_count(device, result)} are allocated"
-        )
+    count = cpu_count(device, allocated)
+    if len(cpus) != count:
+        raise AssignmentError(f"cpuConfig.cpuset: {text!r} are {len(cpus)} CPUs and {count} are allocated")
     return _free(device, cpus, taken)
 
 
@@ -115,7 +111,7 @@ def _free(device: CpuDevice, cpus: Cpuset, taken: Cpuset) -> Cpuset:
     return cpus
 
 
-def _count(device: CpuDevice, result: Object) -> int:
+def cpu_count(device: CpuDevice, allocated: AllocatedDevice) -> int:
     """All of them where the allocation names no amount: it then has the whole device."""
-    consumed = mapping(result.get("consumedCapacity")).get(CAPACITY)
-    return len(device.cpus) if consumed is None else Quantity.parse(str(consumed)).value()
+    consumed = allocated.consumed_capacity.get(CAPACITY)
+    return len(device.cpus) if consumed is None else Quantity.parse(consumed).value()

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from dray.drivers.cpu.cpusets import Cpuset, parse_cpuset
 from dray.drivers.cpu.topology import Topology
+from dray.node.cpusets.lists import Cpuset, parse_cpuset
 
 
 class CpuOptionsError(ValueError):

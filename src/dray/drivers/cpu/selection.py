@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
-from dray.drivers.cpu.cpusets import Cpuset
 from dray.drivers.cpu.topology import Cpu, Topology
+from dray.node.cpusets.lists import Cpuset
 
 _Level: TypeAlias = Callable[[Cpu], Hashable]
 _LEVELS: tuple[_Level, ...] = (

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from dray.drivers.cpu.cgroups import CgroupError, CpusetGroup, Hierarchy
-from dray.drivers.cpu.cpusets import Cpuset
-from dray.drivers.cpu.pinning import VARIABLE
+from dray.node.cpusets.cgroups import CgroupError, CpusetGroup, Hierarchy
+from dray.node.cpusets.lists import Cpuset
+from dray.node.cpusets.pinning import VARIABLE
 
 _PODS: Final = re.compile(r"(?:.*-)?kubepods(?:\.slice)?")
 _POD: Final = re.compile(r"(?:.*-)?pod([0-9a-f]{8}[-_]?(?:[0-9a-f]{4}[-_]?){3}[0-9a-f]{12})(?:\.slice)?")
@@ -27,10 +27,10 @@ _DEPTH: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class HeldCpus:
-    """What a prepared claim holds, and for which pods."""
+    """What a prepared claim holds, and for which pods; for any where `pods` is None."""
 
     cpus: Cpuset
-    pods: frozenset[str]
+    pods: frozenset[str] | None
 
 
 @dataclass(slots=True)
@@ -84,8 +84,8 @@ class SharedPool:
 
     def _own(self, pod: str, container: CpusetGroup, held: Mapping[str, HeldCpus]) -> Cpuset:
         named = {claim for pid in container.processes()[:1] for claim in self._claims(pid)}
-        own = (held[claim].cpus for claim in named if claim in held and pod in held[claim].pods)
-        return frozenset().union(*own)
+        believed = (held[claim] for claim in named if claim in held)
+        return frozenset().union(*(each.cpus for each in believed if each.pods is None or pod in each.pods))
 
     def _claims(self, pid: int) -> Iterator[str]:
         try:

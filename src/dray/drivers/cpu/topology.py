@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeVar
 
-from dray.drivers.cpu.cpusets import Cpuset, CpusetError, parse_cpuset
+from dray.node.cpusets.lists import Cpuset, CpusetError, parse_cpuset
 
 _NODE: Final = re.compile(r"node(\d+)")
 _CACHE: Final = re.compile(r"index\d+")
@@ -94,10 +94,7 @@ def _grouped(cpus: Iterable[Cpu], key: Callable[[Cpu], Key]) -> dict[Key, Cpuset
 def read_topology(sysfs: Path = Path("/sys")) -> Topology:
     """Raises TopologyError where sysfs does not name the CPUs that are online."""
     system = sysfs / "devices" / "system" / "cpu"
-    try:
-        online = parse_cpuset((system / "online").read_text())
-    except (OSError, CpusetError) as error:
-        raise TopologyError(f"cannot read which CPUs are online from {system / 'online'}: {error}") from error
+    online = read_online(sysfs)
     efficient = _list(sysfs / "devices" / "cpu_atom" / "cpus")
     found = {cpu: _read_cpu(system / f"cpu{cpu}", cpu, efficient) for cpu in sorted(online)}
     cpus = {number: cpu for number, cpu in found.items() if cpu is not None}
@@ -110,6 +107,15 @@ def read_topology(sysfs: Path = Path("/sys")) -> Topology:
         incomplete=online - frozenset(cpus),
     )
     return replace(topology, smt_enabled=_smt_enabled(system, topology))
+
+
+def read_online(sysfs: Path = Path("/sys")) -> Cpuset:
+    """The CPUs that are online now. Raises TopologyError."""
+    file = sysfs / "devices" / "system" / "cpu" / "online"
+    try:
+        return parse_cpuset(file.read_text())
+    except (OSError, CpusetError) as error:
+        raise TopologyError(f"cannot read which CPUs are online from {file}: {error}") from error
 
 
 def _read_cpu(directory: Path, number: int, efficient: Cpuset) -> Cpu | None:

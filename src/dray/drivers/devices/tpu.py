@@ -9,7 +9,8 @@ from typing import Final
 
 import msgspec
 
-from dray.driver.devices import Attribute, Device
+from dray.api.objects import Object
+from dray.drivers.devices.attributes import Value, attributes
 
 DRIVER: Final = "tpu.google.com"
 
@@ -44,7 +45,7 @@ class TpuHost(msgspec.Struct, frozen=True, kw_only=True):
         return _GENERATIONS[self.accelerator]
 
 
-def devices_of(host: TpuHost) -> list[Device]:
+def devices_of(host: TpuHost) -> list[Object]:
     return [_chip(host, number) for number in range(host.chips)]
 
 
@@ -69,8 +70,8 @@ def environment(host: TpuHost) -> dict[str, str]:
     }
 
 
-def _chip(host: TpuHost, number: int) -> Device:
-    described: dict[str, Attribute] = {
+def _chip(host: TpuHost, number: int) -> Object:
+    described: dict[str, Value] = {
         "index": number,
         "uuid": host.uuid,
         "tpuGen": host.generation,
@@ -79,4 +80,4 @@ def _chip(host: TpuHost, number: int) -> Device:
         "chipCount": host.chips,
         "topology": host.topology,
     }
-    return Device(device_file(host, number).rpartition("/")[2], described)
+    return {"name": device_file(host, number).rpartition("/")[2], "attributes": attributes(described)}

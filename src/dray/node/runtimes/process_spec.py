@@ -11,12 +11,12 @@ import msgspec
 
 from dray.node.cdi import CdiMount, DeviceNode, Edits
 from dray.node.cgroups import Cgroup
+from dray.node.cpusets.pinning import PinningError, claimed_cpus
 from dray.node.runtimes.interface import ContainerConfig, Mount, StartError
 
 LOG_SIZE: Final = 10 << 20
 LOG_FILES: Final = 5
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-CPUSET: Final = "DRA_CPUSET"
 
 
 def container_spec(
@@ -41,7 +41,7 @@ def container_spec(
         "mounts": [_mount_spec(each) for each in last.values()],
         "stage": str(directory / "stage"),
         "cgroups": [str(each) for each in cgroup.directories],
-        "cpus": cpus(environment.get(CPUSET, "")),
+        "cpus": _cpus(edits),
         "user": config.user,
         "group": config.group,
         "groups": [*config.groups, *edits.groups],
@@ -55,14 +55,12 @@ def container_spec(
     }
 
 
-def cpus(text: str) -> list[int]:
-    """The numbers in a list of CPUs such as 0-3,8."""
-    found: list[int] = []
-    for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        if first:
-            found += range(int(first), int(last or first) + 1)
-    return found
+def _cpus(edits: Edits) -> list[int]:
+    """By what CDI puts into the environment alone: a pod cannot name CPUs that it has not claimed."""
+    try:
+        return sorted(claimed_cpus(edits.environment))
+    except PinningError as error:
+        raise StartError("CreateContainerError", str(error)) from error
 
 
 def _path() -> str:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.drivers.cpu.cpusets import CpusetError, format_cpuset, parse_cpuset
+from dray.node.cpusets.lists import CpusetError, format_cpuset, parse_cpuset
 
 
 @pytest.mark.parametrize(

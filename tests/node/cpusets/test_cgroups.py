@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from dray.drivers.cpu.cgroups import CgroupError, Hierarchy, find_hierarchy
+from dray.node.cpusets.cgroups import CgroupError, Hierarchy, find_hierarchy
 
 
 def v2_tree(root, *paths):

@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from dray.drivers.cpu.cgroups import Hierarchy
-from dray.drivers.cpu.pinning import Pinning, PinningError, claimed_cpus, set_affinity
+from dray.node.cpusets.cgroups import Hierarchy
+from dray.node.cpusets.pinning import Pinning, PinningError, claimed_cpus, set_affinity
 
 
 def test_a_container_has_the_cpus_of_all_its_claims():

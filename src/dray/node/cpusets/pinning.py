@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from dray.drivers.cpu.cgroups import CgroupError, CpusetGroup, Hierarchy
-from dray.drivers.cpu.cpusets import Cpuset, CpusetError, format_cpuset, parse_cpuset
+from dray.node.cpusets.cgroups import CgroupError, CpusetGroup, Hierarchy
+from dray.node.cpusets.lists import Cpuset, CpusetError, format_cpuset, parse_cpuset
 
 _logger = logging.getLogger(__name__)
 

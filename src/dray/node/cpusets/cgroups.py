@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from dray.drivers.cpu.cpusets import Cpuset, format_cpuset, parse_cpuset
+from dray.node.cpusets.lists import Cpuset, format_cpuset, parse_cpuset
 
 CGROUP_ROOT: Final = Path("/sys/fs/cgroup")
 _PROC: Final = Path("/proc")
