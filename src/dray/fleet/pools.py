@@ -93,7 +93,7 @@ def _cpus(machine: Machine) -> list[Object]:
     if mode == "none":
         return []
     options = CpuOptions(cpu_device_mode="individual") if mode == "individual" else CpuOptions(group_by=mode)
-    return [each.document for each in cpu.make_devices(machine.topology, options).values()]
+    return [each.published.document() for each in cpu.make_devices(machine.topology, options).values()]
 
 
 def _cut(devices: Iterable[Object]) -> tuple[SliceContent, ...]:
