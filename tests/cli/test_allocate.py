@@ -142,8 +142,37 @@ def test_pods_go_where_they_may(run: Callable[..., Result], write: Write) -> Non
     assert "pod default/p: on node b" in run(write(CLUSTER + nodes + selected)).output
     nowhere = pod("p", "resourceClaimTemplateName: one-gpu", extra="nodeSelector: {zone: north}")
     result = run(write(CLUSTER + nodes + nowhere))
-    assert "no node is eligible" in result.output
+    assert "  2 nodes (a, b): label zone must be north, and is east (1), west (1)" in result.output
     assert result.exit_code == 1
+
+
+def node(name: str, spec: str = "{}", allocatable: str = "{}") -> str:
+    return f"""
+    ---
+    apiVersion: v1
+    kind: Node
+    metadata: {{name: {name}}}
+    spec: {spec}
+    status: {{allocatable: {allocatable}}}
+    """
+
+
+def test_pods_are_placed_by_the_filters_and_scores_of_the_scheduler(run: Callable[..., Result], write: Write) -> None:
+    wanting = pod("p", "resourceClaimTemplateName: one-gpu").replace("image: i", "image: i, resources: REQUESTS")
+    wanting = wanting.replace("REQUESTS", "{requests: {cpu: 2}}")
+    tainted = node("a", spec="{taints: [{key: maintenance, effect: NoSchedule}]}")
+    assert "pod default/p: on node b" in run(write(CLUSTER + tainted + node("b") + wanting)).output
+    result = run(write(CLUSTER + tainted + node("b", allocatable='{cpu: "1"}') + wanting))
+    assert result.output.splitlines() == [
+        "pod default/p: does not fit",
+        "  node a: tainted maintenance:NoSchedule, not tolerated",
+        "  node b: Insufficient cpu: 2 wanted, 1 of 1 left",
+        "0 of 1 fit",
+    ]
+    busy = node("a", allocatable='{cpu: "4"}') + node("b", allocatable='{cpu: "64"}')
+    assert "pod default/p: on node b" in run(write(CLUSTER + busy + wanting)).output
+    bound = wanting.replace("spec:\n", "spec:\n      nodeName: a\n", 1)
+    assert "pod default/p: on node a" in run(write(CLUSTER + tainted + node("b") + bound)).output
 
 
 def test_workloads_want_as_many_pods_as_they_have_replicas(run: Callable[..., Result], write: Write) -> None:

@@ -88,4 +88,8 @@ def test_data(write: Write) -> None:
 def test_labels_that_no_node_has_are_named(write: Write) -> None:
     nowhere = pod("p", "resourceClaimTemplateName: one-gpu", extra="nodeSelector: {zone: north}")
     result = run("pod/p", write(CLUSTER + nowhere))
-    assert result.stdout == "pod default/p: does not fit: no node is eligible: none has the labels zone=north\n"
+    assert result.stdout.splitlines() == [
+        "pod default/p: does not fit: no node takes it: label zone must be north, and is not there",
+        "└─ 2 nodes (a, b): do not fit",
+        "   └─ label zone must be north, and is not there",
+    ]

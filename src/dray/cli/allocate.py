@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import click
 
-from dray.allocation import POLICIES
+from dray.allocation import POLICIES, Policy
 from dray.allocation.alike import alike
 from dray.allocation.text import nodes_text, summary
-from dray.api.objects import Object, mapping
+from dray.api.objects import Object
+from dray.api.resource_claims import allocation_results
+from dray.cli.explanation_trees import device
+from dray.cli.explanations import claim_rows
 from dray.cli.manifests import Manifest, read
 from dray.cli.placement import Cluster, Placement, read_cluster
 from dray.cli.reports import one_line
@@ -28,26 +31,27 @@ def allocate(paths: tuple[str, ...], node: str, policy: str, output: str) -> Non
     """Show which devices claims and pods get, or why they get none.
 
     PATH is YAML or JSON, a directory of them, or - for standard input: nodes, ResourceSlices, DeviceClasses,
-    claims, claim templates and pods. Claims that are allocated already hold their devices. Pods are placed first,
-    then claims that no pod uses, in the order of the files; each gets the first node that serves it.
+    claims, claim templates and pods. Claims that are allocated already hold their devices. Pods are placed first, by
+    the scheduler's own filters and scores, then claims that no pod uses, in the order of the files; of equally good
+    nodes the first is taken.
 
     Exit status: 0 everything fits, 1 something does not, 2 a file cannot be read.
     """
-    cluster = load(paths, node)
+    cluster = load(paths, POLICIES[policy], node)
     for note in cluster.notes:
         click.echo(one_line(f"note: {note}"), err=True)
-    placements = [cluster.place(wanted, POLICIES[policy]) for wanted in cluster.wanted]
-    _WRITERS[output](placements, cluster)
+    placements = [cluster.place(wanted) for wanted in cluster.wanted]
+    _WRITERS[output](placements)
     sys.exit(0 if all(placement.fits for placement in placements) else 1)
 
 
-def load(paths: tuple[str, ...], node: str = "") -> Cluster:
+def load(paths: tuple[str, ...], policy: Policy, node: str) -> Cluster:
     """The cluster in the files; leaves with status 2 where there is none to be had."""
     reading = read(paths)
     problems = [str(problem) for problem in reading.problems]
     cluster = None
     if not problems:
-        cluster = _read_cluster(reading.manifests, node, problems)
+        cluster = _read_cluster(reading.manifests, policy, node, problems)
     if cluster is None:
         for problem in problems:
             click.echo(one_line(problem), err=True)
@@ -55,82 +59,85 @@ def load(paths: tuple[str, ...], node: str = "") -> Cluster:
     return cluster
 
 
-def _read_cluster(manifests: list[Manifest], node: str, problems: list[str]) -> Cluster | None:
+def _read_cluster(manifests: list[Manifest], policy: Policy, node: str, problems: list[str]) -> Cluster | None:
     try:
-        cluster = read_cluster(manifests, node)
+        cluster = read_cluster(manifests, policy, node)
     except Unusable as unusable:
         problems += map(str, unusable.problems)
         return None
-    if node and not cluster.nodes:
+    if node and not cluster.size:
         problems.append(f"there is no node {node}: give a Node, or a ResourceSlice that names it")
         return None
     return cluster
 
 
-def _text(placements: list[Placement], cluster: Cluster) -> None:
+def _text(placements: list[Placement]) -> None:
     for placement in placements:
         wanted = placement.wanted
         click.echo(f"{wanted.title}: {f'on node {placement.node}' if placement.fits else 'does not fit'}")
-        if wanted.missing:
-            click.echo(f"  {wanted.missing}")
         for line in _devices(placement) if placement.fits else _refusals(placement):
             click.echo(f"  {one_line(line)}")
     fitting = sum(placement.fits for placement in placements)
     click.echo(f"{fitting} of {len(placements)} fit" if placements else "nothing to allocate")
 
 
-def _devices(placement: Placement) -> list[str]:
-    if placement.allocation is None:
-        return []
-    lines = []
+def _devices(placement: Placement) -> Iterator[str]:
+    wanted = placement.wanted
     resources = {each["requestName"]: each["resourceName"] for each in placement.mappings}
-    for (_, name), result in zip(placement.allocation.claims, placement.allocation.results, strict=True):
-        for device in result["devices"].get("results") or ():
-            where = "/".join((device["driver"], device["pool"], device["device"]))
-            consumed = ", ".join(f"{amount} {what}" for what, amount in mapping(device.get("consumedCapacity")).items())
-            label = device["request"] if placement.wanted.kind == "claim" else f"{name}, {device['request']}"
-            if name == placement.wanted.special_name:
-                label = resources.get(device["request"], label)
-            lines.append(f"{label}: {where}{f' ({consumed})' if consumed else ''}")
-    return lines
+    for (_, name), allocation in placement.allocations.items():
+        for result in allocation_results(allocation):
+            label = result["request"] if wanted.kind == "claim" else f"{name}, {result['request']}"
+            if name == wanted.special_name:
+                label = resources.get(result["request"], label)
+            yield f"{label}: {device(result)}"
 
 
-def _refusals(placement: Placement) -> list[str]:
-    if not placement.rejections and not placement.wanted.missing:
-        return ["no node is eligible"]
-    order = {rejection.node: number for number, rejection in enumerate(placement.rejections)}
-    groups = sorted(alike(placement.rejections), key=lambda group: order[group[0].node])
-    return [f"{nodes_text([each.node for each in group])}: {summary(group[0])}" for group in groups]
+def _refusals(placement: Placement) -> Iterator[str]:
+    answers = placement.answers
+    if answers is None:
+        yield placement.wanted.missing
+        return
+    order = {rejection.node: number for number, rejection in enumerate(answers.rejections)}
+    for group in sorted(alike(answers.rejections), key=lambda group: order[group[0].node]):
+        yield f"{nodes_text([each.node for each in group])}: {summary(group[0])}"
+    for names, details in answers.obstacles():
+        yield f"{nodes_text(names)}: {'; '.join(details)}"
+    if not answers.nodes:
+        yield answers.conclusion()
 
 
-def _rows(placements: list[Placement]) -> list[Object]:
-    rows: list[Object] = []
-    for placement in placements:
-        wanted = placement.wanted
-        row: Object = {"kind": wanted.kind, "namespace": wanted.namespace, "name": wanted.name, "fits": placement.fits}
-        if placement.fits:
-            row["node"] = placement.node
-        if placement.allocation is not None:
-            pairs = zip(placement.allocation.claims, placement.allocation.results, strict=True)
-            row["claims"] = [{"namespace": key[0], "name": key[1], "allocation": result} for key, result in pairs]
-        if placement.mappings:
-            row["claims"][-1]["requestMappings"] = placement.mappings
-        if not placement.fits:
-            row["reasons"] = [{"node": each.node, "reason": summary(each)} for each in placement.rejections]
-            if wanted.missing:
-                row["reasons"].append({"reason": wanted.missing})
-        rows.append(row)
-    return rows
+def _row(placement: Placement) -> Object:
+    wanted = placement.wanted
+    row: Object = {"kind": wanted.kind, "namespace": wanted.namespace, "name": wanted.name, "fits": placement.fits}
+    if not placement.fits:
+        return {**row, "reasons": list(_reasons(placement))}
+    row["node"] = placement.node
+    if placement.allocations:
+        row["claims"] = claim_rows(placement.allocations.items())
+    if placement.mappings:
+        row["claims"][-1]["requestMappings"] = list(placement.mappings)
+    return row
 
 
-def _json(placements: list[Placement], cluster: Cluster) -> None:
-    click.echo(json.dumps(_rows(placements), indent=2, ensure_ascii=False))
+def _reasons(placement: Placement) -> Iterator[Object]:
+    answers = placement.answers
+    if answers is None or not answers.nodes:
+        yield {"reason": placement.wanted.missing if answers is None else answers.conclusion()}
+        return
+    for rejection in answers.rejections:
+        yield {"node": rejection.node, "reason": summary(rejection)}
+    for names, details in answers.obstacles():
+        yield from ({"node": name, "reason": "; ".join(details)} for name in names)
 
 
-def _yaml(placements: list[Placement], cluster: Cluster) -> None:
+def _json(placements: list[Placement]) -> None:
+    click.echo(json.dumps([_row(each) for each in placements], indent=2, ensure_ascii=False))
+
+
+def _yaml(placements: list[Placement]) -> None:
     from dray.yaml.writing import as_yaml
 
-    click.echo(as_yaml(_rows(placements)), nl=False)
+    click.echo(as_yaml([_row(each) for each in placements]), nl=False)
 
 
-_WRITERS: Final[dict[str, Callable[[list[Placement], Cluster], None]]] = {"text": _text, "json": _json, "yaml": _yaml}
+_WRITERS: Final[dict[str, Callable[[list[Placement]], None]]] = {"text": _text, "json": _json, "yaml": _yaml}

@@ -9,14 +9,11 @@ from typing import Final
 
 import click
 
-from dray.allocation import POLICIES, examine
-from dray.allocation.conclusions import conclude
-from dray.allocation.text import Reasoning, concluding
-from dray.api.objects import Object
+from dray.allocation import POLICIES
 from dray.cli.allocate import load
 from dray.cli.cluster import Where, ask, located
-from dray.cli.explanations import WRITERS, Explanation, allocation_row, rejection_row
-from dray.cli.placement import Cluster, Placement
+from dray.cli.explanations import WRITERS, Explanation
+from dray.cli.placement import Cluster
 from dray.cli.reports import one_line
 from dray.cli.wanted import Wanted
 
@@ -63,13 +60,13 @@ def explain(
             Where(kubeconfig, context, namespace),
             lambda cluster: explain_live(cluster, kind, name, node, POLICIES[policy], WRITERS[output]),
         )
-    cluster = load(paths, node)
+    cluster = load(paths, POLICIES[policy], node)
     wanted = _find(cluster, target)
     for before in cluster.wanted:
         if before is wanted:
             break
-        cluster.place(before, POLICIES[policy])
-    explanation = _explained(cluster.ask(wanted, POLICIES[policy]), cluster)
+        cluster.place(before)
+    explanation = _explained(wanted, cluster)
     WRITERS[output](explanation)
     sys.exit(0 if explanation.good else 1)
 
@@ -98,38 +95,15 @@ def _find(cluster: Cluster, target: str) -> Wanted:
     sys.exit(2)
 
 
-def _explained(placement: Placement, cluster: Cluster) -> Explanation:
-    wanted, inventory = placement.wanted, cluster.inventory
-    outcome = f"on node {placement.node}" if placement.fits else "does not fit"
-    explanation = Explanation(wanted.kind, wanted.namespace, wanted.name, outcome, placement.fits)
-    if not placement.fits:
-        explanation.conclusion = _conclusion(placement, cluster)
-    reasoning = Reasoning(inventory)
-    trees = reasoning.trees(placement.rejections)
-    if placement.allocation is not None:
-        node = next(node for node in cluster.nodes if node["metadata"]["name"] == placement.node)
-        reasons = examine(inventory, node, cluster.claims_on(wanted, node)[0])
-        trees.insert(0, reasoning.considered(placement.allocation, reasons))
-    explanation.trees = trees + reasoning.selectors()
-    explanation.data = lambda: {"nodes": _rows(placement, cluster)}
-    return explanation
-
-
-def _rows(placement: Placement, cluster: Cluster) -> list[Object]:
-    fitting = [allocation_row(placement.allocation)] if placement.allocation is not None else []
-    return fitting + [rejection_row(each, cluster.inventory) for each in placement.rejections]
-
-
-def _conclusion(placement: Placement, cluster: Cluster) -> str:
-    wanted = placement.wanted
+def _explained(wanted: Wanted, cluster: Cluster) -> Explanation:
+    explanation = Explanation(wanted.kind, wanted.namespace, wanted.name, "does not fit", False, wanted.missing)
     if wanted.missing:
-        return wanted.missing
-    concluded = conclude(placement.rejections)
-    if concluded is not None:
-        return concluding(concluded, cluster.inventory)
-    if wanted.node_name:
-        return f"no node is eligible: there is no node {wanted.node_name}"
-    if wanted.node_labels:
-        labels = ", ".join(f"{key}={value}" for key, value in wanted.node_labels.items())
-        return f"no node is eligible: none has the labels {labels}"
-    return "no node is eligible"
+        return explanation
+    answers = cluster.ask(wanted)
+    if answers.chosen:
+        explanation.outcome, explanation.good = f"on node {answers.chosen}", True
+    else:
+        explanation.conclusion = answers.conclusion()
+    explanation.trees = list(answers.trees_of_choice())
+    explanation.data = lambda: {"nodes": answers.rows()}
+    return explanation

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from dray.allocation import Rejection
+from dray.allocation import Rejection, examine
 from dray.allocation.conclusions import conclude
 from dray.allocation.text import Reasoning, Tree, concluding, nodes_text
 from dray.allocation.wording import some
@@ -27,25 +27,35 @@ _MOST_NAMES: Final = 6
 class NodeAnswers:
     """The answers of the nodes: those that fit, those that lack devices, and the others by what they lack."""
 
-    def __init__(self, explainer: Explainer, scheduler: Scheduler, explanation: Explanation, only: str) -> None:
+    def __init__(self, explainer: Explainer, scheduler: Scheduler, explanation: Explanation, only: str = "") -> None:
+        self._scheduler = scheduler
         self._state = scheduler.state
-        self._answers = [each for each in explanation.nodes if only in ("", each.node)]
-        self._rejections: list[Rejection] = []
+        self._explanation = explanation
+        self.nodes = [each for each in explanation.nodes if only in ("", each.node)]
+        self.rejections: list[Rejection] = []
+        """Of nodes that lack devices."""
         self._others: list[NodeAnswer] = []
-        for answer in self._answers:
+        for answer in self.nodes:
             if answer.placement is not None:
                 continue
             assert explanation.cycle is not None
             node = self._state.nodes[answer.node]
             rejection = explainer.rejection(explanation.cycle, node) if answer.lacks_devices else None
             if rejection is not None:
-                self._rejections.append(rejection)
+                self.rejections.append(rejection)
             else:
                 self._others.append(answer)
 
+    @property
+    def chosen(self) -> str:
+        """The node that the scheduler would choose."""
+        return self._explanation.chosen
+
     def conclusion(self) -> str:
         """Why no node takes the pod."""
-        concluded = conclude(self._rejections)
+        if self._explanation.problem:
+            return self._explanation.problem
+        concluded = conclude(self.rejections)
         others: dict[str, list[NodeAnswer]] = {}
         for each in self._others:
             others.setdefault(_kind(each), []).append(each)
@@ -60,16 +70,40 @@ class NodeAnswers:
 
     def trees(self) -> Iterator[Tree]:
         reasoning = Reasoning(self._state.inventory)
-        for answer in [each for each in self._answers if each.placement is not None][:MOST_TREES]:
+        for answer in [each for each in self.nodes if each.placement is not None][:MOST_TREES]:
             yield Tree(f"node {answer.node}: fits", [Tree(text) for text in _placed(answer)])
-        yield from reasoning.trees(self._rejections)
-        yield from self._obstacles()
+        yield from self._refusals(reasoning)
+
+    def trees_of_choice(self) -> Iterator[Tree]:
+        """As `trees`, with what there was to choose from on the node that was chosen, and without others that fit."""
+        reasoning = Reasoning(self._state.inventory)
+        for answer in self.nodes:
+            if answer.node == self.chosen:
+                yield self._considered(reasoning, answer)
+        yield from self._refusals(reasoning)
+
+    def _refusals(self, reasoning: Reasoning) -> Iterator[Tree]:
+        yield from reasoning.trees(self.rejections)
+        for names, details in self.obstacles():
+            fit = "does not fit" if len(names) == 1 else "do not fit"
+            yield Tree(f"{nodes_text(names)}: {fit}", [*map(Tree, details)])
         yield from reasoning.selectors()
+
+    def _considered(self, reasoning: Reasoning, answer: NodeAnswer) -> Tree:
+        cycle, node = self._explanation.cycle, self._state.nodes[answer.node]
+        assert answer.placement is not None
+        assert cycle is not None
+        assert node.document is not None
+        allocation = answer.placement.devices.allocation
+        if allocation is None:
+            return Tree(f"node {answer.node}: fits")
+        claims, _ = self._scheduler.devices.claims_on(cycle, node)
+        return reasoning.considered(allocation, examine(self._state.inventory, node.document, claims))
 
     def rows(self) -> list[Object]:
         """The same for programs, node by node."""
-        rejections = {each.node: each for each in self._rejections}
-        return [self._row(each, rejections.get(each.node)) for each in self._answers]
+        rejections = {each.node: each for each in self.rejections}
+        return [self._row(each, rejections.get(each.node)) for each in self.nodes]
 
     def _row(self, answer: NodeAnswer, rejection: Rejection | None) -> Object:
         if rejection is not None:
@@ -83,14 +117,13 @@ class NodeAnswers:
         allocation = answer.placement.devices.allocation
         return allocation_row(allocation) if allocation else {"node": answer.node, "fits": True, "claims": []}
 
-    def _obstacles(self) -> Iterator[Tree]:
+    def obstacles(self) -> Iterator[tuple[list[str], list[str]]]:
+        """Nodes that say the same, and what stands in the way there apart from devices."""
         grouped: dict[Hashable, list[NodeAnswer]] = {}
         for answer in self._others:
             grouped.setdefault(_likeness(answer), []).append(answer)
         for group in grouped.values():
-            fit = "does not fit" if len(group) == 1 else "do not fit"
-            details = _details(group) or _reasons(group[0])
-            yield Tree(f"{nodes_text([each.node for each in group])}: {fit}", [*map(Tree, details)])
+            yield [each.node for each in group], _details(group) or _reasons(group[0])
 
 
 def _reasons(answer: NodeAnswer) -> list[str]:
@@ -192,7 +225,7 @@ def holding(claim: Object) -> Tree:
     if not allocation:
         return Tree(f"claim {namespace}/{name}: not allocated")
     results = allocation_results(allocation)
-    root = Tree(f"claim {namespace}/{name}: allocated", [Tree(device(each)) for each in results])
+    root = Tree(f"claim {namespace}/{name}: allocated", [Tree(requested_device(each)) for each in results])
     users = [f"{each.get('resource')}/{each.get('name')}" for each in status.get("reservedFor") or ()]
     root.branches.append(Tree(f"reserved for {few(users)}" if users else "reserved for nobody"))
     return root
@@ -202,7 +235,11 @@ def device(result: Object) -> str:
     consumed = ", ".join(f"{amount} {what}" for what, amount in mapping(result.get("consumedCapacity")).items())
     access = " (admin access)" if result.get("adminAccess") else ""
     where = "/".join((result["driver"], result["pool"], result["device"]))
-    return f"{result['request']}: {where}{f' ({consumed})' if consumed else ''}{access}"
+    return f"{where}{f' ({consumed})' if consumed else ''}{access}"
+
+
+def requested_device(result: Object) -> str:
+    return f"{result['request']}: {device(result)}"
 
 
 def _placed(answer: NodeAnswer) -> Iterator[str]:
@@ -210,7 +247,7 @@ def _placed(answer: NodeAnswer) -> Iterator[str]:
     allocation = answer.placement.devices.allocation
     for key, result in zip(allocation.claims, allocation.results, strict=True) if allocation else ():
         for each in result["devices"].get("results") or ():
-            yield f"claim {'/'.join(key)}, {device(each)}"
+            yield f"claim {'/'.join(key)}, {requested_device(each)}"
 
 
 def preemption(answer: Explanation) -> Tree:

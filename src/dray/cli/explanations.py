@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from dray.allocation.devices import DeviceID
 from dray.allocation.encounters import encounters
 from dray.allocation.text import Tree, lines
 from dray.allocation.wording import cause_text, conflict_text, key_text
-from dray.api.objects import Object
+from dray.api.objects import Key, Object
 from dray.cli.reports import one_line
 
 
@@ -71,9 +71,12 @@ def _row(explanation: Explanation) -> Object:
 
 
 def allocation_row(allocation: Allocation) -> Object:
-    pairs = zip(allocation.claims, allocation.results, strict=True)
-    claims = [{"namespace": key[0], "name": key[1], "allocation": result} for key, result in pairs]
+    claims = claim_rows(zip(allocation.claims, allocation.results, strict=True))
     return {"node": allocation.node, "fits": True, "claims": claims}
+
+
+def claim_rows(allocations: Iterable[tuple[Key, Object]]) -> list[Object]:
+    return [{"namespace": key[0], "name": key[1], "allocation": result} for key, result in allocations]
 
 
 def rejection_row(rejection: Rejection, inventory: Inventory) -> Object:

@@ -19,7 +19,7 @@ from dray.api.objects import Object, status_of
 from dray.api.pods import extended_claim
 from dray.api.resource_claims import allocation_of
 from dray.cli.cluster import Cluster
-from dray.cli.explanation_trees import MOST_TREES, NodeAnswers, device, few, holding, preemption
+from dray.cli.explanation_trees import MOST_TREES, NodeAnswers, few, holding, preemption, requested_device
 from dray.cli.explanations import Explanation, allocation_row, rejection_row
 from dray.scheduling import groups
 from dray.scheduling.explainer import Explainer
@@ -271,7 +271,7 @@ class World:
         ]
         rejections = [each for each in answers if isinstance(each, Rejection)]
         for each in [each for each in answers if not isinstance(each, Rejection)][:MOST_TREES]:
-            devices = [device(one) for one in each.results[0]["devices"].get("results") or ()]
+            devices = [requested_device(one) for one in each.results[0]["devices"].get("results") or ()]
             made.trees.append(Tree(f"node {each.node}: fits", [Tree(text) for text in devices]))
         if not made.trees and (concluded := conclude(rejections)) is not None:
             made.conclusion = concluding(concluded, inventory)

@@ -1,117 +1,141 @@
-"""Manifests as a small cluster, and the placing of its pods and claims one after the other.
+"""Manifests as a small cluster in the scheduler's core, which places its pods and claims one after the other.
 
 Nodes, slices, classes, taint rules and allocated claims make up the cluster; without Node objects, the nodes that
-slices name. Pods come first, each with all its claims on one node, then claims that no pod uses, in the order of the
-files. Each is given the first node that serves it, and what it got is in use for those after it.
+slices name. Pods come first, then claims that no pod uses, in the order of the files. Of equally good nodes the first
+is chosen, and what a pod or claim got is in use for those after it.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from dray.allocation import Allocation, Inventory, Policy, Rejection, allocate, commit
-from dray.allocation.node_selectors import NodeSelectorError, matches
-from dray.api.objects import Object, labels_of
-from dray.api.resource_claims import allocation_of
+from dray.allocation import Policy, Work
+from dray.api.objects import Key, Object, key_of, status_of
+from dray.api.pods import claims_used
+from dray.api.resource_claims import allocation_of, reserved_for
+from dray.cli.explanation_trees import NodeAnswers
 from dray.cli.manifests import Manifest
-from dray.cli.stored import Stored, key_of, read_objects
-from dray.cli.wanted import Wanted, Workload, pods, unserved
+from dray.cli.stored import Stored, read_objects
+from dray.cli.wanted import Wanted, Workload, claim, pods, unserved
+from dray.scheduling.actions import Bind, ClaimWrite
+from dray.scheduling.explainer import Explainer
 from dray.scheduling.extended import ResourceMap
+from dray.scheduling.nodes import DEFAULT_CAPACITY
+from dray.scheduling.pods import read
+from dray.scheduling.scheduler import Options, Scheduler
+
+_PLENTY = "1000000"
 
 
 @dataclass(slots=True)
 class Placement:
-    """What became of one: the node and the allocation, or what each node said."""
+    """What became of one: the node and what its claims got, or what each node said."""
 
     wanted: Wanted
-    allocation: Allocation | None = None
     node: str = ""
-    rejections: list[Rejection] = field(default_factory=list)
-    mappings: list[Object] = field(default_factory=list)
+    allocations: dict[Key, Object] = field(default_factory=dict)
+    mappings: tuple[Object, ...] = ()
     """Which container gets which extended resource from which request of the claim for those."""
+    answers: NodeAnswers | None = None
 
     @property
     def fits(self) -> bool:
-        return not self.wanted.missing and bool(self.node)
+        return bool(self.node)
 
 
-@dataclass(slots=True)
 class Cluster:
-    inventory: Inventory
-    resources: ResourceMap
-    nodes: list[Object]
-    wanted: list[Wanted]
-    allocations: dict[tuple[str, str], Object]
-    """What each claim holds, by namespace and name."""
-    notes: list[str]
-    """What the manifests ask for and is not looked at."""
+    def __init__(self, scheduler: Scheduler, wanted: list[Wanted], notes: list[str]) -> None:
+        self._scheduler = scheduler
+        self._now = time.time()
+        self.wanted = wanted
+        self.notes = notes
+        """What the manifests ask for and is not looked at."""
 
-    def place(self, wanted: Wanted, policy: Policy) -> Placement:
-        """Takes the first allocation that a node offers into use."""
-        placement = self.ask(wanted, policy)
-        if placement.allocation is not None:
-            commit(self.inventory, placement.allocation)
-            pairs = zip(placement.allocation.claims, placement.allocation.results, strict=True)
-            self.allocations.update(pairs)
+    @property
+    def size(self) -> int:
+        """The number of nodes."""
+        return self._scheduler.state.size
+
+    def place(self, wanted: Wanted) -> Placement:
+        """On the node that the scheduler chooses, where its devices are in use from now on."""
+        if wanted.missing:
+            return Placement(wanted)
+        bind = self._attempt(wanted)
+        if bind is None:
+            return Placement(wanted, answers=self.ask(wanted))
+        placement = Placement(wanted, bind.node, mappings=bind.mappings)
+        for write in bind.writes:
+            stored = _written(wanted, write)
+            if write.allocation is not None:
+                placement.allocations[key_of(stored)] = write.allocation
+            self._scheduler.written(bind, write, stored, self._now)
+        self._scheduler.bound(bind, self._now)
+        if wanted.kind == "pod":
+            bound = {**wanted.pod, "spec": {**wanted.pod["spec"], "nodeName": bind.node}}
+            self._scheduler.put("Pod", bound, self._now)
+        else:
+            self._scheduler.remove("Pod", wanted.pod, self._now)
         return placement
 
-    def ask(self, wanted: Wanted, policy: Policy) -> Placement:
-        """Asks the nodes in order, up to the first that serves it."""
-        placement = Placement(wanted)
-        for node in self.eligible(wanted) if not wanted.missing else ():
-            claims, mappings = self.claims_on(wanted, node)
-            answer = allocate(self.inventory, node, claims, policy=policy)
-            if isinstance(answer, Allocation):
-                placement.allocation, placement.node, placement.mappings = answer, answer.node, mappings
-                break
-            placement.rejections.append(answer)
-        return placement
+    def _attempt(self, wanted: Wanted) -> Bind | None:
+        scheduler, now = self._scheduler, self._now
+        scheduler.put("Pod", wanted.pod, now)
+        queued = scheduler.queue.pop(now)
+        action = scheduler.attempts.attempt(queued, now, Work()) if queued is not None else None
+        if isinstance(action, Bind):
+            return action
+        scheduler.remove("Pod", wanted.pod, now)
+        return None
 
-    def claims_on(self, wanted: Wanted, node: Object) -> tuple[list[Object], list[Object]]:
-        """Those of its claims that need devices of the node, the one for extended resources last, and its mappings."""
-        claims = [claim for claim in wanted.claims if key_of(claim) not in self.allocations]
-        special = wanted.special(node, self.resources)
-        return ([*claims, special[0]], special[1]) if special else (claims, [])
-
-    def eligible(self, wanted: Wanted) -> Iterator[Object]:
-        """The nodes that the pod and the claims it shares with others allow."""
-        held = [self.allocations[key] for claim in wanted.claims if (key := key_of(claim)) in self.allocations]
-        selectors = [each["nodeSelector"] for each in held if each.get("nodeSelector")]
-        for node in self.nodes:
-            name, labels = node["metadata"]["name"], labels_of(node)
-            if wanted.node_name not in ("", name) or wanted.node_labels.items() - labels.items():
-                continue
-            try:
-                if all(matches(selector, name, labels) for selector in selectors):
-                    yield node
-            except NodeSelectorError:
-                continue
+    def ask(self, wanted: Wanted) -> NodeAnswers:
+        """What every node says of it; nothing is changed."""
+        explainer = Explainer(self._scheduler)
+        pod = read(wanted.pod, self._scheduler.state.signatures)
+        return NodeAnswers(explainer, self._scheduler, explainer.explain(pod, self._now))
 
 
-def read_cluster(manifests: Sequence[Manifest], node: str = "") -> Cluster:
+def _written(wanted: Wanted, write: ClaimWrite) -> Object:
+    """The claim as it stands once the decision is written; one by itself is reserved for nobody."""
+    status = dict(status_of(write.claim))
+    if write.allocation is not None:
+        status["allocation"] = write.allocation
+    if wanted.kind == "pod":
+        status["reservedFor"] = [*reserved_for(write.claim), write.consumer]
+    name = {"name": wanted.special_name} if write.special else {}
+    return {**write.claim, "metadata": {**write.claim["metadata"], **name}, "status": status}
+
+
+def read_cluster(manifests: Sequence[Manifest], policy: Policy, node: str = "") -> Cluster:
     """The cluster that the manifests describe, or only `node` of it; raises Unusable."""
     stored = read_objects(manifests)
-    claims = {key_of(claim): claim for claim in stored.of("ResourceClaim")}
-    allocated = {key: claim for key, claim in claims.items() if allocation_of(claim)}
-    inventory = Inventory(
-        slices=stored.of("ResourceSlice"),
-        classes=stored.of("DeviceClass"),
-        claims=allocated.values(),
-        taint_rules=stored.of("DeviceTaintRule"),
-    )
-    resources = ResourceMap()
-    for each in stored.of("DeviceClass"):
-        resources.put_class(each)
+    scheduler = Scheduler(Options(policy=policy))
+    state, now = scheduler.state, time.time()
+    for kind in ("DeviceClass", "ResourceSlice", "DeviceTaintRule", "ResourceClaim"):
+        for each in stored.of(kind):
+            scheduler.put(kind, each, now)
+    capacity = {**DEFAULT_CAPACITY, **dict.fromkeys(_not_looked_at(stored.workloads, state.resources), _PLENTY)}
+    for position, each in enumerate(_nodes(stored)):
+        name = each["metadata"]["name"]
+        if node in ("", name):
+            scheduler.put("Node", _with_room(each, capacity), now)
+            state.ties[state.nodes[name].number] = position
+    claims = {key_of(each): each for each in stored.of("ResourceClaim")}
     templates = {key_of(each): each for each in stored.of("ResourceClaimTemplate")}
-    wanted = list(pods(stored.workloads, claims, templates, resources))
-    used = {key_of(claim) for each in wanted for claim in each.claims}
-    wanted += [
-        Wanted("claim", *key, claims=[claim]) for key, claim in claims.items() if key not in used | allocated.keys()
-    ]
-    holdings = {key: claim["status"]["allocation"] for key, claim in allocated.items()}
-    nodes = [each for each in _nodes(stored) if node in ("", each["metadata"]["name"])]
-    return Cluster(inventory, resources, nodes, wanted, holdings, list(_notes(stored.workloads, resources)))
+    wanted = list(pods(stored.workloads, claims, templates, state.resources))
+    for generated in [made for each in wanted for made in each.claims]:
+        scheduler.put("ResourceClaim", generated, now)
+    used = {(each.namespace, name) for each in wanted for _, name in claims_used(each.pod)}
+    wanted += [claim(each) for key, each in claims.items() if key not in used and not allocation_of(each)]
+    return Cluster(scheduler, wanted, list(_notes(stored.workloads, state.resources)))
+
+
+def _with_room(node: Object, capacity: Object) -> Object:
+    """The node with plenty of what its status does not speak of."""
+    status = status_of(node)
+    given = status.get("allocatable") or status.get("capacity") or {}
+    return {**node, "status": {**status, "allocatable": {**capacity, **given}}}
 
 
 def _nodes(stored: Stored) -> Sequence[Object]:
@@ -123,6 +147,10 @@ def _named(slices: Iterable[Object]) -> list[str]:
     names = {each["spec"].get("nodeName") for each in slices}
     names |= {device.get("nodeName") for each in slices for device in each["spec"].get("devices") or ()}
     return sorted(name for name in names if name) or ["node"]
+
+
+def _not_looked_at(workloads: Iterable[Workload], resources: ResourceMap) -> set[str]:
+    return {name for each in workloads for name in unserved(each, resources)}
 
 
 def _notes(workloads: Iterable[Workload], resources: ResourceMap) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dray.api import alpha2, intake
 from dray.api.catalogue import RESOURCE_GROUP, find
 from dray.api.errors import FieldError
 from dray.api.gates import ALL_GATES
-from dray.api.objects import Object
+from dray.api.objects import Object, walk
 from dray.cel import Expressions
 from dray.cli.claim_specs import Spec, pod_spec
 from dray.cli.manifests import Manifest
@@ -37,11 +37,6 @@ class Stored:
 
     def of(self, kind: str) -> list[Object]:
         return self.objects.get(kind, [])
-
-
-def key_of(obj: Object) -> tuple[str, str]:
-    metadata = obj["metadata"]
-    return metadata.get("namespace") or "default", metadata.get("name") or ""
 
 
 def read_objects(manifests: Sequence[Manifest]) -> Stored:
@@ -82,14 +77,16 @@ def _decoded(manifest: Manifest, namespaces: Namespaces) -> Object:
 
 def _workload(manifest: Manifest, spec: Spec) -> Workload:
     modern, _ = alpha2.without_source(spec.value)
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": modern}
+    labels = walk(manifest.document, *spec.path.split(".")[:-1], "metadata").get("labels")
+    metadata = {"name": "pod", "labels": labels} if labels else {"name": "pod"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": modern}
     _refuse(manifest, intake.check(pod, gates=ALL_GATES), spec.path)
     target = find("v1", "Pod")
     assert target is not None
     decoded = intake.decode(pod, target, now=_EPOCH, gates=ALL_GATES)
     assert not isinstance(decoded, intake.Refusal)
-    namespace, name = key_of({"metadata": {"namespace": manifest.namespace, "name": manifest.name}})
-    return Workload(manifest.kind, namespace, name, decoded, replicas(manifest.document))
+    namespace = manifest.namespace or "default"
+    return Workload(manifest.kind, namespace, manifest.name or "", decoded, replicas(manifest.document))
 
 
 def _refuse(manifest: Manifest, problems: Iterable[FieldError], at: str = "spec") -> None:

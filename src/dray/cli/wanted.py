@@ -1,26 +1,25 @@
-"""Claimants among given manifests: pods with their claims, pods of workloads, and claims that no pod uses.
+"""Pods and claims among given manifests, each as a pod that the scheduler is asked to place.
 
-A pod is read as an API server would store it. Its claims are those it names and those its templates make; a claim for
-the extended resources that it asks for depends on the node, and is made by the scheduler's own rules.
+A pod is read as an API server would store it. Its claims are those it names and those its templates make. A claim that
+no pod uses is asked for by a pod that may go anywhere and needs nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from dray.api.catalogue import RESOURCE_GROUP
-from dray.api.objects import Object, mapping, walk
-from dray.api.pod_requests import amounts, requests
+from dray.api.objects import Key, Object, key_of, mapping
+from dray.api.pod_requests import requests
 from dray.api.pods import group_name
 from dray.cli.claim_specs import Spec, pod_claims
 from dray.scheduling import extended
 from dray.scheduling.extended import ResourceMap
 
-Key = tuple[str, str]
-
 _MOST_REPLICAS: Final = 1000
+_ANYWHERE: Final = [{"operator": "Exists"}]
 
 
 class Missing(Exception):
@@ -29,19 +28,16 @@ class Missing(Exception):
 
 @dataclass(slots=True)
 class Wanted:
-    """A pod with its claims, or a claim by itself."""
+    """A pod, or a claim by itself."""
 
     kind: str
     namespace: str
     name: str
+    pod: Object
+    """What the scheduler is given."""
     claims: list[Object] = field(default_factory=list)
-    node_name: str = ""
-    node_labels: dict[str, str] = field(default_factory=dict)
+    """Those that are made for the pod, from templates."""
     missing: str = ""
-    document: Object = field(default_factory=dict)
-    """The pod."""
-    extended: frozenset[str] = frozenset()
-    """The extended resources that it asks for and a class serves."""
 
     @property
     def title(self) -> str:
@@ -56,16 +52,6 @@ class Wanted:
         """Whether `target` (NAME, NAMESPACE/NAME, pod/NAME, claim/NAME) means this."""
         names = {self.name, f"{self.namespace}/{self.name}"}
         return target in names or target in {f"{self.kind}/{name}" for name in names}
-
-    def special(self, node: Object, resources: ResourceMap) -> tuple[Object, list[Object]] | None:
-        """The claim for the extended resources that devices must serve on the node, and which container gets what."""
-        there = amounts(walk(node, "status").get("allocatable") or walk(node, "status").get("capacity"))
-        served = frozenset(name for name in self.extended if not there.get(name))
-        if not served:
-            return None
-        wants, mappings = extended.requests_for(self.document, served, resources)
-        key = (self.namespace, self.special_name)
-        return extended.claim_for(key, "/".join(key), wants), mappings
 
 
 @dataclass(slots=True)
@@ -97,24 +83,29 @@ def replicas(document: Object) -> int | None:
 
 
 def pods(
-    workloads: Iterable[Workload], claims: dict[Key, Object], templates: dict[Key, Object], resources: ResourceMap
+    workloads: Iterable[Workload], claims: Mapping[Key, Object], templates: Mapping[Key, Object], resources: ResourceMap
 ) -> Iterator[Wanted]:
     """The pods that want devices."""
     for workload in workloads:
-        spec = workload.pod["spec"]
-        served = extended.wanted(workload.pod, resources)
-        if not spec.get("resourceClaims") and not served:
+        if not workload.pod["spec"].get("resourceClaims") and not extended.wanted(workload.pod, resources):
             continue
         for number in range(1 if workload.replicas is None else workload.replicas):
             name = workload.name if workload.replicas is None else f"{workload.name}-{number}"
-            pod = Wanted("pod", workload.namespace, name, document=workload.pod, extended=served)
-            pod.node_name = str(spec.get("nodeName") or "")
-            pod.node_labels = mapping(spec.get("nodeSelector"))
+            pod = _unplaced(workload.pod, workload.namespace, name)
+            wanted = Wanted("pod", workload.namespace, name, pod)
             try:
-                pod.claims = list(_claims_of(pod, claims, templates))
+                wanted.claims = list(_generated(pod, claims, templates))
             except Missing as problem:
-                pod.missing = str(problem)
-            yield pod
+                wanted.missing = str(problem)
+            yield wanted
+
+
+def claim(document: Object) -> Wanted:
+    """A claim that no pod uses."""
+    namespace, name = key_of(document)
+    entries = [{"name": "claim", "resourceClaimName": name}]
+    pod = {"metadata": {}, "spec": {"tolerations": _ANYWHERE, "resourceClaims": entries}}
+    return Wanted("claim", namespace, name, _unplaced(pod, namespace, name))
 
 
 def unserved(workload: Workload, resources: ResourceMap) -> list[str]:
@@ -124,22 +115,44 @@ def unserved(workload: Workload, resources: ResourceMap) -> list[str]:
     )
 
 
-def _claims_of(pod: Wanted, claims: dict[Key, Object], templates: dict[Key, Object]) -> Iterator[Object]:
-    for entry in pod_claims(Spec("spec", pod.document["spec"])):
+def _unplaced(document: Object, namespace: str, name: str) -> Object:
+    """The pod, for the scheduler to place; one that is bound already is for its node only."""
+    spec = dict(document["spec"])
+    if node := spec.pop("nodeName", ""):
+        fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+        required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+        spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        spec["tolerations"] = _ANYWHERE
+    metadata = {**document["metadata"], "namespace": namespace, "name": name, "uid": f"{namespace}/{name}"}
+    statuses = [
+        {"name": entry.name, "resourceClaimName": f"{name}-{entry.name}"}
+        for entry in pod_claims(Spec("spec", spec))
+        if not entry.claim
+    ]
+    return {"metadata": metadata, "spec": spec, "status": {"resourceClaimStatuses": statuses}}
+
+
+def _generated(pod: Object, claims: Mapping[Key, Object], templates: Mapping[Key, Object]) -> Iterator[Object]:
+    """The claims that the pod's templates make."""
+    namespace, pod_name = key_of(pod)
+    owner = {"kind": "Pod", "name": pod_name, "uid": pod["metadata"]["uid"], "controller": True}
+    for entry in pod_claims(Spec("spec", pod["spec"])):
         if entry.claim:
-            claim = claims.get((pod.namespace, entry.claim))
-            if claim is None:
-                raise Missing(f"there is no ResourceClaim {pod.namespace}/{entry.claim}")
-            yield claim
+            if (namespace, entry.claim) not in claims:
+                raise Missing(f"there is no ResourceClaim {namespace}/{entry.claim}")
             continue
-        template = templates.get((pod.namespace, entry.template))
+        template = templates.get((namespace, entry.template))
         if template is None:
-            raise Missing(f"there is no ResourceClaimTemplate {pod.namespace}/{entry.template}")
-        name = f"{pod.name}-{entry.name}"
-        metadata = {"name": name, "namespace": pod.namespace, "uid": f"{pod.namespace}/{name}"}
+            raise Missing(f"there is no ResourceClaimTemplate {namespace}/{entry.template}")
+        name = f"{pod_name}-{entry.name}"
         yield {
             "apiVersion": f"{RESOURCE_GROUP}/v1",
             "kind": "ResourceClaim",
-            "metadata": metadata,
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": f"{namespace}/{name}",
+                "ownerReferences": [owner],
+            },
             "spec": template["spec"]["spec"],
         }

@@ -16,9 +16,8 @@ from dray.client.interface import Resource, WriteOptions
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import NODES, PODS
 from dray.controllers.pod_deletion import end_pod
+from dray.scheduling.nodes import DEFAULT_CAPACITY
 
-CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
-"""Of a node whose manifest does not say."""
 REASON: Final = "SaysManifest"
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 
@@ -30,7 +29,7 @@ def status(node: Object) -> Object:
     """
     written = node.get("status")
     given: Object = dict(written) if isinstance(written, dict) else {}
-    capacity = given.get("capacity") or given.get("allocatable") or dict(CAPACITY)
+    capacity = given.get("capacity") or given.get("allocatable") or dict(DEFAULT_CAPACITY)
     conditions = [_without_heartbeat(each) for each in given.get("conditions") or ()]
     if not any(isinstance(each, dict) and each.get("type") == "Ready" for each in conditions):
         conditions.append({"type": "Ready", "status": "True", "reason": REASON, "message": "no agent speaks for it"})

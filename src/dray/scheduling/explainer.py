@@ -42,6 +42,8 @@ class Explanation:
     preemption: Preemption | None = None
     """Who could be removed for it, if no node would take it."""
     cycle: Cycle | None = None
+    chosen: str = ""
+    """The node that would take it, of those that could."""
 
 
 class Explainer:
@@ -67,7 +69,9 @@ class Explainer:
             # It keeps the pod from the other nodes too.
             return Explanation(status_text(error))
         preemption = self._scheduler.preemptor.find(cycle) if pod.preempts and not fits else None
-        return Explanation(nodes=answers, preemption=preemption, cycle=cycle)
+        chosen = algorithm.schedule(cycle) if fits else None
+        name = chosen.node.name if isinstance(chosen, Placement) else ""
+        return Explanation(nodes=answers, preemption=preemption, cycle=cycle, chosen=name)
 
     def _answers(self, cycle: Cycle) -> Iterator[NodeAnswer]:
         for node in sorted(self._state, key=lambda each: each.name):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from dray.api.objects import Object, bounded, mapping, mappings, strings
 from dray.api.pod_requests import amounts
 from dray.api.quantity import INT64_MAX
 from dray.scheduling.model import Node
+
+DEFAULT_CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+"""Of a node that was written by hand and does not say."""
 
 
 def read(node: Node, document: Object) -> None:
