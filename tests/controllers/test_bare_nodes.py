@@ -1,7 +1,8 @@
 """Nodes that only manifests speak for."""
 
 from dray.client.interface import WriteOptions
-from dray.controllers.bare_nodes import CAPACITY, is_bare, set_node_status, status
+from dray.controllers.bare_nodes import is_bare, set_node_status, status
+from dray.scheduling.nodes import DEFAULT_CAPACITY
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.jobs import Clock, job, nudge, running
@@ -19,7 +20,7 @@ def pod(name="p", node_name="a"):
 
 
 def test_what_a_manifest_leaves_out():
-    assert status(node())["allocatable"] == status(node())["capacity"] == CAPACITY
+    assert status(node())["allocatable"] == status(node())["capacity"] == DEFAULT_CAPACITY
     assert is_bare({"status": status(node())})
     assert not is_bare(node(status={"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]}))
     given = status(node(status={"allocatable": {"cpu": "2"}, "images": []}))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dray.scheduling import selectors
 from dray.scheduling.signatures import Signatures
 from tests.scheduling.models import HOSTNAME, apart, container, document, near, spread, term
 
@@ -68,24 +69,27 @@ def test_terms_are_filled_in_from_the_pod() -> None:
     needs = Signatures().requirements(
         document(labels=labels, affinity=rules, topologySpreadConstraints=[spread(match={"a": "b"})])
     )
-    (wanted,) = needs.affinity
-    assert wanted["namespaces"] == ["default"]
-    assert wanted["labelSelector"]["matchExpressions"] == [
+    terms = needs.pod_terms
+    (wanted,) = terms.affinity
+    assert wanted.selector.namespaces == {"default"}
+    added = [
         {"key": "rev", "operator": "In", "values": ["7"]},
         {"key": "app", "operator": "NotIn", "values": ["x"]},
     ]
-    assert "namespaces" not in needs.anti_affinity[0]
-    assert [(weight, each["namespaces"]) for weight, each in needs.preferred_affinity] == [(-5, ["a"])]
-    assert needs.spread[0]["namespaces"] == ["default"]
-    assert needs.has_pod_terms
-    assert not Signatures().requirements(document()).has_pod_terms
+    assert wanted.selector.selector == selectors.text({"matchLabels": {"app": "x"}, "matchExpressions": added})
+    (other,) = terms.anti_affinity
+    assert not other.selector.namespaces
+    assert [(weight, each.selector.namespaces) for weight, each in terms.preferred] == [(-5, {"a"})]
+    assert terms.do_not_schedule[0].selector.namespaces == {"default"}
+    assert needs.pod_terms
+    assert not Signatures().requirements(document()).pod_terms
 
 
 def test_keys_that_the_server_added_are_not_added_twice() -> None:
     added = {"key": "rev", "operator": "In", "values": ["7"]}
     each = {"topologyKey": HOSTNAME, "labelSelector": {"matchExpressions": [added]}, "matchLabelKeys": ["rev"]}
     needs = Signatures().requirements(document(labels={"rev": "7"}, affinity=near(each)))
-    assert needs.affinity[0]["labelSelector"]["matchExpressions"] == [added]
+    assert needs.pod_terms.affinity[0].selector.selector == selectors.text({"matchExpressions": [added]})
 
 
 JSON = st.recursive(

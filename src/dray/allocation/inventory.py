@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from dray.allocation.counters import CounterSets
 from dray.allocation.devices import Device, DeviceID
+from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.pools import Pool, PoolState, gather
 from dray.allocation.selectors import Selectors
 from dray.allocation.slices import PoolKey, Slice
@@ -186,6 +187,13 @@ class Inventory:
         if view is None or not view.is_of(node):
             view = self._views[name] = self._look(node)
         return view
+
+    def judged_view(self, node: Object | None) -> View | None:
+        """As `view`; None where a slice cannot be matched, and for no node."""
+        try:
+            return self.view(node) if node is not None else None
+        except NodeSelectorError:
+            return None
 
     def excerpt(self, view: View) -> Inventory:
         """A copy of what the view depends on: its pools and the claims that hold devices of them."""

@@ -23,6 +23,14 @@ def matches(selector: Object, name: str, labels: Mapping[str, str]) -> bool:
     return any(_term_matches(term, name, labels) for term in selector.get("nodeSelectorTerms") or ())
 
 
+def selects(selector: Object, name: str, labels: Mapping[str, str]) -> bool:
+    """As `matches`; a selector that cannot be understood selects nothing."""
+    try:
+        return matches(selector, name, labels)
+    except NodeSelectorError:
+        return False
+
+
 def check(selector: Object) -> None:
     """Raises NodeSelectorError where a node may come that it cannot be compared with."""
     for term in selector.get("nodeSelectorTerms") or ():

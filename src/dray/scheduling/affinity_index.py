@@ -13,7 +13,7 @@ from typing import Final
 
 from dray.api.objects import is_deleting, labels_of
 from dray.scheduling.model import Node, Pod
-from dray.scheduling.pod_terms import PodTerms, Term, TermSelector, pod_terms
+from dray.scheduling.pod_terms import PodTerms, Term, TermSelector
 from dray.scheduling.topology_counts import EqualPods, Index, Labels, MatchedPods, TopologyCounts
 
 FORBIDS: Final = 0
@@ -54,7 +54,7 @@ class AffinityIndex:
         """The pod is on the node. Where its labels change or it is being deleted, remove it and add it again."""
         if pod.uid in self._counted:
             self.remove(pod, node)
-        identity, own = _identity(pod), pod_terms(pod.requirements)
+        identity, own = _identity(pod), pod.requirements.pod_terms
         self._counted[pod.uid] = (node, identity, own)
         pods = self._pods.get(identity)
         if pods is None:

@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 import msgspec
 
 from dray.allocation import Inventory, WorkExhausted
-from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.pools import PoolState
 from dray.allocation.views import View
 from dray.api.caches import Cache
@@ -100,10 +99,8 @@ class DeviceDemand:
 
     def precheck(self, inventory: Inventory, resources: ResourceMap, node: Node) -> Status | None:
         """Why the node cannot serve it; UNSURE where only `allocate` can tell, since it may find an error there."""
-        assert node.document is not None
-        try:
-            view = inventory.view(node.document)
-        except NodeSelectorError:
+        view = inventory.judged_view(node.document)
+        if view is None:
             return UNSURE
         requests = self.requests
         if self.extended:
@@ -127,10 +124,8 @@ class DeviceDemand:
     def distance(self, inventory: Inventory, node: Node) -> tuple[int, int]:
         """How far the node is from serving the claims, as far as counting tells; the smaller, the nearer: how many
         devices are missing, and how few there are that the classes take, in use or not."""
-        assert node.document is not None
-        try:
-            view = inventory.view(node.document)
-        except NodeSelectorError:
+        view = inventory.judged_view(node.document)
+        if view is None:
             return _FAR
         missing = there = 0
         for request in self.requests:
@@ -141,10 +136,8 @@ class DeviceDemand:
 
     def rank(self, inventory: Inventory, node: Node) -> int:
         """How good the alternatives are that the node seems to offer: the higher, the better."""
-        assert node.document is not None
-        try:
-            view = inventory.view(node.document)
-        except NodeSelectorError:
+        view = inventory.judged_view(node.document)
+        if view is None:
             return 0
         total = 0
         for request in self.requests:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from dray.api.objects import Key, Object, annotations_of, labels_of
 from dray.scheduling.node_terms import NodeTerms
+from dray.scheduling.pod_terms import PodTerms
 from dray.scheduling.ports import HostPorts, TakenPorts
 from dray.scheduling.tolerations import Tolerations
 
@@ -40,15 +41,8 @@ class Requirements:
     """Of its terms."""
     images: tuple[str, ...]
     """One for each container, normalised with a tag."""
-    affinity: tuple[Object, ...]
-    """Required pod affinity terms."""
-    anti_affinity: tuple[Object, ...]
-    preferred_affinity: tuple[tuple[int, Object], ...]
-    """(weight, term); a negative weight is anti-affinity."""
-    spread: tuple[Object, ...]
-    """topologySpreadConstraints"""
-    has_pod_terms: bool
-    """Whether it has affinity, anti-affinity or spread constraints, which speak of other pods."""
+    pod_terms: PodTerms
+    """Affinity, anti-affinity and spread constraints, which speak of other pods."""
     signs: tuple[Hashable, ...] = ()
     """What plugins add to the signature."""
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from dray.allocation import node_selectors
-from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.objects import Object, mappings, strings, text
 
 _MOST_KNOWN: Final = 1024
@@ -83,8 +82,4 @@ class NodeTerms:
 
 
 def term_matches(term: Object, name: str, labels: Mapping[str, str]) -> bool:
-    """A term that cannot be understood matches nothing."""
-    try:
-        return node_selectors.matches({"nodeSelectorTerms": [term]}, name, labels)
-    except NodeSelectorError:
-        return False
+    return node_selectors.selects({"nodeSelectorTerms": [term]}, name, labels)

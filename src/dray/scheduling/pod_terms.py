@@ -5,15 +5,13 @@ Terms are compared by content, so that counts kept for one pod serve all pods wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from dray.api.objects import Object, bounded, strings
 from dray.api.quantity import INT32_MAX
 from dray.scheduling import selectors
-from dray.scheduling.model import Requirements
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,33 +68,26 @@ class PodTerms:
     do_not_schedule: tuple[SpreadConstraint, ...]
     schedule_anyway: tuple[SpreadConstraint, ...]
 
+    @classmethod
+    def of(
+        cls,
+        affinity: Iterable[Object],
+        anti_affinity: Iterable[Object],
+        preferred: Iterable[tuple[int, Object]],
+        spread: Sequence[Object],
+    ) -> PodTerms:
+        """Terms and constraints as they stand in a pod, with the pod's own labels and namespace filled in."""
+        return cls(
+            tuple(map(_term, affinity)),
+            tuple(map(_term, anti_affinity)),
+            tuple((weight, _term(term)) for weight, term in preferred),
+            tuple(_constraint(each) for each in spread if each.get("whenUnsatisfiable") != "ScheduleAnyway"),
+            tuple(_constraint(each) for each in spread if each.get("whenUnsatisfiable") == "ScheduleAnyway"),
+        )
 
-NONE = PodTerms((), (), (), (), ())
-# As long as there are pods that need it.
-_known: WeakKeyDictionary[Requirements, PodTerms] = WeakKeyDictionary()
-
-
-def pod_terms(requirements: Requirements) -> PodTerms:
-    if not requirements.has_pod_terms:
-        return NONE
-    found = _known.get(requirements)
-    if found is None:
-        found = _known[requirements] = _compiled(requirements)
-    return found
-
-
-def _compiled(requirements: Requirements) -> PodTerms:
-    return PodTerms(
-        _terms(requirements.affinity),
-        _terms(requirements.anti_affinity),
-        tuple((weight, _term(term)) for weight, term in requirements.preferred_affinity),
-        tuple(_constraint(each) for each in requirements.spread if each.get("whenUnsatisfiable") != "ScheduleAnyway"),
-        tuple(_constraint(each) for each in requirements.spread if each.get("whenUnsatisfiable") == "ScheduleAnyway"),
-    )
-
-
-def _terms(terms: Iterable[Object]) -> tuple[Term, ...]:
-    return tuple(_term(term) for term in terms)
+    def __bool__(self) -> bool:
+        own = self.affinity or self.anti_affinity or self.preferred
+        return bool(own or self.do_not_schedule or self.schedule_anyway)
 
 
 def _term(term: Object) -> Term:

@@ -24,7 +24,7 @@ def read(document: Object, signatures: Signatures, known: Pod | None = None) -> 
     ):
         # Labels belong to the signature of a pod with terms about others, and change without a new generation.
         # So may anything that plugins sign.
-        same = not signatures.signers and (not known.requirements.has_pod_terms or known.labels == labels_of(document))
+        same = not signatures.signers and (not known.requirements.pod_terms or known.labels == labels_of(document))
         requirements = known.requirements if same else signatures.requirements(document)
     else:
         requirements = signatures.requirements(taking)

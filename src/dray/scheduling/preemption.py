@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from dray.allocation.devices import DeviceID
-from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.objects import Object, is_deleting, key_of, status_of
 from dray.api.resource_claims import reserved_for
 from dray.scheduling.actions import Preemption
@@ -181,12 +180,8 @@ class Preemptor:
     def _held(self, node: Node) -> Iterator[tuple[DeviceID, Object]]:
         """The devices of the node that are in use, with the claims that use them."""
         state = self._state
-        assert node.document is not None
-        try:
-            view = state.inventory.view(node.document)
-        except NodeSelectorError:
-            return
-        for device in view.devices:
+        view = state.inventory.judged_view(node.document)
+        for device in view.devices if view is not None else ():
             usage = state.inventory.usage.devices.get(device.id)
             for key in usage.claims() if usage is not None else ():
                 claim = state.claims.get(key)

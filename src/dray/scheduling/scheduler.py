@@ -190,7 +190,7 @@ class Scheduler:
         """Whether an attempt would have the same outcome."""
         if pod.requirements is not known.requirements or pod.priority != known.priority:
             return False
-        if pod.labels != known.labels and (pod.requirements.has_pod_terms or self.state.affinity.selects(pod)):
+        if pod.labels != known.labels and (pod.requirements.pod_terms or self.state.affinity.selects(pod)):
             # What others say of pods with such labels may be in its way no longer.
             return False
         return pods.claims_of(pod.document) == pods.claims_of(known.document)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.objects import Object
 from dray.scheduling.device_demand import DeviceDemand
 from dray.scheduling.model import Node
@@ -111,8 +110,5 @@ class Searches:
             self._state.touched.note(node.number)
 
     def _stamp(self, node: Node) -> Any:
-        assert node.document is not None
-        try:
-            return self._state.inventory.stamp(self._state.inventory.view(node.document))
-        except NodeSelectorError:
-            return None
+        view = self._state.inventory.judged_view(node.document)
+        return self._state.inventory.stamp(view) if view is not None else None

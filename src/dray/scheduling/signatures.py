@@ -20,6 +20,7 @@ from dray.api.pods import containers_of
 from dray.api.quantity import INT32_MAX
 from dray.scheduling.model import Requirements
 from dray.scheduling.node_terms import NodeTerms
+from dray.scheduling.pod_terms import PodTerms
 from dray.scheduling.ports import EVERYWHERE, HostPorts, Port
 from dray.scheduling.tolerations import Tolerations
 
@@ -91,9 +92,7 @@ def compiled(document: Object) -> Requirements:
     own = _Own(metadata)
     required = mapping(affinity.get("nodeAffinity")).get(_REQUIRED)
     preferred = mappings(mapping(affinity.get("nodeAffinity")).get(_PREFERRED))
-    terms_near, terms_apart = own.terms(near), own.terms(apart)
     preferred_pods = (*own.weighted(near, 1), *own.weighted(apart, -1))
-    spread = own.constraints(spec)
     amounts = requests.requests(spec)
     return Requirements(
         requests=amounts,
@@ -106,11 +105,7 @@ def compiled(document: Object) -> Requirements:
         preferred_node_affinity=NodeTerms(mapping(each.get("preference")) for each in preferred),
         preferred_weights=tuple(bounded(each.get("weight"), 0, INT32_MAX) for each in preferred),
         images=tuple(_with_tag(each["image"]) for each in containers_of(spec) if each.get("image")),
-        affinity=terms_near,
-        anti_affinity=terms_apart,
-        preferred_affinity=preferred_pods,
-        spread=spread,
-        has_pod_terms=bool(terms_near or terms_apart or preferred_pods or spread),
+        pod_terms=PodTerms.of(own.terms(near), own.terms(apart), preferred_pods, own.constraints(spec)),
     )
 
 

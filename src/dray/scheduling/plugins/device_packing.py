@@ -16,7 +16,6 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from dray.allocation import Inventory
-from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.views import View
 from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
@@ -45,10 +44,8 @@ class DevicePacking(Plugin):
         """The better a node is to pack devices the higher, for all pods; to spread them, only those with claims matter,
         and what counts is how many devices are in use."""
         inventory, demand = self._state.inventory, cycle.claims.demand
-        assert node.document is not None
-        try:
-            view = inventory.view(node.document)
-        except NodeSelectorError:
+        view = inventory.judged_view(node.document)
+        if view is None:
             return 0
         if self._weight > 0:
             wanted = self._takes.get(demand)

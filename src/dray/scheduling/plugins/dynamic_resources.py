@@ -21,9 +21,8 @@ from dray.allocation import (
     allocate,
     commit,
     confirm,
-    node_selectors,
 )
-from dray.allocation.node_selectors import NodeSelectorError
+from dray.allocation.node_selectors import selects
 from dray.api.objects import Key, Object, key_of, status_of
 from dray.api.pods import claim_entries, group_name
 from dray.api.resource_claims import MAX_CONSUMERS, allocation_of, allocation_results, reserved_for, results_of
@@ -138,7 +137,7 @@ class DynamicResources(Plugin):
             node = self._state.nodes.get(name)
             nodes = [node] if node is not None and node.document is not None else []
         else:
-            nodes = [node for node in self._state if selector is None or _matches(selector, node)]
+            nodes = [node for node in self._state if selector is None or selects(selector, node.name, node.labels)]
         return frozenset(node.number for node in nodes if not skips or _can_skip(node))
 
     def is_usable(self, claim: Object, node: Node) -> bool:
@@ -345,13 +344,6 @@ def _single(selector: Object) -> str:
         }:
             return str(name) if not t.get("matchExpressions") else ""
     return ""
-
-
-def _matches(selector: Object, node: Node) -> bool:
-    try:
-        return node_selectors.matches(selector, node.name, node.labels)
-    except NodeSelectorError:
-        return False
 
 
 def _can_skip(node: Node) -> bool:

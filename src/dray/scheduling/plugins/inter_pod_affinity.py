@@ -9,7 +9,7 @@ from dray.scheduling.affinity_index import FORBIDS, AffinityIndex
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugin import SKIP, Plugin, Skip
-from dray.scheduling.pod_terms import PodTerms, pod_terms
+from dray.scheduling.pod_terms import PodTerms
 from dray.scheduling.reasons import Code
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
@@ -25,7 +25,7 @@ class InterPodAffinity(Plugin):
 
     def prefilter(self, cycle: Cycle) -> Skip | None:
         pod = cycle.pod
-        own = pod_terms(pod.requirements)
+        own = pod.requirements.pod_terms
         if not (own.affinity or own.anti_affinity or own.preferred or self._index.selects(pod)):
             return SKIP
         cycle.data[self.name] = _PodAffinity(self._index, pod, own)

@@ -9,7 +9,7 @@ from typing import Final
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugin import SKIP, Plugin, Skip
-from dray.scheduling.pod_terms import SpreadConstraint, pod_terms
+from dray.scheduling.pod_terms import SpreadConstraint
 from dray.scheduling.reasons import Code
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
@@ -25,7 +25,7 @@ class PodTopologySpread(Plugin):
         self._state = state
 
     def prefilter(self, cycle: Cycle) -> Skip | None:
-        terms = pod_terms(cycle.pod.requirements)
+        terms = cycle.pod.requirements.pod_terms
         if not terms.do_not_schedule:
             return SKIP
         cycle.data[self.name] = self._limits(cycle.pod, terms.do_not_schedule)
@@ -53,12 +53,12 @@ class PodTopologySpread(Plugin):
         return None
 
     def prescore(self, cycle: Cycle) -> Skip | None:
-        return None if pod_terms(cycle.pod.requirements).schedule_anyway else SKIP
+        return None if cycle.pod.requirements.pod_terms.schedule_anyway else SKIP
 
     def normalize(self, cycle: Cycle, scores: dict[int, int]) -> dict[int, int]:
         """The fewer pods in the domains of a node, the better; scores depend on which nodes fit, so they are all made
         here."""
-        constraints = pod_terms(cycle.pod.requirements).schedule_anyway
+        constraints = cycle.pod.requirements.pod_terms.schedule_anyway
         keys = _keys(constraints)
         nodes = [node for number in scores if (node := self._state.numbered[number]) is not None]
         rated = [node for node in nodes if _has_all(node.labels, keys)]

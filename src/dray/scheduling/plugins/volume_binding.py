@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from dray.allocation import node_selectors
-from dray.allocation.node_selectors import NodeSelectorError
+from dray.allocation.node_selectors import selects
 from dray.api.objects import Object, annotations_of, mappings, strings, walk
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.model import Node
@@ -45,7 +44,8 @@ class VolumeBinding(Plugin):
             if (selected and selected != node.name) or not _provisions(storage_class, node.labels):
                 return _NOT_PROVISIONED
         for volume in volumes.bound:
-            if not _matches(walk(volume, "spec", "nodeAffinity").get("required"), node):
+            required = walk(volume, "spec", "nodeAffinity").get("required")
+            if required is not None and not selects(required, node.name, node.labels):
                 return _NODE_AFFINITY
         return None
 
@@ -54,13 +54,6 @@ def unbound_claims(cycle: Cycle) -> tuple[Object, ...]:
     """The pod's claims that are given its node."""
     volumes: PodVolumes | None = cycle.data.get(VolumeBinding.name)
     return tuple(claim for claim, _ in volumes.waiting) if volumes is not None else ()
-
-
-def _matches(selector: Object | None, node: Node) -> bool:
-    try:
-        return selector is None or node_selectors.matches(selector, node.name, node.labels)
-    except NodeSelectorError:
-        return False
 
 
 def _provisions(storage_class: Object, labels: Mapping[str, str]) -> bool:
