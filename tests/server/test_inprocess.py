@@ -83,3 +83,26 @@ async def test_a_watch_that_fails_breaks_off(caplog):
     with pytest.raises(ConnectionFailed):
         _ = [piece async for piece in stream]
     assert [record for record in caplog.records if record.exc_info]
+
+
+async def test_others_have_their_turn_while_a_long_list_is_made():
+    transport = await started()
+    for number in range(20):
+        body = {"metadata": {"name": f"m{number}"}, "data": {"a": "x" * 100_000}}
+        await transport.send(Request("POST", MAPS, {}, HEADERS, msgspec.json.encode(body)))
+    turns = 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    task = asyncio.create_task(others())
+    accept = {"accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+    for headers in (HEADERS, accept):
+        turns = 0
+        answer = await transport.send(Request("GET", MAPS, {}, headers))
+        assert len(msgspec.json.decode(answer.body)["items"]) == 20
+        assert turns >= 10
+    task.cancel()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from dray.server import reads
 from tests.server.api import CLAIMS, MAPS, METADATA, PODS, TABLE, claim, config_map, named, pod
 
 
@@ -36,6 +37,29 @@ class TestPages:
         rest = maps.get(f"{MAPS}?limit=2&labelSelector=parity%3Deven&continue={first['metadata']['continue']}")
         assert named(rest) == ["m4"]
         assert "continue" not in rest["metadata"]
+
+    @pytest.mark.parametrize("selector", ["", "&labelSelector=parity%3Deven"])
+    def test_are_limited_in_bytes_too(self, api, monkeypatch, selector):
+        monkeypatch.setattr(reads, "PAGE_BYTES", 100_000)
+        for index in range(9):
+            parity = "odd" if selector and index % 3 == 2 else "even"
+            api.create(MAPS, config_map(f"m{index}", labels={"parity": parity}, data={"a": "x" * 40_000}))
+        query, found = f"?limit=500{selector}", []
+        while query:
+            page = api.get(f"{MAPS}{query}")
+            assert len(page["items"]) <= 3
+            found += named(page)
+            token = page["metadata"].get("continue")
+            query = f"?limit=500{selector}&continue={token}" if token else ""
+        assert found == [f"m{index}" for index in range(9) if not (selector and index % 3 == 2)]
+
+    def test_of_no_limit_are_the_whole_list(self, api, monkeypatch):
+        monkeypatch.setattr(reads, "PAGE_BYTES", 1)
+        for index in range(3):
+            api.create(MAPS, config_map(f"m{index}"))
+        assert named(api.get(MAPS)) == ["m0", "m1", "m2"]
+        first = api.get(f"{MAPS}?limit=2")
+        assert (named(first), first["metadata"]["remainingItemCount"]) == (["m0"], 2)
 
     def test_end_when_their_moment_is_forgotten(self, maps):
         first = maps.get(f"{MAPS}?limit=2")

@@ -83,7 +83,9 @@ class _Frames(asyncio.Protocol):
             if end - start - _LENGTH < length:
                 break
             start += _LENGTH
-            self._take(bytes(buffer[start : start + length]))
+            with memoryview(buffer) as view:
+                frame = bytes(view[start : start + length])
+            self._take(frame)
             start += length
         if start:
             del buffer[:start]

@@ -7,7 +7,6 @@ A request is read up to a limit of bytes and time, handed to the server, and its
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 from dray.server import auditing, negotiation, status, yaml_answers
@@ -105,7 +104,7 @@ class Application:
             if answer.rest is None or not _in_pieces(scope, request):
                 await self._respond(answer, request, send)
                 return
-            answer, streams = Stream(_paced(answer), endless=False), self._long_answers
+            answer, streams = Stream(answer.pieces(), endless=False), self._long_answers
         else:
             streams = self._streams
         headers = [_CONTENT_JSON, *warning_headers(request.warnings)]
@@ -200,11 +199,3 @@ def _in_pieces(scope: Scope, request: Request) -> bool:
     if request.method == "HEAD" or scope.get("http_version") == "1.0":
         return False
     return not negotiation.wants_yaml(request.headers.get("accept", ""))
-
-
-async def _paced(answer: Response) -> AsyncGenerator[bytes, None]:
-    yield answer.body
-    for piece in answer.rest or ():
-        # Others have their turn while a long answer is made.
-        await asyncio.sleep(0)
-        yield piece

@@ -51,7 +51,11 @@ class InProcessStream:
         self.body: bytes | None = None
         self.headers: Mapping[str, str] = {}
         if isinstance(answer, Response):
-            self.status, self.body = answer.code, answer.whole()
+            self.status = answer.code
+            if answer.rest is None:
+                self.body = answer.body
+            else:
+                self._chunks = answer.pieces()
             self.headers = {name.lower(): value for name, value in answer.headers.items()}
         else:
             self.status, self._chunks = 200, answer.chunks

@@ -20,6 +20,8 @@ from dray.server.selection import Selection, select
 from dray.store.interface import Ahead, Compacted, Record
 
 _CHUNK = 500
+# A page that a client limits in number ends after so many stored bytes too: making and reading one is short.
+PAGE_BYTES = 8 << 20
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. Start a new list without it."
 )
@@ -72,18 +74,19 @@ async def _page(context: Context, prefix: str, options: ListOptions) -> tuple[li
     after = prefix + options.after if options.after else ""
     if options.selection.everything:
         page = context.store.list(prefix, limit=options.limit, after=after, revision=options.revision)
-        return page.records, page.revision, page.remaining
+        records = _first_bytes(page.records) if options.limit else page.records
+        return records, page.revision, page.remaining + len(page.records) - len(records)
     found: list[Record] = []
     revision = options.revision
     while True:
         page = context.store.list(prefix, limit=_CHUNK if options.limit else 0, after=after, revision=revision)
         revision = page.revision
         matching = await selected(context, page.records, options.selection)
-        if options.limit and len(found) + len(matching) >= options.limit:
-            found += matching[: options.limit - len(found)]
+        found += matching
+        if options.limit and (len(found) >= options.limit or _size(found) >= PAGE_BYTES):
+            found = _first_bytes(found[: options.limit])
             more = found[-1] is not page.records[-1] or page.remaining > 0
             return found, revision, -1 if more else 0
-        found += matching
         if not page.remaining or not page.records:
             return found, revision, 0
         after = page.records[-1].key
@@ -98,6 +101,16 @@ async def selected(context: Context, records: list[Record], selection: Selection
 
 def _matching(records: list[Record], selection: Selection) -> list[Record]:
     return [record for record in records if selection.matches(record.value)]
+
+
+def _first_bytes(records: list[Record]) -> list[Record]:
+    """As many as a page may have, and at least one."""
+    size = 0
+    for number, record in enumerate(records, 1):
+        size += len(record.value)
+        if size >= PAGE_BYTES:
+            return records[:number]
+    return records
 
 
 def _size(records: list[Record]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -49,6 +50,13 @@ class Response(msgspec.Struct):
         first = next(pieces)
         second = next(pieces, None)
         return cls(200, first, rest=None if second is None else chain((second,), pieces))
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        yield self.body
+        for piece in self.rest or ():
+            # Others have their turn while a long answer is made.
+            await asyncio.sleep(0)
+            yield piece
 
     def whole(self) -> bytes:
         if self.rest is not None:
