@@ -95,4 +95,4 @@ class Bound:
 
 if __name__ == "__main__":
     bound = Bound(sys.argv[1])
-    observe(bound, after=bound.delete, pause=0.1)
+    observe(bound, int(sys.argv[2]), after=bound.delete, pause=0.1)

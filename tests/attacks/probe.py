@@ -14,4 +14,4 @@ def probe(url: str) -> None:
 
 
 if __name__ == "__main__":
-    observe(lambda: probe(sys.argv[1]), pause=0.05)
+    observe(lambda: probe(sys.argv[1]), int(sys.argv[2]), pause=0.05)

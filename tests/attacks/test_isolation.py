@@ -8,8 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.attacks.cluster import LAB, READYZ, Cluster, started, tree
+from tests.attacks.cluster import LAB, READYZ, Cluster, started
 from tests.attacks.observer import Canary
+from tests.attacks.processes import tree
 from tests.cli.running import eventually
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -61,7 +62,7 @@ def test_the_api_answers_while_the_control_plane_does_not(tmp_path: Path) -> Non
         assert not bound(cluster, "later")
         os.kill(control_plane(cluster), signal.SIGCONT)
         eventually(lambda: bound(cluster, "later"))
-        canary = Canary(cluster.url)
+        canary = Canary(cluster.url, cluster.pid)
         time.sleep(0.5)
         assert not canary.stop().failures
 

@@ -34,7 +34,7 @@ def test_no_object_and_no_call_disturbs_the_others(tmp_path: Path) -> None:
 
 def fuzz(cluster: Cluster, journal: Path) -> None:
     run = Run(cluster, SEED, journal)
-    probe, canary = Probe(cluster.url), Canary(cluster.url)
+    probe, canary = Probe(cluster.url, cluster.pid), Canary(cluster.url, cluster.pid)
     began = time.monotonic()
     middle = last = 0
     try:
@@ -47,6 +47,7 @@ def fuzz(cluster: Cluster, journal: Path) -> None:
         run.close()
         print(f"\nseed {SEED}: {run.sent} calls, {run.accepted} accepted, the longest {run.longest:.2f} s")
         print(f"/readyz within {readyz.longest:.2f} s, canary within {bound.longest:.2f} s")
+        print(f"by the clock {readyz.by_the_clock:.2f} s and {bound.by_the_clock:.2f} s")
         print(f"memory {middle / 1e6:.0f} MB in the middle, {last / 1e6:.0f} MB at the end; the last calls: {journal}")
     assert cluster.alive
     assert not readyz.failures
