@@ -30,8 +30,8 @@ class AllocatedDevice:
     request: str
     share_id: str = ""
     admin_access: bool = False
-    consumed_capacity: Mapping[str, str] = field(default_factory=dict)
-    configs: Sequence[Config] = ()
+    consumed_capacity: Mapping[str, str] = field(default_factory=dict, compare=False)
+    configs: Sequence[Config] = field(default=(), compare=False)
     """What applies to it, the least important first."""
 
     @property
@@ -46,11 +46,6 @@ class AllocatedDevice:
     def config(self, type_: type[C]) -> C | None:
         """The configuration of this type that counts; None where neither class nor claim has one."""
         return next((each for each in reversed(self.configs) if isinstance(each, type_)), None)
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Pool, device and share; what a status entry of the claim is found by."""
-        return self.pool, self.device, self.share_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class Device:
     def document(self) -> Object:
         made: Object = {"name": self.name}
         if self.attributes:
-            made["attributes"] = {name: _attribute(value) for name, value in self.attributes.items()}
+            made["attributes"] = {name: attribute_document(value) for name, value in self.attributes.items()}
         if self.capacity:
             made["capacity"] = {name: _capacity(value) for name, value in self.capacity.items()}
         if self.consumes_counters:
@@ -137,7 +137,7 @@ class Pool:
         return [{"name": name, "counters": _counters(counters)} for name, counters in self.counters.items()]
 
 
-def _attribute(value: Attribute) -> Object:
+def attribute_document(value: Attribute) -> Object:
     if isinstance(value, str | int):
         return {_type_of(value): str(value) if isinstance(value, Version) else value}
     values = list(value)

@@ -1,0 +1,161 @@
+"""Checkpoint: the records of claims on disk, one file each, `<driver directory>/claims/<claim uid>.json`.
+
+A record is written before a device is touched (begun), and again when the claim is prepared (complete); it is removed
+when the claim is unprepared. A write is durable when it returns. A file holds the record under the name of its
+version, with a CRC-32 of it, so that a newer format can stand beside the one an older release reads. A file that
+cannot be read fails its own claim and no other. Two instances of a driver share the directory in a rolling update:
+nothing is cached, and `attempt` tells whose record it is.
+
+A machine that was started anew has none of what was prepared on it, so a record from before is not complete.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from dray.driver.claims import AllocatedDevice, ClaimReference, PreparedClaim
+from dray.driver.errors import CheckpointCorrupt, ClaimFailed
+from dray.driver.files import remove_file, replace_file
+
+_VERSION: Final = "v1"
+_SUFFIX: Final = ".json"
+
+
+class RecordedDevice(msgspec.Struct, frozen=True, rename="camel"):
+    pool: str
+    device: str
+    request: str
+    share_id: str = ""
+    admin_access: bool = False
+    consumed_capacity: dict[str, str] = {}
+
+
+class Record(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """`attempt` is new each time prepare begins; `state` is the driver's."""
+
+    namespace: str
+    name: str
+    uid: str
+    attempt: str
+    devices: tuple[RecordedDevice, ...]
+    boot_id: str = ""
+    is_complete: bool = False
+    state: Any = None
+
+    @property
+    def reference(self) -> ClaimReference:
+        return ClaimReference(self.namespace, self.name, self.uid)
+
+    def claim(self) -> PreparedClaim:
+        devices = tuple(
+            AllocatedDevice(
+                each.pool, each.device, each.request, each.share_id, each.admin_access, each.consumed_capacity
+            )
+            for each in self.devices
+        )
+        return PreparedClaim(self.reference, devices, self.state, self.is_complete)
+
+
+class _Stored(msgspec.Struct):
+    data: str
+    checksum: int
+
+
+class Checkpoint:
+    def __init__(self, directory: Path, boot_id: str) -> None:
+        self._directory = directory
+        self._boot_id = boot_id
+
+    def open(self) -> None:
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        # What a crash left of an unfinished write.
+        for path in self._directory.glob(".*.tmp"):
+            remove_file(path)
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keeps the other instance of a rolling update out while a record is compared and changed."""
+        descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def begin(self, claim: ClaimReference, devices: tuple[AllocatedDevice, ...], attempt: str, state: Any) -> Record:
+        recorded = tuple(
+            RecordedDevice(
+                each.pool, each.device, each.request, each.share_id, each.admin_access, dict(each.consumed_capacity)
+            )
+            for each in devices
+        )
+        record = Record(
+            namespace=claim.namespace,
+            name=claim.name,
+            uid=claim.uid,
+            attempt=attempt,
+            devices=recorded,
+            boot_id=self._boot_id,
+            state=state,
+        )
+        self.write(record)
+        return record
+
+    def write(self, record: Record) -> None:
+        try:
+            data = msgspec.json.encode(record).decode()
+        except (TypeError, ValueError) as error:
+            raise ClaimFailed(f"the state of claim {record.reference} cannot be written as JSON: {error}") from error
+        stored = {_VERSION: _Stored(data, zlib.crc32(data.encode()))}
+        replace_file(self._path(record.uid), msgspec.json.encode(stored), durable=True)
+
+    def read(self, uid: str) -> Record | None:
+        """None where there is none."""
+        path = self._path(uid)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            stored = msgspec.json.decode(content, type=dict[str, Any])
+            known = msgspec.convert(stored[_VERSION], _Stored)
+            if zlib.crc32(known.data.encode()) != known.checksum:
+                raise ValueError("the checksum differs")
+            record = msgspec.json.decode(known.data, type=Record)
+        except (KeyError, ValueError) as error:
+            raise CheckpointCorrupt(
+                f"the record {path} cannot be read ({type(error).__name__}: {error}): "
+                "see that the claim's devices are free of what was prepared, then remove the file"
+            ) from error
+        if record.boot_id != self._boot_id:
+            return msgspec.structs.replace(record, is_complete=False)
+        return record
+
+    def remove(self, uid: str) -> None:
+        remove_file(self._path(uid), durable=True)
+
+    def uids(self) -> list[str]:
+        names = os.listdir(self._directory)
+        return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX) and name[0] != ".")
+
+    def readable(self) -> Iterator[Record]:
+        for uid in self.uids():
+            try:
+                record = self.read(uid)
+            except CheckpointCorrupt:
+                continue
+            if record is not None:
+                yield record
+
+    def _path(self, uid: str) -> Path:
+        if not uid or "/" in uid or uid[0] == ".":
+            raise ClaimFailed(f"{uid!r} is not the uid of a claim")
+        return self._directory / f"{uid}{_SUFFIX}"

@@ -1,0 +1,46 @@
+"""Files that are replaced as a whole: written beside, made durable, and renamed; a reader sees the old or the new."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+
+def replace_file(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False, prefix: str = ".") -> None:
+    """`durable` waits for the disk: afterwards the file is there even if the machine loses power."""
+    descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=path.parent)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+            os.fchmod(descriptor, mode)
+            if durable:
+                file.flush()
+                os.fsync(descriptor)
+        os.replace(name, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+    if durable:
+        sync_directory(path.parent)
+
+
+def remove_file(path: Path, *, durable: bool = False) -> bool:
+    """Whether it was there."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    if durable:
+        sync_directory(path.parent)
+    return True
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

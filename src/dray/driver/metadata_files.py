@@ -1,0 +1,128 @@
+"""Device metadata files: what a container can read about its devices without access to the API.
+
+For each request of a claim there is a file in the driver's directory, and a CDI device that mounts it read-only into
+the containers. A file holds one JSON document for each version, the newest first. A failure is logged: the claim is
+prepared all the same. A running container keeps the file it was started with.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from dray.api.objects import Object, annotations_of
+from dray.api.resource_claims import POD_CLAIM_ANNOTATION
+from dray.driver.cdi.directory import CdiDirectory
+from dray.driver.cdi.edits import ContainerEdits, Mount
+from dray.driver.cdi.names import check_kind, qualified
+from dray.driver.cdi.spec import Spec, SpecDevice
+from dray.driver.claims import AllocatedDevice, Claim, ClaimReference
+from dray.driver.devices import attribute_document
+from dray.driver.errors import DriverError
+from dray.driver.files import replace_file
+from dray.driver.injection import AnsweredDevice
+from dray.driver.prepared import DeviceMetadata, Prepared
+
+VERSIONS: Final = ("v1beta1", "v1alpha1")
+"""The newest first."""
+_IN_CONTAINER: Final = "/var/run/kubernetes.io/dra-device-attributes"
+_logger = logging.getLogger(__name__)
+
+
+class MetadataFiles:
+    """`host_directory` is the driver's directory as the container runtime sees it."""
+
+    def __init__(
+        self, driver: str, directory: Path, host_directory: Path, cdi: CdiDirectory, versions: Sequence[str]
+    ) -> None:
+        unknown = set(versions) - set(VERSIONS)
+        if unknown:
+            raise DriverError(f"metadata versions {', '.join(sorted(unknown))}: known are {', '.join(VERSIONS)}")
+        self._kind = f"{driver}/metadata"
+        check_kind(self._kind)
+        self._driver = driver
+        self._directory = directory / "dra-device-metadata"
+        self._host_directory = host_directory / "dra-device-metadata"
+        self._cdi = cdi
+        self._versions = [each for each in VERSIONS if each in versions or each == VERSIONS[0]]
+
+    def write(self, claim: Claim, prepared: Prepared, answers: Sequence[AnsweredDevice]) -> None:
+        """Adds the CDI id of each request's file to the first device of the request."""
+        given = {each.device: each.metadata for each in prepared.devices if each.metadata is not None}
+        requests: dict[str, list[AnsweredDevice]] = {}
+        for answer in answers:
+            if answer.device in given:
+                requests.setdefault(answer.device.base_request, []).append(answer)
+        for request, answered in requests.items():
+            devices = {answer.device: given[answer.device] for answer in answered}
+            try:
+                answered[0].cdi_ids.append(self._write_request(claim, request, devices))
+            except (OSError, DriverError) as error:
+                _logger.error("metadata of claim %s, request %s: %s", claim.reference, request, error)
+
+    def remove(self, reference: ClaimReference) -> None:
+        shutil.rmtree(self._claim_directory(reference), ignore_errors=True)
+        self._cdi.remove_prefixed(f"{self._driver}_metadata_{reference.uid}_")
+
+    def _write_request(self, claim: Claim, request: str, devices: dict[AllocatedDevice, DeviceMetadata]) -> str:
+        place = Path(self._claim_directory(claim.reference).name, request, "metadata.json")
+        path = self._directory / place
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        body = self._body(claim, devices)
+        generation = _generation(path, claim.uid, body)
+        replace_file(path, _encode(self._versions, body, generation), mode=0o644)
+        name = f"{claim.uid}_{request}"
+        mount = Mount(str(self._host_directory / place), self._in_container(claim, request), ("ro", "bind"))
+        spec = Spec(self._kind, (SpecDevice(name, ContainerEdits(mounts=(mount,))),))
+        self._cdi.write(f"{self._driver}_metadata_{name}", spec)
+        return qualified(self._kind, name)
+
+    def _body(self, claim: Claim, devices: dict[AllocatedDevice, DeviceMetadata]) -> Object:
+        requests: dict[str, list[Object]] = {}
+        for device, metadata in devices.items():
+            entry: Object = {"driver": self._driver, "pool": device.pool, "name": device.device}
+            if metadata.attributes:
+                entry["attributes"] = {name: attribute_document(each) for name, each in metadata.attributes.items()}
+            if metadata.network is not None:
+                entry["networkData"] = metadata.network.document()
+            requests.setdefault(device.request, []).append(entry)
+        reference, pod_claim = claim.reference, annotations_of(claim.document).get(POD_CLAIM_ANNOTATION)
+        return {
+            "metadata": {"name": reference.name, "namespace": reference.namespace, "uid": reference.uid},
+            **({"podClaimName": pod_claim} if pod_claim else {}),
+            "requests": [{"name": name, "devices": entries} for name, entries in requests.items()],
+        }
+
+    def _in_container(self, claim: Claim, request: str) -> str:
+        pod_claim = annotations_of(claim.document).get(POD_CLAIM_ANNOTATION)
+        place = f"resourceclaimtemplates/{pod_claim}" if pod_claim else f"resourceclaims/{claim.reference.name}"
+        return f"{_IN_CONTAINER}/{place}/{request}/{self._driver}-metadata.json"
+
+    def _claim_directory(self, reference: ClaimReference) -> Path:
+        return self._directory / f"{reference.namespace}_{reference.name}"
+
+
+def _encode(versions: Sequence[str], body: Object, generation: int) -> bytes:
+    metadata = {**body["metadata"], "generation": generation}
+    documents = (
+        {"apiVersion": f"metadata.resource.k8s.io/{version}", "kind": "DeviceMetadata", **body, "metadata": metadata}
+        for version in versions
+    )
+    return b"".join(msgspec.json.encode(document) + b"\n" for document in documents)
+
+
+def _generation(path: Path, uid: str, body: Object) -> int:
+    """One more than that of the file there; the same if nothing changes."""
+    try:
+        written = msgspec.json.decode(path.read_bytes().partition(b"\n")[0], type=Object)
+        generation = int(written["metadata"].pop("generation"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return 1
+    if written["metadata"].get("uid") != uid:
+        return 1
+    return generation if {name: written.get(name) for name in body} == body else generation + 1

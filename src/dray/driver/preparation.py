@@ -1,0 +1,217 @@
+"""Prepare and unprepare of claims, around the driver's methods: look-up, locks, records on disk, CDI files.
+
+A claim fails alone. Prepare writes a record before the driver's method runs and completes it afterwards; the record
+names the attempt, and whoever finds another attempt in it, or none, was overtaken: by an unprepare, after which a
+prepare that still ran undoes itself, or by the other instance in a rolling update. Unprepare works from the record
+alone, and interrupts a prepare of the same claim that is still running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from dray.api.objects import Object
+from dray.client.api import ApiClient
+from dray.driver.checkpoint import Checkpoint, Record
+from dray.driver.claim_lookup import devices_for, look_up, still_holds
+from dray.driver.claims import AllocatedDevice, Claim, ClaimReference
+from dray.driver.device_status import DeviceStatuses
+from dray.driver.driver import Driver
+from dray.driver.errors import ClaimFailed, DriverError
+from dray.driver.injection import AnsweredDevice, Injection
+from dray.driver.metadata_files import MetadataFiles
+from dray.driver.metrics import DriverMetrics
+from dray.driver.prepared import Prepared
+from dray.driver.serialization import ClaimLocks, DriverLock
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one claim: an error, or its devices. Neither is fine too."""
+
+    devices: list[AnsweredDevice] = field(default_factory=list)
+    error: str = ""
+
+
+class Preparation:
+    def __init__(
+        self,
+        driver: Driver,
+        client: ApiClient,
+        *,
+        checkpoint: Checkpoint,
+        injection: Injection,
+        metadata: MetadataFiles | None,
+        statuses: DeviceStatuses,
+        lock: DriverLock | None,
+        metrics: DriverMetrics,
+    ) -> None:
+        self._driver = driver
+        self._client = client
+        self._checkpoint = checkpoint
+        self._injection = injection
+        self._metadata = metadata
+        self._statuses = statuses
+        self._lock = lock
+        self._claims = ClaimLocks()
+        self._metrics = metrics
+
+    async def prepare(self, references: Iterable[ClaimReference]) -> Mapping[str, Outcome]:
+        """An outcome for each claim, by uid."""
+        return await _each(references, "NodePrepareResources", self._metrics, self._prepare)
+
+    async def unprepare(self, references: Iterable[ClaimReference]) -> Mapping[str, Outcome]:
+        return await _each(references, "NodeUnprepareResources", self._metrics, self._unprepare)
+
+    async def _prepare(self, reference: ClaimReference) -> Outcome:
+        async with self._claims.preparing(reference.uid):
+            document = await look_up(self._client, reference)
+            devices = devices_for(self._driver, reference, document)
+            await self._release_stale_holders(reference, devices)
+            async with self._alone(reference.uid):
+                return await self._prepare_alone(reference, devices, document)
+
+    async def _prepare_alone(
+        self, reference: ClaimReference, devices: tuple[AllocatedDevice, ...], document: Object
+    ) -> Outcome:
+        for record, (pool, device) in self._holders(reference, devices):
+            raise ClaimFailed(f"device {pool}/{device} is still prepared for claim {record.reference}")
+        before = self._checkpoint.read(reference.uid)
+        state = before.state if before else None
+        attempt = self._checkpoint.begin(reference, devices, uuid.uuid4().hex, state)
+        claim = Claim(reference, devices, document, before.claim() if before else None, self._recorder(attempt))
+        prepared = await self._driver.prepare(claim)
+        answers = self._commit(attempt, claim, prepared)
+        if answers is None:
+            await self._driver.unprepare(msgspec.structs.replace(attempt, state=prepared.state).claim())
+            raise ClaimFailed(f"claim {reference} was unprepared while it was being prepared")
+        self._count()
+        await self._statuses.apply_prepared(claim, prepared)
+        return Outcome(answers)
+
+    def _commit(self, attempt: Record, claim: Claim, prepared: Prepared) -> list[AnsweredDevice] | None:
+        """Writes files and the complete record in one go; None if the claim was unprepared meanwhile."""
+        with self._checkpoint.exclusive():
+            current = self._checkpoint.read(claim.uid)
+            if current is None:
+                return None
+            _check_attempt(current, attempt)
+            # Recorded before the files are written: what fails from here on is undone with this state.
+            current = msgspec.structs.replace(current, state=prepared.state)
+            try:
+                answers = self._injection.write(claim, prepared)
+            except BaseException:
+                self._checkpoint.write(current)
+                raise
+            if self._metadata is not None:
+                self._metadata.write(claim, prepared, answers)
+            self._checkpoint.write(msgspec.structs.replace(current, is_complete=True))
+            return answers
+
+    def _recorder(self, attempt: Record) -> Callable[[Any], Awaitable[None]]:
+        async def record(state: Any) -> None:
+            with self._checkpoint.exclusive():
+                current = self._checkpoint.read(attempt.uid)
+                if current is None:
+                    raise ClaimFailed(f"claim {attempt.reference} was unprepared while it was being prepared")
+                _check_attempt(current, attempt)
+                self._checkpoint.write(msgspec.structs.replace(current, state=state))
+
+        return record
+
+    async def _unprepare(self, reference: ClaimReference) -> Outcome:
+        self._claims.interrupt(reference.uid)
+        async with self._alone(reference.uid):
+            record = self._checkpoint.read(reference.uid)
+            if record is not None:
+                await self._driver.unprepare(record.claim())
+            with self._checkpoint.exclusive():
+                self._injection.remove(reference.uid)
+                if self._metadata is not None:
+                    self._metadata.remove(reference)
+                self._checkpoint.remove(reference.uid)
+            self._count()
+            return Outcome()
+
+    async def _release_stale_holders(self, reference: ClaimReference, devices: tuple[AllocatedDevice, ...]) -> None:
+        """Unprepares claims that hold one of the devices by their record, but not by their allocation any more.
+
+        The kubelet does so in time, unless it has lost its own record of them.
+        """
+        for record, device in self._holders(reference, devices):
+            if not await still_holds(self._client, self._driver.name, record.reference, device):
+                _logger.warning("claim %s is gone and still holds %s: it is unprepared", record.reference, device)
+                await self._unprepare(record.reference)
+
+    def _holders(
+        self, reference: ClaimReference, devices: tuple[AllocatedDevice, ...]
+    ) -> list[tuple[Record, tuple[str, str]]]:
+        """Records of other claims that have one of these devices for themselves."""
+        wanted = {(each.pool, each.device) for each in devices if each.is_exclusive}
+        return [
+            (record, (held.pool, held.device))
+            for record in self._checkpoint.readable()
+            if record.uid != reference.uid
+            for held in record.claim().devices
+            if held.is_exclusive and (held.pool, held.device) in wanted
+        ]
+
+    @asynccontextmanager
+    async def _alone(self, uid: str) -> AsyncIterator[None]:
+        """First the claim, then the driver: who waits for a claim holds up no other."""
+        async with self._claims.held(uid):
+            if self._lock is None:
+                yield
+            else:
+                async with self._lock.held():
+                    yield
+
+    def _count(self) -> None:
+        self._metrics.claims(len(self._checkpoint.uids()))
+
+
+def _check_attempt(current: Record, attempt: Record) -> None:
+    if current.attempt != attempt.attempt:
+        raise ClaimFailed(f"claim {attempt.reference} is being prepared by another call that began later")
+
+
+async def _each(
+    references: Iterable[ClaimReference],
+    method: str,
+    metrics: DriverMetrics,
+    work: Callable[[ClaimReference], Awaitable[Outcome]],
+) -> dict[str, Outcome]:
+    """Each claim in a task of its own: one that is interrupted or fails does not disturb the others."""
+
+    async def attempt(reference: ClaimReference) -> Outcome:
+        with metrics.operation(method):
+            return await work(reference)
+
+    by_uid = {reference.uid: reference for reference in references}
+    tasks = [asyncio.create_task(attempt(each), name=f"{method} {each}") for each in by_uid.values()]
+    # When the kubelet gives up this is cancelled, and the tasks with it.
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    return {
+        uid: each if isinstance(each, Outcome) else Outcome(error=_told(method, by_uid[uid], each))
+        for uid, each in zip(by_uid, results, strict=True)
+    }
+
+
+def _told(method: str, reference: ClaimReference, error: BaseException) -> str:
+    if isinstance(error, asyncio.CancelledError):
+        return f"claim {reference} was unprepared while it was being prepared"
+    if isinstance(error, DriverError):
+        _logger.warning("%s: %s", method, error)
+        return str(error)
+    _logger.error("%s of claim %s failed", method, reference, exc_info=error)
+    return f"claim {reference}: {type(error).__name__}: {error}"

@@ -1,0 +1,145 @@
+"""gRPC services of a driver: DRA v1 and v1beta1, health v1 and v1alpha1, plugin registration.
+
+The versions of a service have the same messages, except that DRA v1beta1 has no share ids; one class serves both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from time import time
+from types import ModuleType
+from typing import Any, Final
+
+import grpc
+
+from dray._proto import (
+    dra_health_v1_pb2,
+    dra_health_v1_pb2_grpc,
+    dra_health_v1alpha1_pb2,
+    dra_health_v1alpha1_pb2_grpc,
+    dra_v1_pb2,
+    dra_v1_pb2_grpc,
+    dra_v1beta1_pb2,
+    dra_v1beta1_pb2_grpc,
+    registration_pb2,
+)
+from dray.driver.claims import ClaimReference
+from dray.driver.health_reports import HealthReports
+from dray.driver.injection import AnsweredDevice
+from dray.driver.options import DRA_V1, DRA_V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1
+from dray.driver.preparation import Preparation
+
+_DRA: Final = {DRA_V1: (dra_v1_pb2, dra_v1_pb2_grpc), DRA_V1BETA1: (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc)}
+_HEALTH: Final = {
+    HEALTH_V1: (dra_health_v1_pb2, dra_health_v1_pb2_grpc),
+    HEALTH_V1ALPHA1: (dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc),
+}
+_LONGEST_MESSAGE: Final = 1024
+_logger = logging.getLogger(__name__)
+
+
+def add_services(
+    server: grpc.aio.Server, names: Iterable[str], work: Preparation, health: HealthReports | None
+) -> None:
+    for name in names:
+        if name in _DRA:
+            messages, service = _DRA[name]
+            service.add_DRAPluginServicer_to_server(DraService(messages, work), server)
+        elif health is not None:
+            messages, service = _HEALTH[name]
+            service.add_DRAResourceHealthServicer_to_server(HealthService(messages, health), server)
+
+
+class DraService:
+    def __init__(self, messages: ModuleType, work: Preparation) -> None:
+        self._messages = messages
+        self._work = work
+
+    async def NodePrepareResources(self, request: Any, context: Any) -> Any:
+        outcomes = await self._work.prepare(_references(request))
+        response = self._messages.NodePrepareResourcesResponse()
+        for uid, outcome in outcomes.items():
+            entry = response.claims[uid]
+            entry.SetInParent()
+            entry.error = outcome.error
+            entry.devices.extend(self._device(each) for each in outcome.devices)
+        return response
+
+    async def NodeUnprepareResources(self, request: Any, context: Any) -> Any:
+        outcomes = await self._work.unprepare(_references(request))
+        response = self._messages.NodeUnprepareResourcesResponse()
+        for uid, outcome in outcomes.items():
+            # Without this an entry without error would not be sent.
+            response.claims[uid].SetInParent()
+            response.claims[uid].error = outcome.error
+        return response
+
+    def _device(self, answer: AnsweredDevice) -> Any:
+        device = answer.device
+        made = self._messages.Device(
+            request_names=[device.base_request],
+            pool_name=device.pool,
+            device_name=device.device,
+            cdi_device_ids=answer.cdi_ids,
+        )
+        if device.share_id and "share_id" in made.DESCRIPTOR.fields_by_name:
+            made.share_id = device.share_id
+        return made
+
+
+class HealthService:
+    def __init__(self, messages: ModuleType, reports: HealthReports) -> None:
+        self._messages = messages
+        self._reports = reports
+
+    async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        async for devices in self._reports.watch():
+            now = int(time())
+            yield self._messages.NodeWatchResourcesResponse(
+                devices=[
+                    self._messages.DeviceHealth(
+                        device=self._messages.DeviceIdentifier(pool_name=each.pool, device_name=each.device),
+                        health=int(each.health),
+                        last_updated_time=now,
+                        health_check_timeout_seconds=each.timeout,
+                        message=_shortened(each.message),
+                    )
+                    for each in devices
+                ]
+            )
+
+
+class RegistrationService:
+    """Answers from memory. `status` is what the kubelet said last; `registered` is set once it has said yes."""
+
+    def __init__(self, driver: str, endpoint: str, versions: Iterable[str]) -> None:
+        self._info = registration_pb2.PluginInfo(
+            type="DRAPlugin", name=driver, endpoint=endpoint, supported_versions=list(versions)
+        )
+        self.status: registration_pb2.RegistrationStatus | None = None
+        self.registered = asyncio.Event()
+
+    async def GetInfo(self, request: Any, context: Any) -> registration_pb2.PluginInfo:
+        _logger.info("the kubelet asks who driver %s is", self._info.name)
+        return self._info
+
+    async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:
+        self.status = request
+        if request.plugin_registered:
+            _logger.info("the kubelet has registered driver %s", self._info.name)
+            self.registered.set()
+        else:
+            self.registered.clear()
+            _logger.error("the kubelet does not register driver %s: %s", self._info.name, request.error)
+            await context.abort(grpc.StatusCode.INTERNAL, f"registration failed: {request.error}")
+        return registration_pb2.RegistrationStatusResponse()
+
+
+def _references(request: Any) -> list[ClaimReference]:
+    return [ClaimReference(claim.namespace, claim.name, claim.uid) for claim in request.claims]
+
+
+def _shortened(message: str) -> str:
+    return message if len(message) <= _LONGEST_MESSAGE else message[: _LONGEST_MESSAGE - 3] + "..."

@@ -1,0 +1,1 @@
+"""ResourceSlices: how pools are laid out over them (`layout`), what must be written (`plan`), and the writing."""
