@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +31,8 @@ from dray.client.backoff import Backoff
 from dray.client.clock import TimeOfDay
 from dray.client.errors import ApiError
 from dray.client.interface import DeleteOptions, Selection
+from dray.driver import Driver, RunnerOptions
+from dray.driver.runner import DriverRunner
 from dray.node import cdi
 from dray.node.dra_node import DraNode
 from dray.node.errors import NodeError
@@ -49,6 +52,8 @@ QUICK: Final = Timing(
 """Pauses for tests; the limits of calls are the kubelet's own."""
 
 T = TypeVar("T")
+_PROMPT: Final = {"repair_delay": 0.1, "socket_check": 0.1, "grace": 1.0}
+"""Pauses of drivers that run in this process."""
 _PATIENCE: Final = 10.0
 _PAUSE: Final = 0.05
 _PODS: Final = built_in("v1", "Pod")
@@ -162,11 +167,18 @@ class KubeletDouble:
         self._processes.append(process)
         return process.start()
 
-    def create_plugin_directory(self, driver: str) -> Path:
-        """Where a driver has its DRA socket; on a real node its deployment makes it."""
-        directory = self.root / "plugins" / driver
-        directory.mkdir(parents=True, exist_ok=True)
-        return directory
+    @asynccontextmanager
+    async def running(self, driver: Driver, **options: Any) -> AsyncIterator[DriverRunner]:
+        """Runs a driver of the SDK in this process for as long as the block lasts; `options` are of RunnerOptions."""
+        given = {
+            "node_name": self.node_name,
+            "kubelet_root": self.root,
+            "cdi_directory": self.cdi,
+            **_PROMPT,
+            **options,
+        }
+        async with DriverRunner(driver, self.client, RunnerOptions(**given)) as runner:
+            yield runner
 
     async def registered(self, driver: str, *, instances: int = 1, within: float = _PATIENCE) -> None:
         """Returns when so many instances of the driver are registered and one of them is connected."""
