@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "controllers": ("dray.cli.controllers:controllers", "Run the controllers against an API server."),
     "convert": ("dray.cli.convert:convert", "Rewrite manifests in another version of resource.k8s.io."),
     "delete": ("dray.cli.delete:delete", "Delete objects of an API server, by name or as files name them."),
+    "driver": ("dray.cli.driver:driver", "Run a DRA driver beside a kubelet, or show what it would publish."),
     "examples": ("dray.cli.examples:examples", "Write the example manifests that come with dray."),
     "explain": ("dray.cli.explain:explain", "Show the whole reasoning about one claim or pod as a tree."),
     "get": ("dray.cli.get:get", "Show the objects of an API server."),

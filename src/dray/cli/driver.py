@@ -1,0 +1,186 @@
+"""`dray driver`: a DRA driver beside a kubelet, or with `--inspect` what it would publish."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dray.cli.cluster import Where, ending, reaching
+from dray.cli.driver_inspection import OUTPUTS, inspected
+from dray.cli.metrics import MetricsAddress, MetricsError, metrics_options, serving_metrics
+from dray.cli.serving import log_to_stderr, run, stopping
+
+if TYPE_CHECKING:
+    from dray.client.endpoint import Endpoint
+    from dray.driver import Driver, RunnerOptions
+    from dray.driver.runner import DriverRunner
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """What is None is found below the kubelet's root."""
+
+    kubelet_root: Path
+    plugin: Path | None
+    registry: Path | None
+    cdi: Path
+
+
+def _places(command: Any) -> Any:
+    path = click.Path(path_type=Path)
+    for option in (
+        click.option("--cdi-dir", type=path, default="/var/run/cdi", show_default=True, help="CDI files go here."),
+        click.option("--registry-dir", type=path, help="Instead of <kubelet root>/plugins_registry."),
+        click.option("--plugin-dir", type=path, help="The driver's own; instead of <kubelet root>/plugins/<driver>."),
+        click.option("--kubelet-root", type=path, default="/var/lib/kubelet", show_default=True),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(name="driver")
+@click.argument("name")
+@reaching
+@click.option("--node-name", default="", metavar="NAME", help="Without it, $NODE_NAME or the name of this machine.")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the driver; repeatable.")
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A YAML file with settings; --set wins.",
+)
+@_places
+@click.option("--pod-uid", default="", metavar="UID", help="For a rolling update. Without it, $POD_UID.")
+@click.option("--metadata/--no-metadata", default=False, help="Write metadata files for containers.")
+@metrics_options
+@click.option("--inspect", is_flag=True, help="Print the devices that it would publish, and leave.")
+@click.option("--output", "-o", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Of --inspect.")
+def driver(
+    name: str,
+    kubeconfig: Path | None,
+    context: str,
+    node_name: str,
+    settings: tuple[str, ...],
+    config: Path | None,
+    kubelet_root: Path,
+    plugin_dir: Path | None,
+    registry_dir: Path | None,
+    cdi_dir: Path,
+    pod_uid: str,
+    metadata: bool,
+    metrics_bind: str,
+    metrics_port: int | None,
+    inspect: bool,
+    output: str,
+) -> None:
+    """Run the driver NAME beside the kubelet of this machine: publish its devices, prepare claims.
+
+    NAME is one of those that come with dray (cpu), one that an installed package offers as an entry point of the group
+    dray.drivers, or module:Class. It runs until it is interrupted; what is prepared stays so.
+
+    Exit status: 0 interrupted, 1 the server refused or the driver failed, 2 it cannot start.
+    """
+    from dray.driver import DriverError, RunnerOptions
+    from dray.drivers.registry import load
+
+    node = node_name or os.environ.get("NODE_NAME", "") or socket.gethostname().lower()
+    try:
+        made = load(name, _settings(config, settings))
+        if inspect:
+            click.echo(inspected(made, node, output), nl=False)
+            return
+        options = RunnerOptions(
+            node_name=node,
+            kubelet_root=kubelet_root,
+            directory=plugin_dir,
+            registry_directory=registry_dir,
+            cdi_directory=cdi_dir,
+            pod_uid=pod_uid or os.environ.get("POD_UID", ""),
+            metadata_versions=("v1beta1",) if metadata else (),
+        )
+        _serve(Where(kubeconfig, context, ""), made, options, MetricsAddress(metrics_bind, metrics_port))
+    except (DriverError, MetricsError) as error:
+        _fail(str(error))
+    except PermissionError as error:
+        _fail(f"{error.strerror}: {error.filename}; run it as root, or give it directories that it may write")
+    except OSError as error:
+        _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error))
+
+
+def _fail(problem: str) -> None:
+    click.echo(f"error: {problem}", err=True)
+    sys.exit(2)
+
+
+def _settings(config: Path | None, given: tuple[str, ...]) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    if config is not None:
+        from dray.yaml.documents import first
+        from dray.yaml.text import ManifestError
+
+        try:
+            content, _ = first(config.read_bytes())
+        except ManifestError as error:
+            raise click.UsageError(f"--config {config}: {error}") from error
+        if not isinstance(content, dict | None):
+            raise click.UsageError(f"--config {config}: it should hold settings, key: value")
+        settings |= content or {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"--set {each}: write KEY=VALUE")
+        settings[key] = value
+    return settings
+
+
+def _serve(where: Where, driver: Driver, options: RunnerOptions, metrics: MetricsAddress) -> None:
+    log_to_stderr()
+    ending(where, lambda endpoint: run(_run(endpoint, driver, options, metrics)))
+
+
+async def _run(endpoint: Endpoint, driver: Driver, options: RunnerOptions, metrics: MetricsAddress) -> int:
+    from dray.client.api import ApiClient
+    from dray.client.http import HttpTransport
+    from dray.client.server_health import ServerHealth
+    from dray.driver.runner import DriverRunner
+
+    stop = stopping()
+    health = ServerHealth(endpoint.server)
+    async with ApiClient(HttpTransport(endpoint, health=health)) as client:
+        await client.request("GET", "/version")
+        async with DriverRunner(driver, client, options) as runner:
+
+            def obstacles() -> list[str]:
+                return [*filter(None, [health.trouble, _unregistered(runner)])]
+
+            async with serving_metrics(metrics, lambda: [runner.metrics.registry], obstacles) as url:
+                place = f"node {options.node_name} at {endpoint.server}"
+                click.echo(f"Driver {driver.name} of {place}{f', metrics at {url}' if url else ''}")
+                return await _until_stopped(runner, stop)
+
+
+def _unregistered(runner: DriverRunner) -> str:
+    if runner.registration.registered.is_set():
+        return ""
+    said = runner.registration.status
+    reason = f": {said.error}" if said is not None and said.error else ""
+    return f"the kubelet has not registered driver {runner.driver.name}{reason}"
+
+
+async def _until_stopped(runner: DriverRunner, stop: asyncio.Event) -> int:
+    serving = asyncio.create_task(runner.serve())
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait((serving, stopped), return_when=asyncio.FIRST_COMPLETED)
+    failed = serving.done() and not stop.is_set()
+    for task in (serving, stopped):
+        task.cancel()
+    (ended, _) = await asyncio.gather(serving, stopped, return_exceptions=True)
+    if failed and isinstance(ended, BaseException):
+        click.echo(f"error: driver {runner.driver.name} failed: {type(ended).__name__}: {ended}", err=True)
+    return 1 if failed else 0

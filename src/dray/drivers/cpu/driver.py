@@ -1,0 +1,206 @@
+"""The CPU driver behind the SDK: publishes CPUs, and gives claims exclusive ones.
+
+Which claim holds which CPUs is in the records of the SDK and nowhere else: they are read anew for each claim, under
+the lock that also keeps out a second instance in a rolling update, so that a restart loses nothing. A claim that is
+prepared again keeps its CPUs. Containers are told their CPUs by an environment variable, and held to them by a task
+that sweeps through their cgroups (`shared_pool`). There is nothing to unprepare: with the record of a claim, its CPUs
+are free.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from dray.api.objects import text
+from dray.api.resource_claims import reserved_for
+from dray.driver import (
+    Claim,
+    ClaimFailed,
+    Config,
+    ContainerEdits,
+    Device,
+    DeviceHealth,
+    DeviceMetadata,
+    DeviceStatus,
+    Driver,
+    DriverError,
+    Health,
+    Prepared,
+    PreparedDevice,
+)
+from dray.driver.checkpoint import Checkpoint
+from dray.drivers.cpu.assignment import AssignmentError, CpuParameters, Machine, assign_cpus
+from dray.drivers.cpu.devices import DRIVER, make_devices
+from dray.drivers.cpu.options import CpuOptions, CpuOptionsError
+from dray.drivers.cpu.shared_pool import HeldCpus, SharedPool
+from dray.drivers.cpu.topology import TopologyError, read_online, read_topology
+from dray.node.cpusets.cgroups import find_hierarchy
+from dray.node.cpusets.lists import Cpuset, format_cpuset, parse_cpuset
+from dray.node.cpusets.pinning import VARIABLE
+
+_logger = logging.getLogger(__name__)
+
+# Seconds between two sweeps: so long a new container may run on shared CPUs.
+_SWEEP: Final = 1.0
+# Seconds between two looks at which CPUs are online.
+_HEALTH: Final = 10.0
+
+
+class CpuState(msgspec.Struct, frozen=True, rename="camel"):
+    """What the record of a claim says: the CPUs of each device, and the pods it is for, None for any."""
+
+    cpusets: tuple[str, ...]
+    pods: tuple[str, ...] | None = None
+
+    @property
+    def cpus(self) -> Cpuset:
+        return frozenset().union(*map(parse_cpuset, self.cpusets))
+
+
+class CpuDriver(Driver):
+    """Exclusive CPUs."""
+
+    name = DRIVER
+    configs: ClassVar[Sequence[type[Config]]] = (CpuParameters,)
+    cdi_kind = "dra.k8s.io/cpu"
+    Options = CpuOptions
+
+    def __init__(self, options: CpuOptions | None = None) -> None:
+        """Raises DriverError for options that the machine does not fit."""
+        self._options = options or CpuOptions()
+        try:
+            self._topology = read_topology(self._options.sysfs)
+            self._options.check(self._topology)
+        except (CpuOptionsError, TopologyError) as error:
+            raise DriverError(str(error)) from error
+        least = 1 if self._options.shared_pool == "auto" else 0
+        self._machine = Machine(self._topology, make_devices(self._topology, self._options), least)
+        self._sweeping: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._problems: set[str] = set()
+
+    async def start(self) -> None:
+        hierarchy = find_hierarchy(Path(self._options.cgroup_root))
+        if self._topology.incomplete:
+            _logger.warning("CPUs %s have no topology and are left out", format_cpuset(self._topology.incomplete))
+        if self._options.shared_pool == "off":
+            return
+        if not self._options.reserved:
+            _logger.warning("no CPUs are reserved: the last ones are not given away, since others must run somewhere")
+        if hierarchy is None:
+            _logger.warning("no cpusets below %s: containers are not held to CPUs", self._options.cgroup_root)
+            return
+        self._sweeping = asyncio.create_task(self._sweep(SharedPool(hierarchy, self._topology.online)))
+
+    async def stop(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.wait([self._sweeping])
+
+    async def devices(self) -> list[Device]:
+        return [device.published for device in self._machine.devices.values()]
+
+    async def prepare(self, claim: Claim) -> Prepared:
+        state = self._kept(claim)
+        if state is None:
+            state = await asyncio.to_thread(self._assign, claim)
+            await claim.record(msgspec.to_builtins(state))
+        self._changed.set()
+        edits = ContainerEdits(env=(f"{VARIABLE}{claim.uid}={format_cpuset(state.cpus)}",)) if state.cpus else None
+        prepared = [
+            PreparedDevice(
+                device,
+                edits,
+                status=DeviceStatus(data={"cpuset": cpuset}) if cpuset else None,
+                metadata=DeviceMetadata({"dra.cpu/allocatedNumCPUs": len(parse_cpuset(cpuset))}),
+            )
+            for device, cpuset in zip(claim.devices, state.cpusets, strict=True)
+        ]
+        return Prepared(prepared, msgspec.to_builtins(state))
+
+    async def health(self) -> AsyncIterator[Sequence[DeviceHealth]]:
+        """A device is unhealthy while CPUs behind it are offline."""
+        last: Cpuset | None = None
+        while True:
+            online = await asyncio.to_thread(read_online, self._options.sysfs)
+            if online != last:
+                last = online
+                yield [self._health_of(device, cpus - online) for device, cpus in self._cpus_of_devices()]
+            await asyncio.sleep(_HEALTH)
+
+    def _health_of(self, device: str, offline: Cpuset) -> DeviceHealth:
+        pool = self.context.node_name
+        if not offline:
+            return DeviceHealth(pool, device, Health.HEALTHY)
+        return DeviceHealth(pool, device, Health.UNHEALTHY, f"CPUs {format_cpuset(offline)} are offline")
+
+    def _cpus_of_devices(self) -> Iterator[tuple[str, Cpuset]]:
+        return ((name, device.cpus) for name, device in self._machine.devices.items())
+
+    def _kept(self, claim: Claim) -> CpuState | None:
+        """What the claim got before, if the machine still has that."""
+        state = _state_of(claim.previous.state if claim.previous else None)
+        usable = state is not None and len(state.cpusets) == len(claim.devices) and state.cpus <= self._topology.online
+        return state if usable else None
+
+    def _assign(self, claim: Claim) -> CpuState:
+        held = (state.cpus for uid, state in self._states() if uid != claim.uid)
+        try:
+            assigned = assign_cpus(self._machine, claim.devices, frozenset().union(*held))
+        except AssignmentError as error:
+            raise ClaimFailed(str(error)) from error
+        users = reserved_for(claim.document)
+        pods = tuple(text(user.get("uid")) for user in users)
+        known = bool(users) and all(user.get("resource") == "pods" for user in users)
+        return CpuState(tuple(map(format_cpuset, assigned)), pods if known else None)
+
+    def _states(self) -> Iterator[tuple[str, CpuState]]:
+        """Of all claims with a record, whether their prepare has ended or not."""
+        checkpoint = Checkpoint(self.context.directory / "claims", "")
+        for record in checkpoint.readable():
+            state = _state_of(record.state)
+            if state is not None:
+                yield record.uid, state
+
+    async def _sweep(self, pool: SharedPool) -> None:
+        """Once in any case: an earlier process may have left containers on fewer CPUs. Then while claims hold CPUs."""
+        was_held = True
+        while True:
+            self._changed.clear()
+            try:
+                was_held = await asyncio.to_thread(self._sweep_once, pool, was_held)
+            except OSError as error:
+                self._tell(str(error))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_SWEEP):
+                    await self._changed.wait()
+
+    def _sweep_once(self, pool: SharedPool, was_held: bool) -> bool:
+        held = {
+            uid: HeldCpus(state.cpus, None if state.pods is None else frozenset(state.pods))
+            for uid, state in self._states()
+            if state.cpus
+        }
+        if held or was_held:
+            for problem in pool.sweep(held).problems:
+                self._tell(problem)
+        return bool(held)
+
+    def _tell(self, problem: str) -> None:
+        if problem not in self._problems:
+            self._problems.add(problem)
+            _logger.warning("containers are not held to their CPUs: %s", problem)
+
+
+def _state_of(recorded: Any) -> CpuState | None:
+    try:
+        return msgspec.convert(recorded, CpuState)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,60 @@
+"""Drivers by name: those that come with dray, those that installed packages offer, and any class by its place.
+
+A package offers drivers as entry points of the group `dray.drivers`; `module:Class` needs none. A driver that takes
+settings has a class attribute `Options`, a msgspec Struct, and is made from one; any other driver is made without
+arguments. `load` raises DriverError with the reason and the fix.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+import msgspec
+
+from dray.driver import Driver, DriverError
+
+GROUP: Final = "dray.drivers"
+_OWN: Final = {"cpu": "dray.drivers.cpu.driver:CpuDriver"}
+
+
+def known() -> dict[str, str]:
+    """The place of each driver that has a name."""
+    return {**{each.name: each.value for each in entry_points(group=GROUP)}, **_OWN}
+
+
+def load(name: str, settings: Mapping[str, Any]) -> Driver:
+    """The driver, made with these settings."""
+    driver = _class_of(name)
+    options = getattr(driver, "Options", None)
+    if options is None:
+        if settings:
+            raise DriverError(f"driver {name} takes no settings, and {', '.join(sorted(settings))} is given")
+        return driver()
+    try:
+        made = msgspec.convert(dict(settings), options, strict=False)
+    except msgspec.ValidationError as error:
+        raise DriverError(
+            f"settings of driver {name}: {error}; it takes {', '.join(setting_names(options))}"
+        ) from error
+    return driver(made)
+
+
+def setting_names(options: type[msgspec.Struct]) -> list[str]:
+    return [field.encode_name for field in msgspec.structs.fields(options)]
+
+
+def _class_of(name: str) -> Callable[..., Driver]:
+    place = name if ":" in name else known().get(name, "")
+    if not place:
+        raise DriverError(f"there is no driver {name!r}; there are {', '.join(sorted(known()))}, and module:Class")
+    module, _, attribute = place.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise DriverError(f"driver {name}: {error}; the module must be installed, or in PYTHONPATH") from error
+    if not (isinstance(found, type) and issubclass(found, Driver)):
+        raise DriverError(f"driver {name}: {place} is not a subclass of dray.driver.Driver")
+    return found

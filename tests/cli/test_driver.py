@@ -1,0 +1,158 @@
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from dray.cli import main
+from dray.testing.api_endpoint import ApiEndpoint
+from dray.testing.cluster import LocalCluster
+from dray.testing.kubelet.double import KubeletDouble
+from dray.testing.objects import node
+from tests.drivers.cpu.machines import machine, write_sysfs
+
+DRAY = str(Path(sys.executable).with_name("dray"))
+LAMPS = """
+import msgspec
+from dray.driver import Device, Driver
+
+class Settings(msgspec.Struct, forbid_unknown_fields=True):
+    count: int = 1
+
+class Lamps(Driver):
+    name = "lamps.example.com"
+    Options = Settings
+
+    def __init__(self, settings):
+        self.count = settings.count
+
+    async def devices(self):
+        return [Device(f"lamp-{at}", attributes={"color": "red"}) for at in range(self.count)]
+"""
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["driver", *map(str, arguments)])
+
+
+@pytest.fixture
+def sysfs(tmp_path):
+    return f"sysfsRoot={write_sysfs(tmp_path / 'sys', machine(nodes=2, cores=2))}"
+
+
+def test_inspect_prints_a_table_of_what_would_be_published(sysfs):
+    result = run("cpu", "--inspect", "--node-name", "n1", "--set", sysfs, "--set", "groupBy=socket")
+    assert result.exit_code == 0
+    header, *rows = result.output.splitlines()
+    assert header.split() == ["DEVICE", "POOL", "SHARED", "CAPACITY", "ATTRIBUTES"]
+    attributes = "dra.cpu/numCPUs=8,dra.cpu/smtEnabled=true,dra.cpu/socketID=0"
+    assert [row.split() for row in rows] == [["cpudevsocket000", "n1", "yes", "dra.cpu/cpu=8", attributes]]
+
+
+def test_inspect_prints_slices_that_an_api_server_takes(sysfs):
+    given = ("cpu", "--inspect", "--node-name", "n1", "--set", sysfs, "--set", "cpuDeviceMode=individual")
+    printed = json.loads(run(*given, "-o", "json").output)
+    assert yaml.safe_load(run(*given, "-o", "yaml").output) == printed
+    assert printed["spec"]["pool"] == {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    assert printed["spec"]["nodeName"] == "n1"
+    assert len(printed["spec"]["devices"]) == 8
+
+
+def test_settings_come_from_a_file_and_the_command_line_wins(sysfs, tmp_path):
+    (tmp_path / "settings.yaml").write_text('reservedCPUs: "0"\ncpuDeviceMode: individual\n')
+    result = run(
+        "cpu", "--inspect", "--config", tmp_path / "settings.yaml", "--set", sysfs, "--set", "reservedCPUs=1-7"
+    )
+    assert [row.split()[0] for row in result.output.splitlines()[1:]] == ["cpudev000"]
+    assert "dra.cpu/cpuID=0" in result.output
+
+
+def test_a_driver_of_ones_own_is_named_by_its_class(tmp_path, monkeypatch):
+    (tmp_path / "lamps.py").write_text(LAMPS)
+    monkeypatch.syspath_prepend(tmp_path)
+    result = run("lamps:Lamps", "--inspect", "--set", "count=2", "--node-name", "n")
+    assert [row.split()[0] for row in result.output.splitlines()[1:]] == ["lamp-0", "lamp-1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gpu"], "there is no driver 'gpu'; there are cpu"),
+        (["nowhere.at.all:Driver"], "No module named 'nowhere'"),
+        (["json:JSONDecoder"], "json:JSONDecoder is not a subclass of dray.driver.Driver"),
+        (["json:Driver"], "module 'json' has no attribute 'Driver'"),
+        (["cpu", "--set", "colour=red"], "unknown field `colour`; it takes apiVersion, cpuDeviceMode"),
+        (["cpu", "--set", "reservedCPUs=x"], "'x' is not a list of CPUs"),
+        (["cpu", "--set", "sysfsRoot=/nonexistent"], "cannot read which CPUs are online from /nonexistent"),
+        (["cpu", "--set", "noequals"], "--set noequals: write KEY=VALUE"),
+    ],
+)
+def test_what_keeps_a_driver_from_starting_is_one_line(arguments, message):
+    result = run(*arguments, "--inspect")
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+async def test_it_runs_beside_a_kubelet_until_it_is_asked_to_stop(tmp_path):
+    async with (
+        LocalCluster(objects=[node("worker")]) as cluster,
+        ApiEndpoint(cluster.application) as api,
+        KubeletDouble(cluster.client, "worker", kubeconfig=api.write_kubeconfig(tmp_path / "config")) as kubelet,
+    ):
+        command = [DRAY, "driver", "cpu", "--set", "sharedPool=off"]
+        places = ["--kubelet-root", str(kubelet.root), "--cdi-dir", str(kubelet.cdi), "--metrics-port", "0"]
+        process = kubelet.start_driver([*command, *places])
+        await kubelet.registered("dra.cpu", within=30)
+
+        async def published():
+            return await cluster.list("ResourceSlice")
+
+        (one,) = await cluster.eventually(published)
+        assert one["spec"]["driver"] == "dra.cpu"
+        assert one["metadata"]["ownerReferences"][0]["name"] == "worker"
+        metrics = re.search(r"metrics at (\S+)", process.output())[1]
+
+        def fetch(url):
+            with urllib.request.urlopen(url) as answer:
+                return answer.read().decode()
+
+        assert "dra_driver_slice_writes" in await asyncio.to_thread(fetch, metrics)
+        assert await asyncio.to_thread(fetch, metrics.replace("/metrics", "/readyz"))
+        assert await asyncio.to_thread(process.stop) == 0
+        assert "Driver dra.cpu of node worker" in process.output()
+        assert "Traceback" not in process.output()
+        await kubelet.deregistered("dra.cpu")
+        assert await cluster.list("ResourceSlice")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root drops its rights here")
+async def test_a_user_without_rights_or_a_wrong_directory_is_one_line():
+    async with (
+        LocalCluster(objects=[node("worker")]) as cluster,
+        ApiEndpoint(cluster.application) as api,
+        KubeletDouble(cluster.client, "worker") as kubelet,
+    ):
+        config = api.write_kubeconfig(kubelet.root / "config")
+        config.chmod(0o644)
+        kubelet.root.chmod(0o755)
+        environment = {**os.environ, "KUBECONFIG": str(config), "HOME": "/"}
+
+        async def ended(root):
+            command = [DRAY, "driver", "cpu", "--kubelet-root", str(root)]
+            given = {"capture_output": True, "text": True, "env": environment, "user": 65534, "cwd": "/"}
+            process = await asyncio.to_thread(subprocess.run, command, **given, timeout=60)
+            return process.returncode, process.stderr.splitlines()[-1]
+
+        status, told = await ended(kubelet.root)
+        assert (status, told.startswith(f"error: Permission denied: {kubelet.root}/plugins")) == (2, True)
+        assert "run it as root, or give it directories that it may write" in told
+        status, told = await ended(kubelet.root / "plugins")
+        assert (status, "does not exist: is" in told) == (2, True)
