@@ -12,6 +12,9 @@ import yaml
 from click.testing import CliRunner
 
 from dray.cli import main
+from dray.cli.driver import driver
+from dray.drivers.cpu.options import CpuOptions
+from dray.drivers.registry import setting_names
 from dray.testing.api_endpoint import ApiEndpoint
 from dray.testing.cluster import LocalCluster
 from dray.testing.kubelet.double import KubeletDouble
@@ -81,6 +84,25 @@ def test_a_driver_of_ones_own_is_named_by_its_class(tmp_path, monkeypatch):
     assert [row.split()[0] for row in result.output.splitlines()[1:]] == ["lamp-0", "lamp-1"]
 
 
+def test_an_installed_package_offers_drivers_as_entry_points(tmp_path, monkeypatch):
+    (tmp_path / "lamps.py").write_text(LAMPS)
+    metadata = tmp_path / "lamps-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: lamps\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[dray.drivers]\nlamps = lamps:Lamps\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "lamp-0" in run("lamps", "--inspect", "--node-name", "n").output
+    assert "there are cpu, lamps" in run("gpu", "--inspect").output
+
+
+def test_all_options_and_settings_are_documented():
+    docs = Path(__file__).parents[2] / "docs" / "drivers"
+    options = [name for each in driver.params for name in each.opts if name.startswith("--")]
+    assert [each for each in options if f"`{each}" not in (docs / "running.md").read_text()] == []
+    told = (docs / "cpu.md").read_text()
+    assert [each for each in setting_names(CpuOptions) if f"`{each}`" not in told] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -130,7 +152,6 @@ async def test_it_runs_beside_a_kubelet_until_it_is_asked_to_stop(tmp_path):
         assert "Driver dra.cpu of node worker" in process.output()
         assert "Traceback" not in process.output()
         await kubelet.deregistered("dra.cpu")
-        assert await cluster.list("ResourceSlice")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root drops its rights here")

@@ -6,7 +6,6 @@ import asyncio
 import os
 import socket
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,16 +20,6 @@ if TYPE_CHECKING:
     from dray.client.endpoint import Endpoint
     from dray.driver import Driver, RunnerOptions
     from dray.driver.runner import DriverRunner
-
-
-@dataclass(frozen=True, slots=True)
-class Directories:
-    """What is None is found below the kubelet's root."""
-
-    kubelet_root: Path
-    plugin: Path | None
-    registry: Path | None
-    cdi: Path
 
 
 def _places(command: Any) -> Any:

@@ -19,7 +19,7 @@ _PARTS: Final = {
     "tour": "claims for the lab: dray apply -f {}",
     "tour.py": "starts the lab and shows the tour: python {}",
     "cluster": "two machines and three claims: dray allocate {}",
-    "deploy": "scheduler and controllers in a Kubernetes cluster, with their rights: kubectl apply -f {}",
+    "deploy": "scheduler, controllers and CPU driver in a Kubernetes cluster, with their rights: kubectl apply -f {}",
     "manifests": "manifests that are good: dray lint {}",
     "mistakes": "manifests with mistakes: dray lint {}",
     "legacy": "manifests of old versions: dray convert {}",

@@ -8,13 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def replace_file(
-    path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False, named: bool = True, prefix: str = "."
-) -> None:
-    """`durable` waits for the disk: afterwards the file is there even if the machine loses power.
-
-    Without `named` it does not wait for the directory: then the former file may be there instead.
-    """
+def replace_file(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False, prefix: str = ".") -> None:
+    """`durable` waits for the disk: afterwards the file is there even if the machine loses power."""
     descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:
@@ -28,16 +23,18 @@ def replace_file(
         with suppress(FileNotFoundError):
             os.unlink(name)
         raise
-    if durable and named:
+    if durable:
         sync_directory(path.parent)
 
 
-def remove_file(path: Path) -> bool:
+def remove_file(path: Path, *, durable: bool = False) -> bool:
     """Whether it was there."""
     try:
         path.unlink()
     except FileNotFoundError:
         return False
+    if durable:
+        sync_directory(path.parent)
     return True
 
 

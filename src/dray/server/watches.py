@@ -195,9 +195,15 @@ def _as_seen(event: Event, selection: Selection) -> tuple[EventType, Record] | N
 
 
 def _renderer(context: Context, resource: Resource, form: Form, include: str) -> Callable[[EventType, Record], bytes]:
-    if form is not Form.TABLE:
+    if form is Form.OBJECT:
+        return lambda kind, record: b"%b%b}\n" % (_PREFIXES[kind], resource.present(record.value))
+    if form is Form.METADATA:
         return lambda kind, record: (
-            b"%b%b}\n" % (_PREFIXES[kind], representations.one(resource, record.value, form, ""))
+            b"%b%b}\n"
+            % (
+                _PREFIXES[kind],
+                representations.one(resource, record.value, form, "", include),
+            )
         )
     first = True
 

@@ -17,6 +17,7 @@ from dray.server.admission import (
     priority,
     quota,
     rights,
+    service_accounts,
 )
 from dray.server.admission.attributes import Attributes
 from dray.server.admission.namespaces import require_namespace
@@ -32,7 +33,7 @@ _CREATE = (
     pods.check_overhead,
     pods.note_gates,
     jobs.select_pods,
-    pods.require_service_account,
+    service_accounts.require,
     priority.resolve,
     priority.check_default,
     custom_definitions.establish,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dray.api.objects import Object
+Object = Mapping[str, Any]
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 # Volume sources whose secret stands in a member of its own.

@@ -20,7 +20,10 @@ class NodeConnection(Protocol):
 
 
 async def forward(call: Call) -> Answer:
-    pod = call.stored()
+    record = call.context.store.get(call.resource.key(call.path.namespace, call.path.name))
+    if record is None:
+        raise status.not_found("", "pods", call.path.name)
+    pod = call.resource.read(record.value)
     if call.path.subresource != "portforward":
         _check_container(call, [c["name"] for c in _containers(pod["spec"])])
     node = pod["spec"].get("nodeName", "")

@@ -20,7 +20,10 @@ _PATCHES = {"application/json-patch+json": json_patch, "application/merge-patch+
 
 
 async def get(call: Call) -> Answer:
-    return document(_scale(call, call.stored()))
+    record = call.context.store.get(call.resource.key(call.path.namespace, call.path.name))
+    if record is None:
+        raise status.not_found(call.resource.group, call.resource.plural, call.path.name)
+    return document(_scale(call, call.resource.read(record.value)))
 
 
 async def update(call: Call) -> Answer:
@@ -52,7 +55,9 @@ async def _write(call: Call, make: Any, verb: str) -> Answer:
         metadata = {**obj["metadata"], **({"resourceVersion": given} if given else {})}
         return _put({**obj, "metadata": metadata}, _path(call, "specReplicasPath"), replicas)
 
-    value = await updates.update(call.write(options, verb, subresource=""), change)
+    value = await updates.update(
+        call.context, call.resource, call.place, change, options, call.request.user, call.request.warnings, verb=verb
+    )
     return document(_scale(call, call.resource.read(value)))
 
 
