@@ -205,3 +205,12 @@ async def test_a_deadline_ends_a_pod(virtual_time, policy):
         await cluster.create(pod("p", restartPolicy=policy, activeDeadlineSeconds=30))
         failed = await cluster.phase("p", "Failed")
         assert failed["status"]["reason"] == "DeadlineExceeded"
+
+
+async def test_slices_are_written_once(virtual_time):
+    async with Rehearsal("p5.48xlarge:mig=3").going() as cluster:
+        await asyncio.sleep(60)
+        slices = await cluster.list("ResourceSlice")
+        assert len(slices) == 3 * 11
+        assert {each["spec"]["pool"]["generation"] for each in slices} == {1}
+        assert {each["metadata"]["generation"] for each in slices} == {1}

@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "driver": ("dray.cli.driver:driver", "Run a DRA driver beside a kubelet, or show what it would publish."),
     "examples": ("dray.cli.examples:examples", "Write the example manifests that come with dray."),
     "explain": ("dray.cli.explain:explain", "Show the whole reasoning about one claim or pod as a tree."),
+    "fleet": ("dray.cli.fleet:fleet", "Show machine types that can be simulated, or describe a cluster as some."),
     "get": ("dray.cli.get:get", "Show the objects of an API server."),
     "lint": (
         "dray.cli.lint:lint",

@@ -17,6 +17,7 @@ from dray.api.gates import FeatureGates
 from dray.cli.apply import FIELD_MANAGER, apply_manifests
 from dray.cli.cluster import Cluster
 from dray.cli.components import choosing, scheduling
+from dray.cli.fleet_choice import chosen_fleet
 from dray.cli.manifests import Manifest, read
 from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.reports import one_line
@@ -26,6 +27,7 @@ from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options
 if TYPE_CHECKING:
     from dray.cli.control_plane_process import Orders
     from dray.control_plane.child import Child
+    from dray.fleet.choice import Chosen
     from dray.server.inprocess import InProcessTransport
     from dray.server.running import Options, RunningServer
 
@@ -40,6 +42,14 @@ _STARTED: Final = time.perf_counter()
 @scheduling
 @choosing
 @metrics_options
+@click.option(
+    "--fleet",
+    "fleet",
+    multiple=True,
+    metavar="TYPE=COUNT,...|FILE",
+    help="Simulate these machines: nodes, devices, and pods that live by rule; repeatable.",
+)
+@click.option("--seed", type=int, help="Of the chances in a fleet, instead of the one its file has.")
 def up(
     paths: tuple[str, ...],
     data: Path | None,
@@ -52,13 +62,18 @@ def up(
     controllers: tuple[str, ...],
     metrics_bind: str,
     metrics_port: int | None,
+    fleet: tuple[str, ...],
+    seed: int | None,
     **given: Any,
 ) -> None:
     """Run a control plane on this machine, until interrupted.
 
     The manifests in PATH (YAML, JSON, directories of them) are applied: nodes, slices and classes, and whatever else
     should be there. A Node that says nothing about its status is ready, with 64 cpu, 256Gi of memory and room for 110
-    pods. Pods are placed on nodes; nothing runs them yet.
+    pods. Pods are placed on such nodes; nothing runs them.
+
+    With --fleet there are simulated machines too, as `dray fleet list` shows them: --fleet p5.48xlarge=4,cpu-64=2. On
+    these pods start, run and end by rule. FILE has machine types, fleets and rules of your own.
 
     The kubeconfig is written to DIR/kubeconfig with --data DIR, else to dray.kubeconfig, unless --kubeconfig says
     otherwise.
@@ -73,6 +88,7 @@ def up(
         click.echo(one_line(str(problem)), err=True)
     if reading.problems:
         sys.exit(2)
+    chosen = chosen_fleet(fleet, seed) if fleet else None
     kubeconfig = kubeconfig or (data / _KUBECONFIG if data is not None else Path(_TEMPORARY_KUBECONFIG))
     options = server_options(data=data, kubeconfig=kubeconfig, gates=gates, **given)
     asked = {
@@ -83,47 +99,55 @@ def up(
     }
     orders = Orders(asked, controllers, gates, MetricsAddress(metrics_bind, metrics_port))
     with failing_plainly():
-        sys.exit(run(_up(options, orders, reading.manifests)))
+        sys.exit(run(_up(options, orders, reading.manifests, chosen)))
 
 
-async def _up(options: Options, orders: Orders, manifests: list[Manifest]) -> int:
-    from dray.cli.control_plane_process import child
+async def _up(options: Options, orders: Orders, manifests: list[Manifest], chosen: Chosen | None) -> int:
+    from dray.cli import control_plane_process, fleet_process
     from dray.server.running import RunningServer
 
     stop = stopping()
     running = RunningServer(options)
-    plane = child(orders)
-    # It loads while the server starts and the manifests are applied.
-    await plane.start()
+    children = [control_plane_process.child(orders)]
+    if chosen is not None:
+        children.append(fleet_process.child(chosen))
     try:
+        for child in children:
+            # It loads while the server starts and the manifests are applied.
+            await child.start()
         async with running.running() as server:
             transport = _transport(server)
             counts = await _apply(transport, manifests)
             if counts is None:
                 return 1
-            server.context.health.watch(plane.problems)
-            return await _work(plane, transport, stop, _greet(plane, server, counts))
+            for child in children:
+                server.context.health.watch(child.problems)
+            return await _work(children, transport, stop, _greet(children, server, counts))
     finally:
-        await plane.stop()
+        await _stop(children)
 
 
 async def _work(
-    plane: Child, transport: InProcessTransport, stop: asyncio.Event, greet: Coroutine[Any, Any, None]
+    children: list[Child], transport: InProcessTransport, stop: asyncio.Event, greet: Coroutine[Any, Any, None]
 ) -> int:
     """Until the stop."""
-    working, greeting = asyncio.create_task(plane.run(transport)), asyncio.create_task(greet)
+    working, greeting = [asyncio.create_task(child.run(transport)) for child in children], asyncio.create_task(greet)
     stopped = asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
-        # It may still write while it ends.
-        await plane.stop()
-        await working
+        await asyncio.wait((*working, stopped), return_when=asyncio.FIRST_COMPLETED)
+        # They may still write while they end.
+        await _stop(children)
+        await asyncio.gather(*working)
     finally:
-        for task in (working, greeting, stopped):
+        for task in (*working, greeting, stopped):
             task.cancel()
-        await asyncio.gather(working, greeting, stopped, return_exceptions=True)
+        await asyncio.gather(*working, greeting, stopped, return_exceptions=True)
         await transport.close()
     return 0
+
+
+async def _stop(children: list[Child]) -> None:
+    await asyncio.gather(*(child.stop() for child in children))
 
 
 def _transport(server: RunningServer) -> InProcessTransport:
@@ -163,15 +187,19 @@ def _without_status(manifest: Manifest) -> Manifest:
     return replace(manifest, document={name: each for name, each in manifest.document.items() if name != "status"})
 
 
-async def _greet(plane: Child, server: RunningServer, counts: Counter[str]) -> None:
+async def _greet(children: list[Child], server: RunningServer, counts: Counter[str]) -> None:
     from dray.process.memory import collect_rarely
 
-    await plane.ready.wait()
+    for child in children:
+        await child.ready.wait()
     collect_rarely()
-    applied = ", ".join(f"{plural} {number}" for plural, number in counts.items())
-    click.echo(f"ready in {_seconds():.1f} s at {server.url}{f' (applied: {applied})' if applied else ''}")
-    if plane.metrics:
-        click.echo(f"metrics at {plane.metrics}")
+    made = {"applied": counts, **{child.called: child.made for child in children}}
+    lists = {name: ", ".join(f"{plural} {number}" for plural, number in each.items()) for name, each in made.items()}
+    told = "; ".join(f"{name}: {text}" for name, text in lists.items() if text)
+    click.echo(f"ready in {_seconds():.1f} s at {server.url}{f' ({told})' if told else ''}")
+    for child in children:
+        if child.metrics:
+            click.echo(f"metrics at {child.metrics}")
     click.echo(f"export KUBECONFIG={server.options.kubeconfig}")
 
 

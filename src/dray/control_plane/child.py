@@ -1,4 +1,4 @@
-"""The control plane as a child process of the API server: started, watched and restarted.
+"""A component as a child process of the API server: started, watched and restarted. The control plane is one.
 
 The child asks the server over one end of a socket pair (`dray.client.link`) and writes lines of JSON to its output:
 when it is ready, and which of its parts work. It is started again whenever it ends, after a pause that doubles; it ends
@@ -43,6 +43,8 @@ class Report(msgspec.Struct, omit_defaults=True):
     """The problem of each part, empty where it works."""
     refused: str = ""
     """Why it cannot run, however often it is tried."""
+    made: Mapping[str, int] | None = None
+    """How many objects of each kind it has made."""
 
 
 class Refused(Exception):
@@ -50,13 +52,16 @@ class Refused(Exception):
 
 
 class Child:
-    """`command` is given the number of its end of the link as last argument, and `orders` as its input."""
+    """`command` is given the number of its end of the link as last argument, and `orders` as its input. `called` is
+    what it is called in the log."""
 
-    def __init__(self, command: Sequence[str], orders: bytes) -> None:
+    def __init__(self, command: Sequence[str], orders: bytes, *, called: str = "control plane") -> None:
+        self.called = called
         self.ready = asyncio.Event()
         """Set once it works for the first time."""
         self.metrics = ""
         """Where it serves them."""
+        self.made: Mapping[str, int] = {}
         self.restarts = 0
         self._command = tuple(command)
         self._orders = orders
@@ -69,7 +74,7 @@ class Child:
 
     def problems(self) -> Mapping[str, str]:
         """By part, why it does not work; empty where it does."""
-        return {"control-plane": self._problem, **self._parts}
+        return {self.called.replace(" ", "-"): self._problem, **self._parts}
 
     @property
     def pid(self) -> int | None:
@@ -119,7 +124,7 @@ class Child:
             self.restarts += 1
             self._problem = f"ended with status {status}"
             pause = _BACKOFF.delay(failures, random.random)
-            _logger.error("the control plane ended with status %s and is started again in %.1f s", status, pause)
+            _logger.error("the %s ended with status %s and is started again in %.1f s", self.called, status, pause)
             await asyncio.sleep(pause)
 
     async def stop(self) -> None:
@@ -158,11 +163,12 @@ class Child:
         try:
             report = msgspec.json.decode(line, type=Report)
         except msgspec.DecodeError:
-            _logger.warning("the control plane says %r", line[:200])
+            _logger.warning("the %s says %r", self.called, line[:200])
             return
         if report.ready:
             self._problem = ""
             self.metrics = report.metrics
+            self.made = report.made or {}
             self.ready.set()
         if report.parts is not None:
             self._parts = report.parts

@@ -12,7 +12,7 @@ from dray.drivers.devices.gpu import GpuModel
 API_VERSION = "fleet.dray.dev/v1alpha1"
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel", kw_only=True):
     """A mapping of a file. A member that the class does not have is refused."""
 
 

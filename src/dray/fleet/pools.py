@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping, text
+from dray.driver.devices import Device, Pool
 from dray.drivers.cpu import devices as cpu
 from dray.drivers.cpu.options import CpuOptions
 from dray.drivers.devices import compute_domain, gpu, mig, nic, tpu
@@ -15,6 +17,7 @@ from dray.fleet.machine import Machine
 # A slice may have twice as many, but not once one of them is tainted.
 _MOST_DEVICES: Final = 64
 _MOST_COUNTER_SETS: Final = 8
+_UUID: Final = re.compile(r"\{uuid:(\d+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +32,44 @@ Pools = Mapping[str, tuple[SliceContent, ...]]
 """The slices of each driver's pool."""
 
 
-def pools_of(machine: Machine) -> Pools:
-    """By driver."""
-    made: dict[str, tuple[SliceContent, ...]] = {
-        gpu.DRIVER: tuple(_gpus(machine)),
-        nic.DRIVER: _cut(map(nic.device_of, machine.nics)),
-        tpu.DRIVER: _cut(tpu.devices_of(machine.tpus) if machine.tpus is not None else ()),
-        compute_domain.DRIVER: _cut(compute_domain.devices() if machine.type.compute_domain else ()),
-        cpu.DRIVER: _cut(_cpus(machine)),
+def declared(machine: Machine) -> dict[str, Pool]:
+    """The pool of each driver, as the driver declares it."""
+    made = {
+        gpu.DRIVER: _gpus(machine),
+        nic.DRIVER: Pool(machine.name, [nic.device_of(each) for each in machine.nics]),
+        tpu.DRIVER: Pool(machine.name, tpu.devices_of(machine.tpus) if machine.tpus is not None else ()),
+        compute_domain.DRIVER: Pool(machine.name, compute_domain.devices() if machine.type.compute_domain else ()),
+        cpu.DRIVER: Pool(machine.name, _cpus(machine)),
     }
-    for each in machine.type.slices:
-        content = SliceContent(each.devices, each.shared_counters)
-        made[each.driver] = (*made.get(each.driver, ()), content)
     wanted = machine.options.drivers
-    return {driver: slices for driver, slices in made.items() if slices and (not wanted or driver in wanted)}
+    return {driver: pool for driver, pool in made.items() if pool.groups() and (not wanted or driver in wanted)}
+
+
+def pools_of(machine: Machine) -> Pools:
+    """By driver, with what was taken from a live cluster as it stood there."""
+    made = {driver: _contents(pool) for driver, pool in declared(machine).items()}
+    for each in machine.type.slices:
+        devices = tuple(_of_machine(device, machine) for device in each.devices)
+        content = SliceContent(devices, each.shared_counters)
+        made[each.driver] = (*made.get(each.driver, ()), content)
+    return made
+
+
+def _of_machine(device: Object, machine: Machine) -> Object:
+    """With the machine's own UUIDs in place of `{uuid:N}`."""
+    attributes = {}
+    for name, value in mapping(device.get("attributes")).items():
+        written = text(mapping(value).get("string"))
+        own = _UUID.sub(lambda found: machine.uuid(found[1]), written)
+        attributes[name] = value if own == written else {"string": own}
+    return {**device, "attributes": attributes} if attributes else device
+
+
+def _contents(pool: Pool) -> tuple[SliceContent, ...]:
+    made = [SliceContent(shared_counters=sets) for sets in _batched(pool.counter_sets(), _MOST_COUNTER_SETS)]
+    for group in pool.groups():
+        made += [SliceContent(devices) for devices in _batched([each.document() for each in group], _MOST_DEVICES)]
+    return tuple(made)
 
 
 def slice_name(machine: Machine, driver: str, number: int) -> str:
@@ -64,20 +91,19 @@ def slice_of(machine: Machine, driver: str, number: int, count: int, content: Sl
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec}
 
 
-def _gpus(machine: Machine) -> Iterator[SliceContent]:
-    mode = machine.options.gpus
-    if mode != "mig":
-        yield from _cut(_uncut(machine, each) for each in machine.gpus)
-        return
+def _gpus(machine: Machine) -> Pool:
+    if machine.options.gpus != "mig":
+        return Pool(machine.name, [_uncut(machine, each) for each in machine.gpus])
     cut = [each for each in machine.gpus if each.model.mig]
-    for sets in _batched(map(mig.counter_set, cut), _MOST_COUNTER_SETS):
-        yield SliceContent(shared_counters=tuple(sets))
-    for each in cut:
-        yield SliceContent(tuple(mig.partitioned(each)))
-    yield from _cut(gpu.whole(each) for each in machine.gpus if not each.model.mig)
+    return Pool(
+        machine.name,
+        counters=dict(map(mig.counter_set, cut)),
+        devices=[gpu.whole(each) for each in machine.gpus if not each.model.mig],
+        slices=[mig.partitioned(each) for each in cut],
+    )
 
 
-def _uncut(machine: Machine, each: gpu.Gpu) -> Object:
+def _uncut(machine: Machine, each: gpu.Gpu) -> Device:
     match machine.options.gpus:
         case "shared-memory":
             return gpu.shared(each, gpu.Sharing("memory"))
@@ -88,19 +114,14 @@ def _uncut(machine: Machine, each: gpu.Gpu) -> Object:
     return gpu.whole(each)
 
 
-def _cpus(machine: Machine) -> list[Object]:
+def _cpus(machine: Machine) -> list[Device]:
     mode = machine.options.cpus
     if mode == "none":
         return []
     options = CpuOptions(cpu_device_mode="individual") if mode == "individual" else CpuOptions(group_by=mode)
-    return [each.published.document() for each in cpu.make_devices(machine.topology, options).values()]
+    return [each.published for each in cpu.make_devices(machine.topology, options).values()]
 
 
-def _cut(devices: Iterable[Object]) -> tuple[SliceContent, ...]:
-    return tuple(SliceContent(tuple(each)) for each in _batched(devices, _MOST_DEVICES))
-
-
-def _batched(members: Iterable[Object], most: int) -> Iterator[list[Object]]:
-    waiting = list(members)
-    for start in range(0, len(waiting), most):
-        yield waiting[start : start + most]
+def _batched(members: list[Object], most: int) -> Iterable[tuple[Object, ...]]:
+    for start in range(0, len(members), most):
+        yield tuple(members[start : start + most])

@@ -13,7 +13,7 @@ from random import Random
 from typing import Final
 
 from dray.api.catalogue import built_in
-from dray.api.objects import Object, annotations_of, metadata_of, spec_of
+from dray.api.objects import Object, annotations_of, metadata_of, spec_of, version_of
 from dray.client.cache import Change
 from dray.client.clock import moment
 from dray.client.errors import ApiError
@@ -21,7 +21,7 @@ from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers
 from dray.fleet.machine import Machine
 from dray.fleet.outages import Outages, soonest
-from dray.fleet.pools import Pools, SliceContent, pools_of, slice_of
+from dray.fleet.pools import Pools, SliceContent, pools_of, slice_name, slice_of
 from dray.fleet.stages import ANNOTATION, DEFAULT_TAINT, DeviceStage, Stages
 
 FAILED_DEVICES: Final = f"{ANNOTATION}/failed-devices"
@@ -30,6 +30,8 @@ FAILED_DEVICES: Final = f"{ANNOTATION}/failed-devices"
 PoolKey = tuple[str, str]
 SLICES: Final = built_in("resource.k8s.io/v1", "ResourceSlice")
 NODES: Final = built_in("v1", "Node")
+State = tuple[int, dict[str, list[Object]]]
+"""Generation, and taints by device."""
 _BY_POOL: Final = "simulated pool"
 
 
@@ -41,6 +43,10 @@ class Publication:
         self._stages = stages.devices
         self._seed = seed
         self._pools: dict[str, Pools] = {}
+        self._own: dict[str, Object] = {}
+        """Slices as they were written, until the informer has them as new."""
+        self._equal: dict[str, tuple[int, State]] = {}
+        """The version of each slice that was found to be as it should, and how it should be."""
         self._outages: dict[PoolKey, dict[str, list[tuple[Object, Outages]]]] = {}
         self._workers: Workers[PoolKey] = environment.workers(
             "simulated drivers", self.reconcile, called=lambda key: f"pool {key[0]} of {key[1]}", count=16
@@ -72,7 +78,9 @@ class Publication:
                 self._workers.queue.add((machine.name, driver))
 
     def _slice_changed(self, change: Change) -> None:
-        spec = spec_of(change.object)
+        spec, own = spec_of(change.object), self._own.get(change.key[1])
+        if own is not None and version_of(change.object) >= version_of(own):
+            del self._own[change.key[1]]
         if spec.get("nodeName") in self._machines:
             self._workers.queue.add((spec["nodeName"], spec["driver"]))
 
@@ -86,30 +94,37 @@ class Publication:
         time = (self._time.now() - began).total_seconds()
         taints, change = self._taints(key, contents, node, time)
         present = {each["metadata"]["name"]: each for each in self._slices.cache.by(_BY_POOL, f"{name}/{driver}")}
-        wanted = [
-            slice_of(machine, driver, number, len(contents), _tainted(content, taints), node)
-            for number, content in enumerate(contents)
-        ]
-        await self._write(wanted, present)
+        names = [slice_name(machine, driver, number) for number in range(len(contents))]
+        present |= {each: self._own[each] for each in names if each in self._own}
+        for each in present.keys() - set(names):
+            await self._delete(present.pop(each))
+        generation = _generation(names, present)
+        for number, content in enumerate(contents):
+            made = slice_of(machine, driver, number, len(contents), _tainted(content, taints), node)
+            made["spec"]["pool"]["generation"] = generation
+            await self._write(made, present.get(names[number]))
         return max(change - time, 0.05) if change is not None else None
 
-    async def _write(self, wanted: list[Object], present: dict[str, Object]) -> None:
-        known = {each["metadata"]["name"] for each in wanted}
-        for name, each in present.items():
-            if name not in known:
-                await self._delete(each)
-        generations = [each["spec"]["pool"]["generation"] for each in present.values()]
-        complete = known == present.keys() and len(set(generations)) == 1
-        generation = generations[0] if complete else max(generations, default=0) + 1
-        for each in wanted:
-            each["spec"]["pool"]["generation"] = generation
-            before = present.get(each["metadata"]["name"])
-            if before is None:
-                await self._client.create(SLICES, each)
-            elif _differs(each, before):
-                version = before["metadata"]["resourceVersion"]
-                metadata = {**each["metadata"], "uid": before["metadata"]["uid"], "resourceVersion": version}
-                await self._client.update(SLICES, {**each, "metadata": metadata})
+    async def _write(self, made: Object, before: Object | None) -> None:
+        name = made["metadata"]["name"]
+        # Most slices of a pool stay as they are, and comparing them costs more than all else.
+        state = (made["spec"]["pool"]["generation"], _taints_in(made))
+        if before is not None and self._equal.get(name) == (version_of(before), state):
+            return
+        if before is None:
+            before = self._written(await self._client.create(SLICES, made))
+        elif _differs(made, before):
+            version = before["metadata"]["resourceVersion"]
+            metadata = {**made["metadata"], "uid": before["metadata"]["uid"], "resourceVersion": version}
+            before = self._written(await self._client.update(SLICES, {**made, "metadata": metadata}))
+        self._equal[name] = (version_of(before), state)
+
+    def _written(self, stored: Object) -> Object:
+        name = stored["metadata"]["name"]
+        seen = self._slices.cache.get(name)
+        if seen is None or version_of(seen) < version_of(stored):
+            self._own[name] = stored
+        return stored
 
     async def _delete(self, slice_: Object) -> None:
         metadata = slice_["metadata"]
@@ -129,11 +144,11 @@ class Publication:
             for taint, outages in rules:
                 down, change = outages.at(time)
                 changes.append(change)
-                if down:
-                    found.setdefault(device, []).append(taint)
+                if down and taint not in found.setdefault(device, []):
+                    found[device].append(taint)
         for device in _named(node, key[1]):
             found.setdefault(device, []).append(dict(DEFAULT_TAINT))
-        return found, soonest(changes)
+        return {device: taints for device, taints in found.items() if taints}, soonest(changes)
 
     def _schedule(
         self, key: PoolKey, contents: tuple[SliceContent, ...], node: Object
@@ -166,6 +181,18 @@ def _tainted(content: SliceContent, taints: Mapping[str, list[Object]]) -> Slice
         return content
     devices = [{**each, "taints": taints[each["name"]]} if each["name"] in taints else each for each in content.devices]
     return SliceContent(tuple(devices), content.shared_counters)
+
+
+def _taints_in(slice_: Object) -> dict[str, list[Object]]:
+    return {each["name"]: each["taints"] for each in slice_["spec"].get("devices") or () if "taints" in each}
+
+
+def _generation(names: list[str], present: Mapping[str, Object]) -> int:
+    """That of the slices if they are all there, else a new one."""
+    generations = {each["spec"]["pool"]["generation"] for each in present.values()}
+    if present.keys() == set(names) and len(generations) == 1:
+        return int(generations.pop())
+    return int(max(generations, default=0)) + 1
 
 
 def _pool_of(slice_: Object) -> tuple[str, ...]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.api.objects import Object
-from dray.drivers.devices.attributes import attributes
+from dray.driver.devices import Device
 
 DRIVER: Final = "compute-domain.nvidia.com"
 _IS: Final = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}']"
@@ -15,5 +14,5 @@ CLASSES: Final = {
 }
 
 
-def devices() -> list[Object]:
-    return [{"name": f"{kind}-0", "attributes": attributes({"type": kind, "id": 0})} for kind in ("channel", "daemon")]
+def devices() -> list[Device]:
+    return [Device(f"{kind}-0", {"type": kind, "id": 0}) for kind in ("channel", "daemon")]

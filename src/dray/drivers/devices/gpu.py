@@ -5,12 +5,13 @@ A `GpuModel` is what all GPUs of one product have in common, a `Gpu` one of them
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final, Literal
 
 import msgspec
 
-from dray.api.objects import Object
-from dray.drivers.devices.attributes import Value, Version, amount, attributes, capacity, place
+from dray.driver.devices import Amount, Capacity, Device, Version
+from dray.drivers.devices.attributes import Value, amount, known, place
 from dray.drivers.devices.mig_profiles import MigProfile
 
 DRIVER: Final = "gpu.nvidia.com"
@@ -57,30 +58,24 @@ class Sharing(msgspec.Struct, frozen=True):
     shares: int = 0
 
 
-def whole(gpu: Gpu) -> Object:
+def whole(gpu: Gpu) -> Device:
     """A GPU for one claim."""
-    described = {"type": "gpu", "uuid": gpu.uuid, **common(gpu)}
-    return {
-        "name": gpu.name,
-        "attributes": attributes(described),
-        "capacity": capacity({"memory": gpu.model.memory}),
-    }
+    described = known({"type": "gpu", "uuid": gpu.uuid, **common(gpu)})
+    return Device(gpu.name, described, {"memory": amount(gpu.model.memory)})
 
 
-def shared(gpu: Gpu, sharing: Sharing) -> Object:
+def shared(gpu: Gpu, sharing: Sharing) -> Device:
     """A GPU for several claims. What each gets is accounted for; nothing on the GPU enforces it."""
-    device = whole(gpu)
-    memory = device["capacity"]["memory"]
-    match sharing.mode:
-        case "memory":
-            memory["requestPolicy"] = {"default": memory["value"], "validRange": {"min": "1Mi", "step": "1Mi"}}
-        case "unlimited":
-            memory["requestPolicy"] = {"default": "0", "validRange": {"min": "0"}}
-        case "shares":
-            memory["requestPolicy"] = {"default": "0", "validRange": {"min": "0"}}
-            policy = {"default": "1", "validRange": {"min": "1", "step": "1"}}
-            device["capacity"]["shares"] = {"value": amount(sharing.shares), "requestPolicy": policy}
-    return {**device, "allowMultipleAllocations": True}
+    memory = amount(gpu.model.memory)
+    capacity: dict[str, Amount | Capacity] = {}
+    if sharing.mode == "memory":
+        capacity["memory"] = Capacity(memory, {"default": memory, "validRange": {"min": "1Mi", "step": "1Mi"}})
+    else:
+        capacity["memory"] = Capacity(memory, {"default": "0", "validRange": {"min": "0"}})
+    if sharing.mode == "shares":
+        policy = {"default": "1", "validRange": {"min": "1", "step": "1"}}
+        capacity["shares"] = Capacity(amount(sharing.shares), policy)
+    return replace(whole(gpu), capacity=capacity, allow_multiple_allocations=True)
 
 
 def common(gpu: Gpu) -> dict[str, Value]:

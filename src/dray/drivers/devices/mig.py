@@ -7,56 +7,46 @@ so that it and any partition exclude each other; partitions exclude each other w
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from dray.api.objects import Object
 from dray.api.quantity import Quantity
-from dray.drivers.devices.attributes import amount, attributes, capacity
+from dray.driver.devices import Device
+from dray.drivers.devices.attributes import amount, known
 from dray.drivers.devices.gpu import Gpu, GpuModel, common, whole
 from dray.drivers.devices.mig_profiles import MigProfile
 
 _CAPITAL: Final = re.compile("[A-Z]")
 
 
-def counter_set(gpu: Gpu) -> Object:
-    counters = {name: {"value": value} for name, value in _totals(gpu.model).items()}
-    return {"name": _set_name(gpu), "counters": counters}
+def counter_set(gpu: Gpu) -> tuple[str, dict[str, str]]:
+    """Its name, and the amounts of its counters."""
+    return f"{gpu.name}-counter-set", _totals(gpu.model)
 
 
-def partitioned(gpu: Gpu) -> list[Object]:
+def partitioned(gpu: Gpu) -> list[Device]:
     """The devices of a GPU that is cut on demand, by name: its partitions, and itself where MIG can be switched."""
     devices = [_partition(gpu, profile, start) for profile in gpu.model.mig for start in profile.starts()]
     if not gpu.model.keeps_mig_mode:
         devices.append(_uncut(gpu))
-    return sorted(devices, key=lambda each: str(each["name"]))
+    return sorted(devices, key=lambda each: each.name)
 
 
-def _partition(gpu: Gpu, profile: MigProfile, start: int) -> Object:
+def _partition(gpu: Gpu, profile: MigProfile, start: int) -> Device:
     described = {"type": "mig", "parentUUID": gpu.uuid, "profile": profile.profile, **common(gpu)}
-    taken = {_kebab(name): amount(value) for name, value in profile.amounts().items()}
+    capacity = {name: amount(value) for name, value in profile.amounts().items()}
+    taken = {_kebab(name): value for name, value in capacity.items()}
     taken |= {f"memory-slice-{number}": "1" for number in range(start, start + profile.slices())}
-    return {
-        "name": profile.device_name(gpu.name, start),
-        "attributes": attributes(described),
-        "capacity": capacity(profile.amounts()),
-        "consumesCounters": [_consumption(gpu, taken)],
-    }
+    name, _ = counter_set(gpu)
+    return Device(profile.device_name(gpu.name, start), known(described), capacity, {name: taken})
 
 
-def _uncut(gpu: Gpu) -> Object:
+def _uncut(gpu: Gpu) -> Device:
     device = whole(gpu)
-    engines = {name: value for name, value in _largest(gpu.model).items() if name != "memory"}
-    device["capacity"] |= capacity(engines)
-    return {**device, "consumesCounters": [_consumption(gpu, _totals(gpu.model))]}
-
-
-def _consumption(gpu: Gpu, taken: dict[str, str]) -> Object:
-    return {"counterSet": _set_name(gpu), "counters": {name: {"value": value} for name, value in taken.items()}}
-
-
-def _set_name(gpu: Gpu) -> str:
-    return f"{gpu.name}-counter-set"
+    return replace(
+        device, capacity={**_largest(gpu.model), **device.capacity}, consumes_counters=dict([counter_set(gpu)])
+    )
 
 
 @lru_cache(maxsize=64)
@@ -77,5 +67,6 @@ def _totals(model: GpuModel) -> dict[str, str]:
     return counters | {f"memory-slice-{number}": "1" for number in range(slices)}
 
 
+@lru_cache(maxsize=64)
 def _kebab(name: str) -> str:
     return _CAPITAL.sub(lambda match: f"-{match[0].lower()}", name)

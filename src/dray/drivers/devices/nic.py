@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from dray.api.objects import Object
-from dray.drivers.devices.attributes import Value, attributes, place
+from dray.driver.devices import Device
+from dray.drivers.devices.attributes import Value, known, place
 
 DRIVER: Final = "dra.net"
 
@@ -38,7 +38,7 @@ class Nic(msgspec.Struct, frozen=True, kw_only=True):
         return f"pci-{_NOT_IN_NAME.sub('-', self.pci_bus_id)}"
 
 
-def device_of(nic: Nic) -> Object:
+def device_of(nic: Nic) -> Device:
     own: dict[str, Value] = {
         "ifName": nic.interface,
         "pciAddress": nic.pci_bus_id,
@@ -57,4 +57,4 @@ def device_of(nic: Nic) -> Object:
     }
     described = {f"{DRIVER}/{name}": value for name, value in own.items()}
     described |= place(pcie_root=nic.pcie_root, numa_node=nic.numa_node)
-    return {"name": nic.name, "attributes": attributes({**described, **nic.further})}
+    return Device(nic.name, known({**described, **nic.further}))

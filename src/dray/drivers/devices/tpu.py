@@ -9,8 +9,7 @@ from typing import Final
 
 import msgspec
 
-from dray.api.objects import Object
-from dray.drivers.devices.attributes import Value, attributes
+from dray.driver.devices import Attribute, Device
 
 DRIVER: Final = "tpu.google.com"
 
@@ -45,7 +44,7 @@ class TpuHost(msgspec.Struct, frozen=True, kw_only=True):
         return _GENERATIONS[self.accelerator]
 
 
-def devices_of(host: TpuHost) -> list[Object]:
+def devices_of(host: TpuHost) -> list[Device]:
     return [_chip(host, number) for number in range(host.chips)]
 
 
@@ -70,8 +69,8 @@ def environment(host: TpuHost) -> dict[str, str]:
     }
 
 
-def _chip(host: TpuHost, number: int) -> Object:
-    described: dict[str, Value] = {
+def _chip(host: TpuHost, number: int) -> Device:
+    described: dict[str, Attribute] = {
         "index": number,
         "uuid": host.uuid,
         "tpuGen": host.generation,
@@ -80,4 +79,4 @@ def _chip(host: TpuHost, number: int) -> Object:
         "chipCount": host.chips,
         "topology": host.topology,
     }
-    return {"name": device_file(host, number).rpartition("/")[2], "attributes": attributes(described)}
+    return Device(device_file(host, number).rpartition("/")[2], described)

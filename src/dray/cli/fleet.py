@@ -1,0 +1,184 @@
+"""`dray fleet`: the machine types that can be simulated, one of them in full, and a live cluster as a fleet file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dray.api.objects import Object
+from dray.cli.cluster import Cluster, Where, ask, reaching
+from dray.cli.layout import Layout
+from dray.cli.reports import one_line
+from dray.yaml.writing import as_json, as_yaml
+
+if TYPE_CHECKING:
+    from dray.fleet.documents import Content, Library
+    from dray.fleet.machine_type import MachineType
+
+_OUTPUTS: Final = ("table", "json", "yaml")
+_COLUMNS: Final = ("Name", "CPUs", "Memory", "GPUs", "TPUs", "NICs", "NUMA", "Price", "Source", "Description")
+
+
+@click.group()
+def fleet() -> None:
+    """Machine types for `dray up --fleet`."""
+
+
+output_option = click.option(
+    "--output", "-o", type=click.Choice(_OUTPUTS), default="table", show_default=True, help="How to print it."
+)
+
+
+@fleet.command("list")
+@click.option("--file", "-f", "files", multiple=True, metavar="FILE", help="Also those of this file; repeatable.")
+@output_option
+def list_(files: tuple[str, ...], output: str) -> None:
+    """Print the machine types.
+
+    Exit status: 0 printed, 2 a file is wrong.
+    """
+    from dray.fleet.catalogue import machine_type
+
+    known = _library(files)
+    types = [machine_type(name, known) for name in known.machine_types]
+    if output != "table":
+        _print([_document(found.content) for found in known.machine_types.values()], output)
+        return
+    for line in _table(_COLUMNS, [_row(each) for each in types]):
+        click.echo(line)
+
+
+@fleet.command()
+@click.argument("name")
+@click.option("--file", "-f", "files", multiple=True, metavar="FILE", help="Also those of this file; repeatable.")
+@output_option
+def show(name: str, files: tuple[str, ...], output: str) -> None:
+    """Print a machine type and the devices its drivers publish.
+
+    NAME may be followed by how GPUs are published, as in --fleet: p5.48xlarge:mig. As json or yaml it is what a file of
+    your own would say.
+
+    Exit status: 0 printed, 2 there is no such machine type, or a file is wrong.
+    """
+    from dray.cli.fleet_choice import chosen_fleet
+    from dray.fleet.pools import pools_of
+
+    chosen = chosen_fleet((*files, f"{name}=1"), None)
+    machine = chosen.machines[-1]
+    if output != "table":
+        _print([_document(_library(files).machine_types[machine.type.name].content)], output)
+        return
+    for line in _table(_COLUMNS, [_row(machine.type)]):
+        click.echo(line)
+    rows = []
+    for driver, contents in pools_of(machine).items():
+        rows += [_device_row(driver, device) for content in contents for device in content.devices]
+    click.echo()
+    for line in _table(("Driver", "Device", "Kind", "PCIe root", "NUMA", "Capacity"), rows):
+        click.echo(line)
+
+
+@fleet.command("import")
+@reaching
+@click.option("--output", "-o", "target", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file.")
+def import_(kubeconfig: Path | None, context: str, target: Path | None) -> None:
+    """Describe the nodes and slices of a cluster as a file for `dray up --fleet`.
+
+    Exit status: 0 written, 1 the server refused, 2 it cannot be asked, or the file cannot be written.
+    """
+
+    async def work(cluster: Cluster) -> int:
+        return await _import(cluster, target)
+
+    ask(Where(kubeconfig, context, ""), work)
+
+
+async def _import(cluster: Cluster, target: Path | None) -> int:
+    from dray.api.catalogue import built_in
+    from dray.api.conversion import convert
+    from dray.client.discovery import served_version
+    from dray.fleet.importing import describe, elsewhere
+
+    nodes = (await cluster.client.list_all(built_in("v1", "Node")))["items"]
+    served = await served_version(cluster.client, "resource.k8s.io", "resourceslices")
+    slices: list[Object] = []
+    if served is not None:
+        listed = (await cluster.client.list_all(served))["items"]
+        named = {"apiVersion": served.api_version, "kind": "ResourceSlice"}
+        slices = [convert({**each, **named}, "v1") for each in listed]
+    documents = describe(nodes, slices)
+    if not documents:
+        click.echo("error: the cluster has no nodes to describe", err=True)
+        return 2
+    for name in elsewhere(slices):
+        click.echo(f"left out: ResourceSlice {name} belongs to no single node", err=True)
+    text = as_yaml(documents)
+    if target is None:
+        click.echo(text, nl=False)
+        return 0
+    try:
+        target.write_text(text)
+    except OSError as error:
+        click.echo(f"error: cannot write {target}: {(error.strerror or str(error)).lower()}", err=True)
+        return 2
+    click.echo(f"{target}: {len(documents) - 1} machine types, {len(nodes)} nodes: dray up --fleet {target}", err=True)
+    return 0
+
+
+def _library(files: tuple[str, ...]) -> Library:
+    from dray.fleet.catalogue import library
+    from dray.fleet.documents import read_file
+    from dray.yaml.text import ManifestError
+
+    try:
+        return library([found for file in files for found in read_file(Path(file))])
+    except ManifestError as error:
+        click.echo(one_line(str(error)), err=True)
+        sys.exit(2)
+
+
+def _document(content: Content) -> Object:
+    import msgspec
+
+    return dict(msgspec.to_builtins(content))
+
+
+def _print(documents: list[Object], output: str) -> None:
+    if output == "yaml":
+        click.echo(as_yaml(documents), nl=False)
+    elif len(documents) == 1:
+        click.echo(as_json(documents), nl=False)
+    else:
+        click.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+
+
+def _row(machine: MachineType) -> tuple[Any, ...]:
+    gpus = ", ".join(f"{len(each.slots)} {getattr(each.model, 'product_name', each.model)}" for each in machine.gpus)
+    tpus = f"{machine.tpus.chips} {machine.tpus.accelerator}" if machine.tpus else ""
+    nics = sum(len(each.ports) for each in machine.nics)
+    numa = max(1, len(machine.numa_nodes))
+    figures = (machine.name, machine.cpus, machine.memory, gpus or "-", tpus or "-", nics or "-", numa)
+    return (*figures, machine.price_class, machine.source, machine.description or "-")
+
+
+def _device_row(driver: str, device: Object) -> tuple[Any, ...]:
+    attributes: dict[str, Object] = device.get("attributes") or {}
+
+    def value(*names: str) -> str:
+        found = next((attributes[name] for name in names if name in attributes), {})
+        return str(next(iter(found.values()), "-"))
+
+    kind = value("profile", "productName", "tpuGen", "dra.net/pciDevice", "type")
+    amounts = {name: str(each["value"]) for name, each in (device.get("capacity") or {}).items()}
+    capacity = ", ".join(f"{name} {amounts[name]}" for name in ("memory", "shares", "dra.cpu/cpu") if name in amounts)
+    root, numa = value("resource.kubernetes.io/pcieRoot"), value("resource.kubernetes.io/numaNode")
+    return driver, device["name"], kind, root, numa, capacity or "-"
+
+
+def _table(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:
+    table = {"columnDefinitions": [{"name": each} for each in columns], "rows": [{"cells": list(row)} for row in rows]}
+    return Layout().lines([table])
