@@ -1,7 +1,6 @@
 """Runs a driver beside a kubelet.
 
-    async with DriverRunner(Lamps(), client, RunnerOptions(node_name="node-1")) as runner:
-        await runner.serve()
+    await DriverRunner(Lamps(), client, RunnerOptions(node_name="node-1")).run()
 
 The DRA socket serves before the registration socket appears, so that the kubelet never finds an endpoint that does
 not answer. At the end the registration goes first, calls in progress are finished, and slices stay: a successor takes
@@ -102,6 +101,11 @@ class DriverRunner:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._stop()
+
+    async def run(self) -> None:
+        """Starts it, serves, and stops it when it is cancelled."""
+        async with self:
+            await self.serve()
 
     async def serve(self) -> None:
         """Until it is cancelled, or a part fails for good: then the process had better end and be started anew."""
