@@ -38,3 +38,11 @@ class UnprepareError(NodeError):
 
 class CheckpointError(NodeError):
     """A checkpoint that cannot be read or written."""
+
+
+class SetupError(NodeError):
+    """What a pod's spec asks for and this node cannot make now: `reason` is a kubelet's word for it."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason

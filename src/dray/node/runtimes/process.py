@@ -16,7 +16,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any, Final
@@ -95,7 +95,7 @@ class ProcessRuntime:
         _write_private(directory / "spec.json", spec)
         try:
             await run_hooks(edits.hooks, ("prestart", "createRuntime"), container_id, directory)
-            started = await self._launch(directory)
+            started = await _finished(self._launch(directory))
         except StartError:
             cgroup.remove()
             shutil.rmtree(directory, ignore_errors=True)
@@ -212,6 +212,16 @@ class ProcessRuntime:
             code == -SIGKILL and self._cgroups.find(pod_uid, f"{name}-{attempt}").oom_killed(),
             state.image,
         )
+
+
+async def _finished(work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    """Also if the caller is cancelled meanwhile: a container is started or not, never half."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 def shim_command(*arguments: str) -> list[str]:

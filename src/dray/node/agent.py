@@ -1,0 +1,168 @@
+"""Node agent: the kubelet's role on a machine without one.
+
+It registers the node, watches the pods that are bound to it and gives each a worker. DRA drivers register with it as
+with a kubelet. When it is cancelled the pods go on running; the next agent on the same directory takes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dray.api.objects import Object, uid_of
+from dray.api.pods import is_terminal, node_of
+from dray.client.api import ApiClient
+from dray.client.cache import Change
+from dray.client.clock import SystemTime, TimeOfDay
+from dray.client.events import EventRecorder
+from dray.client.informer import Informer
+from dray.client.interface import Selection
+from dray.node.container_config import PodSetup
+from dray.node.container_runs import NodeParts
+from dray.node.dra_node import DraNode
+from dray.node.node_registration import NodeFacts, NodeRegistration
+from dray.node.pod_status_writer import PODS
+from dray.node.pod_worker import PodWorker
+from dray.node.runtimes.interface import Runtime
+from dray.node.timing import Timing
+
+_logger = logging.getLogger(__name__)
+_FIRST_RESTART: Final = 1.0
+_LONGEST_RESTART: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """`root` holds all state of the agent; drivers find their directories in it, as under /var/lib/kubelet."""
+
+    node: str
+    root: Path
+    runtime: Runtime
+    address: str = "127.0.0.1"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Object] = ()
+    port: int = 10250
+    timing: Timing = field(default_factory=Timing)
+
+
+class NodeAgent:
+    def __init__(self, client: ApiClient, options: AgentOptions, *, time: TimeOfDay | None = None) -> None:
+        self.options = options
+        self.runtime = options.runtime
+        self._client = client
+        self._time = time or SystemTime()
+        self._events = EventRecorder(client, "kubelet", time=self._time)
+        self.setup = PodSetup(client, options.root, options.node, host_ip=options.address)
+        self.dra = DraNode(
+            client,
+            options.node,
+            options.root,
+            pods=self.active_pods,
+            health_changed=self._health_changed,
+            timing=options.timing,
+            time=self._time,
+        )
+        self._pods = Informer(client, PODS, selection=Selection(fields=f"spec.nodeName={options.node}"))
+        self._workers: dict[str, PodWorker] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.ready = asyncio.Event()
+        """Set once the node is registered and the pods that are bound to it are known."""
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        facts = NodeFacts(
+            self.options.node,
+            self.options.address,
+            self.options.root,
+            self.options.labels,
+            tuple(self.options.taints),
+            self.options.port,
+            await self.runtime.version(),
+        )
+        registration = NodeRegistration(self._client, facts, self._time)
+        async with self.dra, asyncio.TaskGroup() as group:
+            group.create_task(self._events.run())
+            group.create_task(registration.run())
+            await registration.registered.wait()
+            self._pods.add_handler(self._pod_changed)
+            group.create_task(self._pods.run())
+            await self._pods.synced()
+            await self._forget_unknown()
+            self.ready.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for task in self._tasks:
+                    task.cancel()
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # What others ask
+
+    def active_pods(self) -> Iterable[Object] | None:
+        """Pods of the node that have not ended here; None before they are known."""
+        if not self._pods.has_synced:
+            return None
+        return [each.pod for each in self._workers.values() if not each.state.ended]
+
+    def pods(self) -> list[Object]:
+        return [each.pod for each in self._workers.values()]
+
+    def worker(self, namespace: str, name: str) -> PodWorker | None:
+        for each in self._workers.values():
+            metadata = each.pod["metadata"]
+            if (metadata.get("namespace"), metadata["name"]) == (namespace, name):
+                return each
+        return None
+
+    # Pods
+
+    def _pod_changed(self, change: Change) -> None:
+        pod = change.object
+        worker = self._workers.get(uid_of(pod))
+        if change.type == "DELETED":
+            if worker is not None:
+                worker.vanish()
+        elif worker is not None:
+            worker.update(pod)
+        elif node_of(pod) == self.options.node:
+            self._employ(pod)
+
+    def _employ(self, pod: Object) -> None:
+        parts = NodeParts(
+            self._client, self.runtime, self.setup, self.dra, self._events, self._time, self.options.address
+        )
+        worker = PodWorker(pod, parts)
+        self._workers[uid_of(pod)] = worker
+        task = asyncio.create_task(self._work(worker), name=f"pod {pod['metadata']['name']}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _work(self, worker: PodWorker) -> None:
+        """A worker that fails is started again; the other pods go on."""
+        delay = _FIRST_RESTART
+        while True:
+            try:
+                await worker.run()
+                break
+            except Exception:
+                metadata = worker.pod["metadata"]
+                _logger.exception("Pod %s/%s: its worker failed", metadata.get("namespace"), metadata["name"])
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RESTART)
+        self._workers.pop(uid_of(worker.pod), None)
+
+    def _health_changed(self, uids: set[str]) -> None:
+        for uid in uids:
+            if (worker := self._workers.get(uid)) is not None:
+                worker.changed()
+
+    async def _forget_unknown(self) -> None:
+        """Pods that vanished while no agent ran: their containers are ended, and what is left of them removed."""
+        known = {uid_of(each) for each in self._pods.cache if not is_terminal(each)} | set(self._workers)
+        for uid in {each.pod_uid for each in await self.runtime.containers()} - known:
+            await self.runtime.remove_sandbox(uid)
+            await self.setup.remove(uid)

@@ -1,0 +1,210 @@
+"""Set-up of pods: from a pod and a container of it to what a runtime starts.
+
+<root>/pods/<uid>/volumes/...        volumes
+<root>/pods/<uid>/etc-hosts          names that the pod resolves
+<root>/pods/<uid>/<container>/...    termination messages
+<root>/logs/<namespace>_<name>_<uid>/<container>/<attempt>.log
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from dray.api.objects import Object, key_of, mapping, mappings, spec_of, uid_of
+from dray.api.quantity import Quantity
+from dray.client.api import ApiClient
+from dray.node.environment import environment, expanded
+from dray.node.errors import SetupError
+from dray.node.pod_objects import PodObjects
+from dray.node.runtimes.interface import ContainerConfig, Limits, Mount, SandboxConfig
+from dray.node.volumes import Volumes
+
+_MESSAGE_PATH: Final = "/dev/termination-log"
+_MESSAGE_BYTES: Final = 4096
+_FALLBACK_LINES: Final = 80
+_FALLBACK_BYTES: Final = 2048
+_ACCOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+class PodSetup:
+    def __init__(self, client: ApiClient, root: Path, node: str, *, host_ip: str) -> None:
+        self._objects = PodObjects(client)
+        self._pods = root / "pods"
+        self._logs = root / "logs"
+        self._node = node
+        self._facts = {"status.hostIP": host_ip, "status.hostIPs": host_ip, "spec.nodeName": node}
+        self._resources = {"cpu": str(os.cpu_count() or 1), "memory": str(_total_memory())}
+        self._volumes = Volumes(self._objects, self._pods, self._facts, self._resources)
+        for directory in (self._pods, self._logs):
+            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+
+    async def prepare(self, pod: Object) -> None:
+        """Makes and fills the volumes of the pod; may be called again. Raises SetupError."""
+        (self._pods / uid_of(pod)).mkdir(mode=0o755, exist_ok=True)
+        await self._volumes.make(pod)
+
+    async def refresh(self, pod: Object) -> None:
+        """Volumes that follow objects of the API server."""
+        await self._volumes.make(pod, following=True)
+
+    async def remove(self, pod_uid: str) -> None:
+        shutil.rmtree(self._pods / pod_uid, ignore_errors=True)
+        for directory in self._logs.glob(f"*_{pod_uid}"):
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def sandbox(self, pod: Object) -> SandboxConfig:
+        spec = spec_of(pod)
+        namespace, name = key_of(pod)
+        hosts = {str(each["ip"]): tuple(each.get("hostnames") or ()) for each in mappings(spec.get("hostAliases"))}
+        return SandboxConfig(uid_of(pod), namespace, name, hostname(pod), bool(spec.get("hostNetwork")), hosts=hosts)
+
+    async def container(
+        self, pod: Object, container: Object, attempt: int, *, pod_ip: str, cdi_devices: Sequence[str]
+    ) -> ContainerConfig:
+        """Raises SetupError where the container asks for what is not there."""
+        namespace, name = key_of(pod)
+        facts = {**self._facts, "status.podIP": pod_ip, "status.podIPs": pod_ip}
+        values = await environment(pod, container, self._objects, facts, self._resources)
+        security = {**mapping(spec_of(pod).get("securityContext")), **mapping(container.get("securityContext"))}
+        _check_user(container, security)
+        user, group = security.get("runAsUser"), security.get("runAsGroup")
+        log = self.log_path(pod, container["name"], attempt)
+        log.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        return ContainerConfig(
+            uid_of(pod),
+            namespace,
+            name,
+            str(container["name"]),
+            attempt,
+            str(container.get("image") or ""),
+            tuple(expanded(str(each), values) for each in container.get("command") or ()),
+            tuple(expanded(str(each), values) for each in container.get("args") or ()),
+            log,
+            environment=values,
+            mounts=self._mounts(pod, container, attempt, values, pod_ip),
+            cdi_devices=tuple(cdi_devices),
+            working_dir=str(container.get("workingDir") or ""),
+            limits=_limits(mapping(container.get("resources"))),
+            tty=bool(container.get("tty")),
+            stdin=bool(container.get("stdin")),
+            stdin_once=bool(container.get("stdinOnce")),
+            user=None if user is None else int(user),
+            group=None if group is None else int(group),
+            groups=_groups(security),
+            hostname=hostname(pod),
+            pull_policy=str(container.get("imagePullPolicy") or "IfNotPresent"),
+        )
+
+    def _mounts(
+        self, pod: Object, container: Object, attempt: int, values: dict[str, str], pod_ip: str
+    ) -> tuple[Mount, ...]:
+        found = []
+        for mount in mappings(container.get("volumeMounts")):
+            path = self._volumes.path(pod, str(mount["name"]))
+            sub = str(mount.get("subPath") or "") or expanded(str(mount.get("subPathExpr") or ""), values)
+            if sub:
+                path = _below(path, sub)
+            inside = str(mount["mountPath"])
+            automatic = inside == _ACCOUNT_PATH
+            found.append(Mount(str(path), inside, bool(mount.get("readOnly")), optional=automatic))
+        message = self._message_file(pod, container, attempt)
+        message.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        message.touch(mode=0o666)
+        message.chmod(0o666)
+        inside = str(container.get("terminationMessagePath") or _MESSAGE_PATH)
+        found.append(Mount(str(message), inside, optional=True))
+        if not spec_of(pod).get("hostNetwork"):
+            found.append(Mount(str(self._hosts(pod, pod_ip)), "/etc/hosts", optional=True))
+        return tuple(found)
+
+    def _hosts(self, pod: Object, pod_ip: str) -> Path:
+        """What the pod's names resolve to, beside what the machine knows."""
+        names = [hostname(pod)]
+        if subdomain := spec_of(pod).get("subdomain"):
+            namespace = key_of(pod)[0]
+            names = [f"{names[0]}.{subdomain}.{namespace}.svc.cluster.local", f"{names[0]}.{subdomain}", *names]
+        lines = [Path("/etc/hosts").read_text().rstrip("\n"), f"{pod_ip}\t{' '.join(names)}"]
+        aliases = mappings(spec_of(pod).get("hostAliases"))
+        lines += [f"{alias.get('ip')}\t{' '.join(alias.get('hostnames') or ())}" for alias in aliases]
+        path = self._pods / uid_of(pod) / "etc-hosts"
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    # What a container leaves
+
+    def log_path(self, pod: Object, container: str, attempt: int) -> Path:
+        namespace, name = key_of(pod)
+        return self._logs / f"{namespace}_{name}_{uid_of(pod)}" / container / f"{attempt}.log"
+
+    def _message_file(self, pod: Object, container: Object, attempt: int) -> Path:
+        return self._pods / uid_of(pod) / str(container["name"]) / f"message-{attempt}"
+
+    def termination_message(self, pod: Object, container: Object, attempt: int) -> str:
+        """What the run wrote as its message, or the end of its log where its policy says so."""
+        try:
+            with open(self._message_file(pod, container, attempt), "rb") as file:
+                message = file.read(_MESSAGE_BYTES).decode(errors="replace")
+        except OSError:
+            message = ""
+        if not message and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+            return self._end_of_log(self.log_path(pod, str(container["name"]), attempt))
+        return message
+
+    def _end_of_log(self, path: Path) -> str:
+        try:
+            with open(path, "rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 4 * _FALLBACK_BYTES))
+                lines = file.read().decode(errors="replace").splitlines()
+        except OSError:
+            return ""
+        texts = [line.split(" ", 3)[3] for line in lines[-_FALLBACK_LINES:] if line.count(" ") >= 3]
+        return "\n".join(texts)[-_FALLBACK_BYTES:]
+
+
+def hostname(pod: Object) -> str:
+    spec = spec_of(pod)
+    return str(spec.get("hostnameOverride") or spec.get("hostname") or key_of(pod)[1])[:63]
+
+
+def _below(path: Path, sub: str) -> Path:
+    found = Path(os.path.normpath(path / sub))
+    if not found.is_relative_to(path) or (found.exists() and not found.resolve().is_relative_to(path.resolve())):
+        raise SetupError("CreateContainerConfigError", f"subPath {sub} leads out of the volume")
+    if not found.exists():
+        found.mkdir(mode=0o750, parents=True)
+    return found
+
+
+def _check_user(container: Object, security: Object) -> None:
+    user = security.get("runAsUser")
+    if security.get("runAsNonRoot") and user in (None, 0) and os.geteuid() == 0:
+        message = f"container {container['name']} has runAsNonRoot and would run as root; give it a runAsUser"
+        raise SetupError("CreateContainerConfigError", message)
+
+
+def _groups(security: Object) -> tuple[int, ...]:
+    found = [int(each) for each in security.get("supplementalGroups") or ()]
+    if security.get("fsGroup") is not None:
+        found.append(int(security["fsGroup"]))
+    return tuple(found)
+
+
+def _limits(resources: Object) -> Limits:
+    limits, requests = mapping(resources.get("limits")), mapping(resources.get("requests"))
+
+    def millis(value: object) -> int:
+        return Quantity.parse(str(value)).scaled(-3)
+
+    return Limits(
+        millis(limits["cpu"]) if limits.get("cpu") is not None else None,
+        millis(requests["cpu"]) if requests.get("cpu") is not None else 0,
+        Quantity.parse(str(limits["memory"])).value() if limits.get("memory") is not None else None,
+    )
+
+
+def _total_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

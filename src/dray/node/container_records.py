@@ -1,0 +1,149 @@
+"""Record of a container of a pod: its latest run, the one before, and when it may run again. Pure.
+
+`ContainerRecord.status` is what a kubelet writes of it into `containerStatuses`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from dray.api.objects import Object, mapping, mappings, spec_of
+from dray.client.clock import timestamp
+from dray.node.runtimes.interface import ContainerState
+
+FIRST_BACKOFF: Final = 10.0
+LONGEST_BACKOFF: Final = 300.0
+# A run that lasted so long counts as good: the next one starts at once.
+_GOOD_RUN: Final = 600.0
+_MESSAGE_BYTES: Final = 4096
+
+
+@dataclass(slots=True)
+class ContainerRecord:
+    """`spec` is the container in the pod; `sidecar` an init container that goes on beside the others."""
+
+    spec: Object
+    sidecar: bool = False
+    attempt: int = -1
+    """Of the latest run, from 0; -1 before the first."""
+    state: ContainerState | None = None
+    last: ContainerState | None = None
+    """The run before."""
+    waiting: tuple[str, str] = ("ContainerCreating", "")
+    """Reason and message while there is no run."""
+    messages: dict[int, str] = field(default_factory=dict)
+    """What runs left as their termination message, by attempt."""
+    failures: int = 0
+    ready: bool = False
+    started: bool = False
+
+    @property
+    def name(self) -> str:
+        return str(self.spec["name"])
+
+    @property
+    def running(self) -> bool:
+        return self.state is not None and self.state.running
+
+    @property
+    def exit_code(self) -> int | None:
+        return self.state.exit_code if self.state is not None else None
+
+    def began(self, state: ContainerState) -> None:
+        self.last = self.state
+        self.state, self.attempt = state, state.attempt
+        self.ready = self.started = False
+
+    def ended(self, state: ContainerState, message: str) -> None:
+        self.state = state
+        self.ready = self.started = False
+        self.messages = {state.attempt: message, **({} if self.last is None else self._message(self.last))}
+        self.failures = 0 if state.finished_at - state.started_at >= _GOOD_RUN else self.failures + 1
+
+    def _message(self, state: ContainerState) -> dict[int, str]:
+        return {state.attempt: self.messages.get(state.attempt, "")}
+
+    def backoff(self) -> float:
+        """Seconds from the end of the latest run until the next: none after the first, then longer and longer."""
+        if self.failures <= 1:
+            return 0.0
+        return float(min(FIRST_BACKOFF * 2 ** min(self.failures - 2, 10), LONGEST_BACKOFF))
+
+    def status(self, *, waiting: bool = False) -> Object:
+        """With `waiting`, its latest run is the last one and another is to come."""
+        state, last = self.state, self.last
+        if waiting and state is not None and not state.running:
+            state, last = None, self.state
+        made: Object = {
+            "name": self.name,
+            "image": str(self.spec.get("image") or ""),
+            "imageID": state.image_id if state is not None else "",
+            "restartCount": max(self.attempt, 0),
+            "ready": self.ready,
+            "started": self.started,
+            "state": self._state(state),
+            "lastState": {} if last is None or last.running else {"terminated": self._terminated(last)},
+        }
+        if self.state is not None:
+            made["containerID"] = container_id(self.state)
+        return made
+
+    def _state(self, state: ContainerState | None) -> Object:
+        if state is None:
+            reason, message = self.waiting
+            return {"waiting": {"reason": reason} | ({"message": message} if message else {})}
+        if state.running:
+            return {"running": {"startedAt": _time(state.started_at)}}
+        return {"terminated": self._terminated(state)}
+
+    def _terminated(self, state: ContainerState) -> Object:
+        made: Object = {
+            "exitCode": state.exit_code,
+            "reason": "OOMKilled" if state.oom_killed else "Completed" if state.exit_code == 0 else "Error",
+            "startedAt": _time(state.started_at),
+            "finishedAt": _time(state.finished_at),
+            "containerID": container_id(state),
+        }
+        if state.signal:
+            made["signal"] = state.signal
+        if message := self.messages.get(state.attempt):
+            made["message"] = message[-_MESSAGE_BYTES:]
+        return made
+
+
+def container_id(state: ContainerState) -> str:
+    return state.id if "://" in state.id else f"process://{state.id}"
+
+
+def _time(seconds: float) -> str:
+    return timestamp(datetime.fromtimestamp(seconds, UTC))
+
+
+def records_of(pod: Object) -> tuple[list[ContainerRecord], list[ContainerRecord]]:
+    """Of its init containers and of its containers, before anything has run."""
+    spec = spec_of(pod)
+    inits = [
+        ContainerRecord(each, sidecar=each.get("restartPolicy") == "Always")
+        for each in mappings(spec.get("initContainers"))
+    ]
+    waiting = ("PodInitializing", "") if inits else ("ContainerCreating", "")
+    for each in inits:
+        each.waiting = waiting
+    return inits, [ContainerRecord(each, waiting=waiting) for each in mappings(spec.get("containers"))]
+
+
+def runs_again(pod: Object, record: ContainerRecord) -> bool:
+    """Whether a container that ended is started again: by its own policy and rules, else by that of its pod."""
+    code = record.exit_code
+    for rule in mappings(record.spec.get("restartPolicyRules")):
+        if rule.get("action") == "Restart" and _matches(mapping(rule.get("exitCodes")), code):
+            return True
+    policy = record.spec.get("restartPolicy") or spec_of(pod).get("restartPolicy") or "Always"
+    return policy == "Always" or (policy == "OnFailure" and code != 0)
+
+
+def _matches(codes: Object, code: int | None) -> bool:
+    listed = code in (codes.get("values") or ())
+    return listed if codes.get("operator") == "In" else not listed

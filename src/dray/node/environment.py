@@ -1,0 +1,76 @@
+"""Environment of a container: from values, fields, ConfigMaps and Secrets, with $(NAME) expanded as Kubernetes does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from dray.api.objects import Object, key_of, mapping, mappings
+from dray.node.errors import SetupError
+from dray.node.field_references import field_value, resource_value
+from dray.node.pod_objects import PodObjects
+
+_REFERENCE: Final = re.compile(r"\$\$|\$\(([^()$]+)\)")
+_FROM: Final = (("configMapRef", "ConfigMap"), ("secretRef", "Secret"))
+_KEYS: Final = (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret"))
+
+
+async def environment(
+    pod: Object, container: Object, objects: PodObjects, facts: Mapping[str, str], node: Mapping[str, str]
+) -> dict[str, str]:
+    """Raises SetupError where something it names is missing and not optional."""
+    namespace = key_of(pod)[0]
+    found: dict[str, str] = {}
+    for source in mappings(container.get("envFrom")):
+        for member, kind in _FROM:
+            if reference := mapping(source.get(member)):
+                given = await objects.data(kind, namespace, reference["name"], optional=bool(reference.get("optional")))
+                prefix = str(source.get("prefix") or "")
+                found |= {f"{prefix}{key}": _text(value) for key, value in (given or {}).items()}
+    for each in mappings(container.get("env")):
+        value = await _value(pod, container, each, objects, facts, node)
+        if value is not None:
+            found[each["name"]] = expanded(value, found) if each.get("value") else value
+    return found
+
+
+def expanded(text: str, values: Mapping[str, str]) -> str:
+    """$(NAME) becomes the value of NAME where there is one, $$ becomes $."""
+
+    def replaced(match: re.Match[str]) -> str:
+        return "$" if match[0] == "$$" else values.get(match[1], match[0])
+
+    return _REFERENCE.sub(replaced, text)
+
+
+async def _value(
+    pod: Object,
+    container: Object,
+    entry: Object,
+    objects: PodObjects,
+    facts: Mapping[str, str],
+    node: Mapping[str, str],
+) -> str | None:
+    source = mapping(entry.get("valueFrom"))
+    if not source:
+        return str(entry.get("value") or "")
+    if field := mapping(source.get("fieldRef")):
+        return field_value(pod, str(field.get("fieldPath")), facts)
+    if resource := mapping(source.get("resourceFieldRef")):
+        return resource_value(pod, resource, container, node)
+    for member, kind in _KEYS:
+        if reference := mapping(source.get(member)):
+            optional = bool(reference.get("optional"))
+            name, key = str(reference.get("name")), str(reference.get("key"))
+            data = await objects.data(kind, key_of(pod)[0], name, optional=optional)
+            if data is not None and key in data:
+                return _text(data[key])
+            if not optional:
+                where = f"{kind} {key_of(pod)[0]}/{name}"
+                raise SetupError("CreateContainerConfigError", f"couldn't find key {key} in {where}")
+    return None
+
+
+def _text(value: bytes) -> str:
+    return value.decode(errors="surrogateescape")

@@ -1,0 +1,107 @@
+"""Handlers of probes and lifecycle hooks: a command, an HTTP request, a connection, a gRPC call, a pause.
+
+`run` returns None where the handler succeeded, else what went wrong, as events say it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import aiohttp
+
+from dray.api.objects import Object, mapping, mappings
+from dray.node.runtimes.interface import Runtime, StartError
+
+_OUTPUT_BYTES: Final = 10 * 1024
+
+
+class _Output:
+    """What a command writes, up to a size; it reads nothing."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.resizes: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
+
+    async def output(self, stream: int, data: bytes) -> None:
+        self.data += data[: _OUTPUT_BYTES - len(self.data)]
+
+    async def read_input(self) -> bytes:
+        return b""
+
+
+async def run(handler: Object, container: Object, container_id: str, runtime: Runtime, address: str) -> str | None:
+    if command := mapping(handler.get("exec")).get("command"):
+        return await _command(list(command), container_id, runtime)
+    if request := mapping(handler.get("httpGet")):
+        return await _http(request, container, address)
+    if socket := mapping(handler.get("tcpSocket")):
+        return await _tcp(str(socket.get("host") or address), port_number(socket.get("port"), container))
+    if "grpc" in handler:
+        return await _grpc(mapping(handler.get("grpc")), address)
+    if "sleep" in handler:
+        await asyncio.sleep(float(mapping(handler.get("sleep")).get("seconds") or 0))
+    return None
+
+
+def port_number(port: Any, container: Object) -> int:
+    """A port by number, or by its name in the container; 0 where it has none of that name."""
+    if isinstance(port, int):
+        return port
+    named = {each.get("name"): each.get("containerPort") for each in mappings(container.get("ports"))}
+    found = named.get(port, port)
+    return int(str(found)) if str(found).isdigit() else 0
+
+
+async def _command(command: list[str], container_id: str, runtime: Runtime) -> str | None:
+    output = _Output()
+    try:
+        code = await runtime.exec(container_id, command, output)
+    except StartError as error:
+        return str(error)
+    said = output.data.decode(errors="replace").strip()
+    return None if code == 0 else said or f"command {command[0]} exited with {code}"
+
+
+async def _http(request: Object, container: Object, address: str) -> str | None:
+    scheme = str(request.get("scheme") or "HTTP").lower()
+    host = str(request.get("host") or address)
+    host = f"[{host}]" if ":" in host else host
+    path = str(request.get("path") or "/")
+    url = (
+        f"{scheme}://{host}:{port_number(request.get('port'), container)}{path if path.startswith('/') else '/' + path}"
+    )
+    headers = {str(each["name"]): str(each.get("value") or "") for each in mappings(request.get("httpHeaders"))}
+    headers.setdefault("User-Agent", "kube-probe/1.37")
+    try:
+        # Certificates of pods are not checked, as a kubelet does not.
+        async with aiohttp.ClientSession() as session, session.get(url, headers=headers, ssl=False) as answer:
+            await answer.content.read(_OUTPUT_BYTES)
+            code = answer.status
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        return f'Get "{url}": {error or type(error).__name__}'
+    return None if 200 <= code < 400 else f"HTTP probe failed with statuscode: {code}"
+
+
+async def _tcp(host: str, port: int) -> str | None:
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except OSError as error:
+        return f"dial tcp {host}:{port}: {error.strerror or error}"
+    writer.close()
+    return None
+
+
+async def _grpc(check: Object, address: str) -> str | None:
+    # Loaded with the drivers' protocols anyway; the health protocol is three fields, written by hand below.
+    import grpc
+
+    service = str(check.get("service") or "").encode()
+    request = b"\x0a" + bytes([len(service)]) + service if service else b""
+    try:
+        async with grpc.aio.insecure_channel(f"{address}:{int(check['port'])}") as channel:
+            call: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
+            answer = await call(request)
+    except grpc.aio.AioRpcError as error:
+        return f"gRPC probe: {error.code().name}: {error.details()}"
+    return None if answer == b"\x08\x01" else "gRPC probe: service unhealthy"

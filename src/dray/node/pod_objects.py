@@ -1,0 +1,54 @@
+"""ConfigMaps, Secrets and tokens that pods of a node use, read from the API server when a pod needs them."""
+
+from __future__ import annotations
+
+import base64
+from typing import Final
+
+from dray.api.catalogue import built_in
+from dray.api.objects import Object, mapping, metadata_of, spec_of, uid_of
+from dray.client.api import ApiClient
+from dray.client.errors import ApiError
+from dray.node.errors import SetupError
+
+_KINDS: Final = {"ConfigMap": built_in("v1", "ConfigMap"), "Secret": built_in("v1", "Secret")}
+_ACCOUNTS: Final = built_in("v1", "ServiceAccount")
+
+
+class PodObjects:
+    def __init__(self, client: ApiClient) -> None:
+        self._client = client
+
+    async def data(self, kind: str, namespace: str, name: str, *, optional: bool = False) -> dict[str, bytes] | None:
+        """What a ConfigMap or Secret holds by key; None where it is not there and need not be."""
+        try:
+            found = await self._client.get(_KINDS[kind], name, namespace=namespace)
+        except ApiError as error:
+            if not error.is_not_found:
+                raise
+            if optional:
+                return None
+            raise SetupError("CreateContainerConfigError", f'{kind.lower()} "{name}" not found') from None
+        if kind == "Secret":
+            return {key: base64.b64decode(value) for key, value in mapping(found.get("data")).items()}
+        texts = {key: str(value).encode() for key, value in mapping(found.get("data")).items()}
+        return texts | {key: base64.b64decode(value) for key, value in mapping(found.get("binaryData")).items()}
+
+    async def token(self, pod: Object, audience: str, seconds: int) -> str:
+        """A token of the pod's service account, bound to the pod."""
+        metadata = metadata_of(pod)
+        account = str(spec_of(pod).get("serviceAccountName") or "default")
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": uid_of(pod)}
+        body: Object = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "spec": {
+                "expirationSeconds": seconds,
+                "boundObjectRef": bound,
+                "audiences": [audience] if audience else [],
+            },
+        }
+        answer = await self._client.create(
+            _ACCOUNTS, body, namespace=str(metadata.get("namespace")), name=account, subresource="token"
+        )
+        return str(mapping(answer.get("status")).get("token") or "")

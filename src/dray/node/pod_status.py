@@ -1,0 +1,146 @@
+"""Status of a pod as a kubelet writes it: phase, conditions, states of containers, from the records of its containers.
+
+Conditions that others write (PodScheduled, readiness gates, DisruptionTarget) are left alone: the status is a strategic
+merge patch. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from dray.api.objects import Object, condition_of, mappings, metadata_of, spec_of, status_of
+from dray.node.container_records import ContainerRecord, runs_again
+
+_NOT_READY: Final = "ContainersNotReady"
+
+
+@dataclass(slots=True)
+class PodState:
+    """What the agent knows of a pod beside its containers."""
+
+    host_ip: str
+    pod_ip: str = ""
+    start_time: str = ""
+    sandbox: bool = False
+    initialized: bool = False
+    reason: str = ""
+    """Why it failed whatever its containers did."""
+    message: str = ""
+    ended: bool = False
+    """Nothing of it runs or will run, and its claims are unprepared."""
+    waiting: set[str] = field(default_factory=set)
+    """Containers that ended and will run again."""
+
+
+def phase_of(pod: Object, state: PodState, inits: list[ContainerRecord], containers: list[ContainerRecord]) -> str:
+    if state.reason and state.ended:
+        return "Failed"
+    if not state.initialized:
+        failed = any(
+            each.exit_code not in (None, 0) and not runs_again(pod, each) for each in inits if not each.sidecar
+        )
+        return "Failed" if failed and state.ended else "Pending"
+    codes = [each.exit_code for each in containers]
+    if state.ended:
+        return "Succeeded" if all(code == 0 for code in codes) else "Failed"
+    return "Running" if any(each.attempt >= 0 for each in containers) else "Pending"
+
+
+def status(
+    pod: Object,
+    state: PodState,
+    inits: list[ContainerRecord],
+    containers: list[ContainerRecord],
+    *,
+    now: str,
+    devices: Mapping[str, list[Object]],
+) -> Object:
+    """`devices` has the health of each container's devices by its name."""
+    phase = phase_of(pod, state, inits, containers)
+    made: Object = {
+        "phase": phase,
+        "observedGeneration": metadata_of(pod).get("generation"),
+        "hostIP": state.host_ip,
+        "hostIPs": [{"ip": state.host_ip}],
+        "startTime": state.start_time or None,
+        "reason": state.reason or None,
+        "message": state.message or None,
+        "containerStatuses": [_container(each, state, devices) for each in containers],
+        "conditions": list(_conditions(pod, state, phase, inits, containers, now)),
+    }
+    if state.pod_ip:
+        made |= {"podIP": state.pod_ip, "podIPs": [{"ip": state.pod_ip}]}
+    if inits:
+        made["initContainerStatuses"] = [_container(each, state, {}) for each in inits]
+    return made
+
+
+def _container(record: ContainerRecord, state: PodState, devices: Mapping[str, list[Object]]) -> Object:
+    made = record.status(waiting=record.name in state.waiting)
+    if health := devices.get(record.name):
+        made["allocatedResourcesStatus"] = health
+    return made
+
+
+def _conditions(
+    pod: Object,
+    state: PodState,
+    phase: str,
+    inits: list[ContainerRecord],
+    containers: list[ContainerRecord],
+    now: str,
+) -> Iterable[Object]:
+    done = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "")
+    unready = [each.name for each in (*(each for each in inits if each.sidecar), *containers) if not each.ready]
+    why = done or (_NOT_READY if unready else "")
+    said = f"containers with unready status: [{' '.join(unready)}]" if why == _NOT_READY else ""
+    left = [each.name for each in inits if not (each.started if each.sidecar else each.exit_code == 0)]
+    pending = "" if state.initialized or not left else "ContainersNotInitialized"
+    shut = [gate for gate in _gates(pod) if condition_of(pod, gate, "True") is None]
+    gated = "the status of pod readiness gate " + ", ".join(f'"{gate}"' for gate in shut) + ' is not "True"'
+    yield _condition(pod, "PodReadyToStartContainers", state.sandbox and not state.ended, "", "", now)
+    waiting = f"containers with incomplete status: [{' '.join(left)}]" if pending else ""
+    yield _condition(pod, "Initialized", not pending, pending or ("PodCompleted" if done else ""), waiting, now)
+    yield _condition(pod, "ContainersReady", not why, why, said, now)
+    ready_why = why or ("ReadinessGatesNotReady" if shut else "")
+    yield _condition(pod, "Ready", not ready_why, ready_why, said or (gated if shut and not why else ""), now)
+
+
+def _gates(pod: Object) -> list[str]:
+    return [str(each.get("conditionType") or "") for each in mappings(spec_of(pod).get("readinessGates"))]
+
+
+def _condition(pod: Object, type_: str, holds: bool, reason: str, message: str, now: str) -> Object:
+    value = "True" if holds else "False"
+    before = condition_of(pod, type_, value)
+    return {
+        "type": type_,
+        "status": value,
+        "observedGeneration": metadata_of(pod).get("generation"),
+        "lastTransitionTime": (before or {}).get("lastTransitionTime") or now,
+        # Null takes away what an earlier status said.
+        "reason": reason or None,
+        "message": message or None,
+    }
+
+
+def same(pod: Object, status: Object) -> bool:
+    """Whether the pod's status says all of it already."""
+    return _covers(status_of(pod), status)
+
+
+def _covers(stored: object, wanted: object) -> bool:
+    if isinstance(wanted, dict):
+        if not isinstance(stored, dict):
+            return not any(value is not None for value in wanted.values())
+        return all(_covers(stored.get(key), value) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        if not isinstance(stored, list):
+            return not wanted
+        if wanted and isinstance(wanted[0], dict) and "type" in wanted[0]:
+            kept = {each.get("type"): each for each in stored if isinstance(each, dict)}
+            return all(_covers(kept.get(each["type"]), each) for each in wanted)
+        return len(stored) == len(wanted) and all(map(_covers, stored, wanted))
+    return stored == wanted

@@ -1,0 +1,88 @@
+"""Writer of a pod's status: what changed is written soon, once, and again where the server refused it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from dray.api.catalogue import built_in
+from dray.api.objects import Object, key_of, metadata_of, uid_of
+from dray.client.api import ApiClient
+from dray.client.errors import ApiError, ClientError
+from dray.client.interface import DeleteOptions, PatchType
+from dray.node.pod_status import same
+
+PODS: Final = built_in("v1", "Pod")
+# Changes that come together are written together.
+_TOGETHER: Final = 0.01
+_FIRST_RETRY: Final = 0.2
+_LONGEST_RETRY: Final = 10.0
+
+
+class PodStatusWriter:
+    """`pod` is the pod as the agent knows it, `status` what it should say."""
+
+    def __init__(self, client: ApiClient, pod: Callable[[], Object], status: Callable[[], Object]) -> None:
+        self._client = client
+        self._pod = pod
+        self._status = status
+        self._dirty = asyncio.Event()
+        self._written: Object | None = None
+        self._version = ""
+        self._lock = asyncio.Lock()
+
+    def changed(self) -> None:
+        self._dirty.set()
+
+    async def run(self) -> None:
+        while True:
+            await self._dirty.wait()
+            await asyncio.sleep(_TOGETHER)
+            self._dirty.clear()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Returns when the status as it is now is written, or the pod is gone."""
+        delay = _FIRST_RETRY
+        while True:
+            try:
+                async with self._lock:
+                    await self._write()
+                return
+            except ApiError as error:
+                if error.is_not_found or error.is_conflict:
+                    return
+            except ClientError:
+                pass
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RETRY)
+
+    async def _write(self) -> None:
+        pod, status = self._pod(), self._status()
+        version = str(metadata_of(pod).get("resourceVersion") or "")
+        if same(pod, status) or (status == self._written and version == self._version):
+            return
+        namespace, name = key_of(pod)
+        body = {"metadata": {"uid": uid_of(pod)}, "status": status}
+        await self._client.patch(
+            PODS, name, body, namespace=namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
+        self._written, self._version = status, version
+
+    async def remove_pod(self) -> None:
+        """Takes the pod, whose deletion was asked for, off the API server."""
+        delay = _FIRST_RETRY
+        namespace, name = key_of(self._pod())
+        while True:
+            try:
+                options = DeleteOptions(uid=uid_of(self._pod()), grace_period=0)
+                await self._client.delete(PODS, name, namespace=namespace, options=options)
+                return
+            except ApiError as error:
+                if error.is_not_found or error.is_conflict:
+                    return
+            except ClientError:
+                pass
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RETRY)

@@ -1,0 +1,210 @@
+"""Pod worker: takes one pod from its binding to its end on this node, as a kubelet does.
+
+    set up         volumes, claims prepared by their drivers, sandbox
+    run            init containers one after the other, sidecars beside them, then the containers
+    stop           when the pod is deleted or past its deadline: hooks, SIGTERM, grace, SIGKILL, sidecars last
+    end            claims unprepared, the last status written, the pod removed from the API server if it was deleted
+
+Containers outlive the agent: a worker of the next agent finds them and goes on from there. What fails is tried again,
+with an event that says why, for as long as the pod is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
+
+from dray.api.objects import Object, is_deleting, key_of, metadata_of, spec_of, status_of, uid_of
+from dray.api.pods import is_terminal
+from dray.client.clock import moment, timestamp
+from dray.client.errors import ClientError
+from dray.node.container_records import ContainerRecord, records_of
+from dray.node.container_runs import ContainerRuns, NodeParts
+from dray.node.errors import NodeError, PrepareError, UnprepareError
+from dray.node.pod_status import PodState, status
+from dray.node.pod_status_writer import PodStatusWriter
+from dray.node.runtimes.interface import StartError
+
+_logger = logging.getLogger(__name__)
+_FIRST_RETRY: Final = 0.5
+_LONGEST_RETRY: Final = 20.0
+# What a pod gets that vanished from the API server without being deleted on this node first.
+_FORCED_GRACE: Final = 2.0
+DEFAULT_GRACE: Final = 30.0
+
+
+class PodWorker:
+    def __init__(self, pod: Object, parts: NodeParts) -> None:
+        self.pod = pod
+        self._parts = parts
+        self._inits, self._containers = records_of(pod)
+        start = str(status_of(pod).get("startTime") or "") or timestamp(parts.time.now())
+        self.state = PodState(parts.host_ip, start_time=start)
+        self._stopping = asyncio.Event()
+        self._gone = False
+        self._writer = PodStatusWriter(parts.client, lambda: self.pod, self._status)
+        self._runs = ContainerRuns(parts, lambda: self.pod, self.state, self.changed)
+        if is_deleting(pod):
+            self._stopping.set()
+
+    @property
+    def records(self) -> list[ContainerRecord]:
+        return [*self._inits, *self._containers]
+
+    def record(self, name: str) -> ContainerRecord | None:
+        return next((each for each in self.records if each.name == name), None)
+
+    def update(self, pod: Object) -> None:
+        """The pod changed at the API server."""
+        self.pod = pod
+        if is_deleting(pod):
+            self._stopping.set()
+        self._writer.changed()
+
+    def vanish(self) -> None:
+        """The pod is no longer at the API server."""
+        self._gone = True
+        self._stopping.set()
+
+    def changed(self) -> None:
+        """Something that the status tells of: containers, or the health of devices."""
+        self._writer.changed()
+
+    async def run(self) -> None:
+        """Returns when nothing of the pod is left here. Cancelling it leaves the containers running."""
+        writing = asyncio.create_task(self._writer.run())
+        try:
+            await self._find_containers()
+            if not is_terminal(self.pod):
+                self._writer.changed()
+                await self._live()
+            await self._stop()
+            await self._release()
+            self.state.ended = True
+            if not self._gone:
+                await self._writer.flush()
+            await self._stopping.wait()
+            await self._remove()
+        finally:
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+
+    def _status(self) -> Object:
+        now = timestamp(self._parts.time.now())
+        devices = self._parts.dra.allocated_resources(self.pod)
+        return status(self.pod, self.state, self._inits, self._containers, now=now, devices=devices)
+
+    # Run
+
+    async def _find_containers(self) -> None:
+        """Runs that an earlier agent started."""
+        for found in sorted(await self._parts.runtime.containers(), key=lambda each: each.attempt):
+            if found.pod_uid == uid_of(self.pod) and (record := self.record(found.name)) is not None:
+                record.began(found)
+                if not found.running:
+                    record.ended(found, self._parts.setup.termination_message(self.pod, record.spec, found.attempt))
+        if any(each.attempt >= 0 for each in self._containers):
+            self.state.initialized = True
+
+    async def _live(self) -> None:
+        """Until its containers have ended for good, or it is to be stopped."""
+        living = asyncio.create_task(self._set_up_and_run())
+        stopping = asyncio.create_task(self._stopping.wait())
+        late = asyncio.create_task(self._deadline())
+        try:
+            await asyncio.wait((living, stopping, late), return_when=asyncio.FIRST_COMPLETED)
+            if living.done():
+                living.result()
+            elif late.done() and not stopping.done():
+                self.state.reason = "DeadlineExceeded"
+                self.state.message = "Pod was active on the node longer than the specified deadline"
+                self._parts.events.normal(self.pod, "DeadlineExceeded", self.state.message)
+        finally:
+            for task in (living, stopping, late):
+                task.cancel()
+            await asyncio.gather(living, stopping, late, return_exceptions=True)
+
+    async def _deadline(self) -> None:
+        allowed = spec_of(self.pod).get("activeDeadlineSeconds")
+        if allowed is None:
+            await asyncio.Event().wait()
+            return
+        ran = (self._parts.time.now() - moment(self.state.start_time)).total_seconds()
+        await asyncio.sleep(max(float(allowed) - ran, 0.0))
+
+    async def _set_up_and_run(self) -> None:
+        await self._trying("FailedMount", lambda: self._parts.setup.prepare(self.pod))
+        if not any(each.running for each in self.records):
+            await self._trying("FailedPrepareDynamicResources", self._prepare_claims)
+        await self._trying("FailedCreatePodSandBox", self._sandbox)
+        refreshing = asyncio.create_task(self._refresh())
+        try:
+            await self._runs.run(self._inits, self._containers)
+        finally:
+            refreshing.cancel()
+            await asyncio.gather(refreshing, return_exceptions=True)
+
+    async def _prepare_claims(self) -> None:
+        try:
+            await self._parts.dra.manager.prepare(self.pod)
+        except PrepareError as error:
+            raise PrepareError(f"Failed to prepare dynamic resources: {error}") from None
+
+    async def _sandbox(self) -> None:
+        sandbox = await self._parts.runtime.create_sandbox(self._parts.setup.sandbox(self.pod))
+        self.state.pod_ip, self.state.sandbox = sandbox.ip, True
+        self.changed()
+
+    async def _refresh(self) -> None:
+        """Files made from ConfigMaps, Secrets, fields and tokens follow them."""
+        while True:
+            await asyncio.sleep(self._parts.refresh_seconds)
+            with suppress(NodeError, ClientError, OSError):
+                await self._parts.setup.refresh(self.pod)
+
+    async def _trying(self, reason: str, work: Callable[[], Awaitable[None]]) -> None:
+        delay = _FIRST_RETRY
+        while True:
+            try:
+                await work()
+                return
+            except (NodeError, StartError, ClientError, OSError) as error:
+                self._parts.events.warning(self.pod, reason, str(error))
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RETRY)
+
+    # Stop and end
+
+    def _grace(self) -> float:
+        """Seconds that are left for its containers to end by themselves."""
+        if self._gone:
+            return _FORCED_GRACE
+        given = metadata_of(self.pod).get("deletionGracePeriodSeconds")
+        if given is None:
+            given = spec_of(self.pod).get("terminationGracePeriodSeconds")
+        return DEFAULT_GRACE if given is None else float(given)
+
+    async def _stop(self) -> None:
+        if any(each.running for each in self.records):
+            await self._runs.stop(self._inits, self._containers, self._grace)
+
+    async def _release(self) -> None:
+        """Claims are unprepared before the pod counts as ended; that is tried for as long as it takes."""
+        delay = _FIRST_RETRY
+        while True:
+            try:
+                await self._parts.dra.manager.unprepare(uid_of(self.pod))
+                return
+            except UnprepareError as error:
+                _logger.warning("Pod %s/%s: %s", *key_of(self.pod), error)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RETRY)
+
+    async def _remove(self) -> None:
+        await self._parts.runtime.remove_sandbox(uid_of(self.pod))
+        await self._parts.setup.remove(uid_of(self.pod))
+        if not self._gone:
+            await self._writer.remove_pod()

@@ -1,0 +1,103 @@
+"""Probes of a running container: startup first, then readiness and liveness side by side, for as long as it runs.
+
+A probe that fails as often in a row as its threshold says changes the container: readiness makes it unready, liveness
+and startup end it, and its restart policy decides what follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from dray.api.objects import Object, mapping
+
+Check = Callable[[Object], Awaitable[str | None]]
+"""Runs a handler: what went wrong, or None."""
+
+
+class Probes:
+    """`ready` and `started` are told of changes; `unhealthy` gets the kind of a probe and its failure."""
+
+    def __init__(
+        self,
+        container: Object,
+        check: Check,
+        *,
+        started: Callable[[], None],
+        ready: Callable[[bool], None],
+        failed: Callable[[str, str], None],
+    ) -> None:
+        self._container = container
+        self._check = check
+        self._started = started
+        self._ready = ready
+        self._failed = failed
+
+    async def run(self) -> str:
+        """Until the container has to be ended; the kind of the probe that says so. Cancelled when it ends by itself."""
+        startup = mapping(self._container.get("startupProbe"))
+        if startup and not await self._succeeds(startup):
+            return "startup"
+        self._started()
+        readiness = asyncio.create_task(self._readiness())
+        try:
+            await self._fails(mapping(self._container.get("livenessProbe")))
+        finally:
+            readiness.cancel()
+            await asyncio.gather(readiness, return_exceptions=True)
+        return "liveness"
+
+    async def _succeeds(self, probe: Object) -> bool:
+        failures = 0
+        await asyncio.sleep(_seconds(probe, "initialDelaySeconds", 0))
+        while failures < _count(probe, "failureThreshold", 3):
+            if await self._once(probe, "Startup"):
+                return True
+            failures += 1
+            await asyncio.sleep(_seconds(probe, "periodSeconds", 10))
+        return False
+
+    async def _fails(self, probe: Object) -> None:
+        if not probe:
+            await asyncio.Event().wait()
+        failures = 0
+        await asyncio.sleep(_seconds(probe, "initialDelaySeconds", 0))
+        while failures < _count(probe, "failureThreshold", 3):
+            failures = 0 if await self._once(probe, "Liveness") else failures + 1
+            if failures < _count(probe, "failureThreshold", 3):
+                await asyncio.sleep(_seconds(probe, "periodSeconds", 10))
+
+    async def _readiness(self) -> None:
+        probe = mapping(self._container.get("readinessProbe"))
+        if not probe:
+            self._ready(True)
+            return
+        in_row, ready = 0, False
+        await asyncio.sleep(_seconds(probe, "initialDelaySeconds", 0))
+        while True:
+            good = await self._once(probe, "Readiness")
+            in_row = in_row + 1 if good != ready else 0
+            needed = _count(probe, "successThreshold", 1) if good else _count(probe, "failureThreshold", 3)
+            if good != ready and in_row >= needed:
+                ready, in_row = good, 0
+                self._ready(ready)
+            await asyncio.sleep(_seconds(probe, "periodSeconds", 10))
+
+    async def _once(self, probe: Object, kind: str) -> bool:
+        limit = _seconds(probe, "timeoutSeconds", 1)
+        try:
+            async with asyncio.timeout(limit):
+                problem = await self._check(probe)
+        except TimeoutError:
+            problem = f"no answer within {limit:g} s"
+        if problem is not None:
+            self._failed(kind, problem)
+        return problem is None
+
+
+def _seconds(probe: Object, name: str, default: float) -> float:
+    return float(probe.get(name) or default)
+
+
+def _count(probe: Object, name: str, default: int) -> int:
+    return int(probe.get(name) or default)

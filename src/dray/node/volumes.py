@@ -1,0 +1,191 @@
+"""Volumes of a pod on this machine: directories and files that its containers mount.
+
+    <pod directory>/volumes/<name>
+
+emptyDir, hostPath, configMap, secret, downwardAPI and projected (with service account tokens). Files that follow
+objects of the API server are written to a directory of their own, and a symbolic link is moved to it, so that a
+container sees all new files or all old ones.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dray.api.objects import Object, key_of, mapping, mappings, spec_of, uid_of
+from dray.node.errors import SetupError
+from dray.node.field_references import field_value, resource_value
+from dray.node.pod_objects import PodObjects
+
+_DATA: Final = "..data"
+_FOLLOWING: Final = ("configMap", "secret", "downwardAPI", "projected")
+_FAILED: Final = "FailedMount"
+_REFUSED: Final = "volumes of this kind are not made on nodes without a kubelet"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    content: bytes
+    mode: int
+
+
+class Volumes:
+    def __init__(self, objects: PodObjects, root: Path, facts: Mapping[str, str], node: Mapping[str, str]) -> None:
+        self._objects = objects
+        self._root = root
+        self._facts = facts
+        self._node = node
+
+    def directory(self, pod_uid: str) -> Path:
+        return self._root / pod_uid / "volumes"
+
+    async def make(self, pod: Object, *, following: bool = False) -> None:
+        """All of them; with `following`, those that follow objects of the API server."""
+        for volume in mappings(spec_of(pod).get("volumes")):
+            if not following or any(kind in volume for kind in _FOLLOWING):
+                await self._make(pod, volume)
+
+    def path(self, pod: Object, name: str) -> Path:
+        """Where a volume is."""
+        volume = next((each for each in mappings(spec_of(pod).get("volumes")) if each["name"] == name), None)
+        if volume is None:
+            raise SetupError("CreateContainerConfigError", f"volume {name} is not in the pod")
+        if host := mapping(volume.get("hostPath")):
+            return Path(str(host["path"]))
+        return self.directory(uid_of(pod)) / name
+
+    async def _make(self, pod: Object, volume: Object) -> None:
+        name = str(volume["name"])
+        place = self.directory(uid_of(pod)) / name
+        if "hostPath" in volume:
+            _host_path(mapping(volume["hostPath"]))
+        elif "emptyDir" in volume:
+            place.mkdir(mode=0o777, parents=True, exist_ok=True)
+            place.chmod(0o777)
+        elif any(kind in volume for kind in _FOLLOWING):
+            files = await self._files(pod, volume)
+            place.mkdir(mode=0o755, parents=True, exist_ok=True)
+            write_files(place, files)
+        else:
+            kind = next((each for each in volume if each != "name"), "nothing")
+            raise SetupError(_FAILED, f"volume {name} ({kind}): {_REFUSED}")
+
+    async def _files(self, pod: Object, volume: Object) -> dict[str, File]:
+        if "projected" in volume:
+            projected = mapping(volume["projected"])
+            mode = _mode(projected, "defaultMode", 0o644)
+            found: dict[str, File] = {}
+            for source in mappings(projected.get("sources")):
+                found |= await self._source(pod, source, mode)
+            return found
+        kind = next(each for each in _FOLLOWING if each in volume)
+        source = mapping(volume[kind])
+        if kind == "secret":
+            source = {**source, "name": source.get("secretName")}
+        return await self._source(pod, {kind: source}, _mode(source, "defaultMode", 0o644))
+
+    async def _source(self, pod: Object, source: Object, mode: int) -> dict[str, File]:
+        for member, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
+            if reference := mapping(source.get(member)):
+                return await self._keys(pod, kind, reference, mode)
+        if api := mapping(source.get("downwardAPI")):
+            return {str(item["path"]): self._downward(pod, item, mode) for item in mappings(api.get("items"))}
+        if token := mapping(source.get("serviceAccountToken")):
+            seconds = int(token.get("expirationSeconds") or 3600)
+            text = await self._objects.token(pod, str(token.get("audience") or ""), seconds)
+            return {str(token["path"]): File(text.encode(), 0o600 if mode == 0o644 else mode)}
+        kind = next(iter(source), "nothing")
+        raise SetupError(_FAILED, f"projected volume with {kind}: {_REFUSED}")
+
+    async def _keys(self, pod: Object, kind: str, reference: Object, mode: int) -> dict[str, File]:
+        optional = bool(reference.get("optional"))
+        name = str(reference.get("name"))
+        data = await self._objects.data(kind, key_of(pod)[0], name, optional=optional)
+        items = mappings(reference.get("items"))
+        if data is None:
+            return {}
+        if not items:
+            return {key: File(value, mode) for key, value in data.items()}
+        found = {}
+        for item in items:
+            if item["key"] in data:
+                found[str(item["path"])] = File(data[item["key"]], _mode(item, "mode", mode))
+            elif not optional:
+                raise SetupError(_FAILED, f"{kind} {name} has no key {item['key']}")
+        return found
+
+    def _downward(self, pod: Object, item: Object, mode: int) -> File:
+        if field := mapping(item.get("fieldRef")):
+            text = field_value(pod, str(field.get("fieldPath")), self._facts)
+        else:
+            text = resource_value(pod, mapping(item.get("resourceFieldRef")), {}, self._node)
+        return File(text.encode(), _mode(item, "mode", mode))
+
+
+def _mode(source: Object, name: str, default: int) -> int:
+    given = source.get(name)
+    return default if given is None else int(given)
+
+
+def write_files(place: Path, files: Mapping[str, File]) -> None:
+    """Puts them in the place of whatever files were there, all at once; nothing is written where nothing changed."""
+    current = place / _DATA
+    if current.is_dir() and _as_they_are(current, files):
+        return
+    made = Path(tempfile.mkdtemp(prefix="..", dir=place))
+    made.chmod(0o755)
+    for name, file in files.items():
+        path = _inside(made, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(file.content)
+        path.chmod(file.mode)
+    before = os.readlink(current) if current.is_symlink() else ""
+    link = place / "..data_tmp"
+    link.unlink(missing_ok=True)
+    link.symlink_to(made.name)
+    link.rename(current)
+    tops = {name.partition("/")[0] for name in files}
+    for top in tops:
+        if not (place / top).is_symlink():
+            (place / top).symlink_to(f"{_DATA}/{top}")
+    for each in place.iterdir():
+        if not each.name.startswith("..") and each.name not in tops:
+            each.unlink()
+    if before:
+        shutil.rmtree(place / before, ignore_errors=True)
+
+
+def _inside(root: Path, name: str) -> Path:
+    path = Path(os.path.normpath(root / name))
+    if not path.is_relative_to(root):
+        raise SetupError(_FAILED, f"path {name} leads out of the volume")
+    return path
+
+
+def _as_they_are(current: Path, files: Mapping[str, File]) -> bool:
+    there = {str(each.relative_to(current)) for each in current.rglob("*") if each.is_file()}
+    return there == set(files) and all((current / name).read_bytes() == file.content for name, file in files.items())
+
+
+def _host_path(source: Object) -> None:
+    path, kind = Path(str(source["path"])), str(source.get("type") or "")
+    if kind == "DirectoryOrCreate":
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
+    elif kind == "FileOrCreate":
+        path.touch(mode=0o644)
+    checks = {
+        "Directory": path.is_dir,
+        "DirectoryOrCreate": path.is_dir,
+        "File": path.is_file,
+        "FileOrCreate": path.is_file,
+        "Socket": path.is_socket,
+        "CharDevice": path.is_char_device,
+        "BlockDevice": path.is_block_device,
+    }
+    if not checks.get(kind, path.exists)():
+        raise SetupError(_FAILED, f"hostPath {path} is not {kind or 'there'}")
