@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 from dray.api.catalogue import RBAC_GROUP
 from dray.api.intake import Place
@@ -67,5 +69,5 @@ class RoleAggregation:
     def _collect(self, role: Object) -> None:
         role["rules"] = self._rules(role) or None
 
-    def _rules(self, role: Object) -> list[dict[str, list[str]]]:
+    def _rules(self, role: Object) -> list[Mapping[str, Any]]:
         return self._context.security.policy.aggregated(role)

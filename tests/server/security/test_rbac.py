@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -190,6 +191,24 @@ def test_what_was_taken_away_is_gone_at_once(policy: Policy) -> None:
     policy.put(CLUSTER_ROLE, role("r", rule("get", "core", "pods")))
     policy.remove(CLUSTER_ROLE_BINDING, "", "b")
     assert not may(policy, JANE, "get", "pods")
+
+
+def test_rules_that_many_roles_collect_are_read_once(policy: Policy) -> None:
+    rules = [rule("get", "core", f"things-{number}") for number in range(4000)]
+    many = role("many", *rules, labels={"to": "all"})
+    policy.put(CLUSTER_ROLE, many)
+    selector = {"clusterRoleSelectors": [{"matchLabels": {"to": "all"}}]}
+    roles = [{**role(f"r{number}"), "aggregationRule": selector} for number in range(60)]
+    began = time.process_time()
+    for each in roles:
+        assert len(policy.aggregated(each)) == 4000
+        policy.put(CLUSTER_ROLE, each)
+    # Reading them anew for each took four times as long.
+    assert time.process_time() - began < 1.0
+    policy.put(CLUSTER_ROLE, {**many, "rules": [rule("get", "core", "pods")]})
+    assert policy.aggregated(roles[0]) == [rule("get", "core", "pods")]
+    policy.remove(CLUSTER_ROLE, "", "many")
+    assert not policy.aggregated(roles[0])
 
 
 def test_aggregated_roles_follow_their_parts(policy: Policy) -> None:

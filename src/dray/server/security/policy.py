@@ -58,22 +58,25 @@ class Policy:
         # namespace (empty for the whole cluster) → subject → bindings
         self._bindings: dict[str, dict[tuple[str, str], list[_Binding]]] | None = None
         self._rules: dict[tuple[str, str, str], Rules] = {}
+        # The rules that ClusterRoles have by themselves, each with the form in which it is shown.
+        self._own: dict[tuple[str, str], dict[PolicyRule, Object]] = {}
         # The ClusterRoles that an aggregationRule selects.
         self._selected: dict[bytes, list[tuple[str, str]]] = {}
         self._grants: dict[tuple[str, tuple[str, ...], str], tuple[Grant, ...]] = {}
 
     def put(self, kind: str, obj: Object) -> None:
-        self._objects[kind][_key(obj)] = obj
-        self._forget()
+        self._objects[kind][_key(obj)] = _kept(obj)
+        self._forget(kind, _key(obj))
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
         self._objects[kind].pop((namespace, name), None)
-        self._forget()
+        self._forget(kind, (namespace, name))
 
     def replace(self, kind: str, objects: Iterable[Object]) -> None:
         """All objects of a kind at once."""
-        self._objects[kind] = {_key(obj): obj for obj in objects}
-        self._forget()
+        self._objects[kind] = {_key(obj): _kept(obj) for obj in objects}
+        self._own.clear()
+        self._forget(kind)
 
     def grants(self, user: User, namespace: str) -> tuple[Grant, ...]:
         """What a user holds in a namespace; with an empty one, what holds in the whole cluster."""
@@ -95,12 +98,12 @@ class Policy:
             role = self._objects[kind].get(key[1:])
             if role is None:
                 return None
-            found = self._rules[key] = tuple(dict.fromkeys(self._read_rules(role, kind)))
+            found = self._rules[key] = tuple(self._read_rules(role, kind))
         return found
 
-    def aggregated(self, cluster_role: Object) -> list[dict[str, list[str]]]:
-        """The rules to show in a ClusterRole that has an aggregationRule."""
-        return [rule.document() for rule in dict.fromkeys(self._read_rules(cluster_role, CLUSTER_ROLE))]
+    def aggregated(self, cluster_role: Object) -> list[Object]:
+        """The rules to show in a ClusterRole that has an aggregationRule; they belong to the policy."""
+        return list(self._collected(cluster_role).values())
 
     def collectors(self, labels: Mapping[str, str]) -> set[str]:
         """The aggregated ClusterRoles that a role with these labels becomes part of."""
@@ -137,22 +140,35 @@ class Policy:
                     index.setdefault(namespace, {}).setdefault(subject, []).append(binding)
         return index
 
-    def _read_rules(self, role: Object, kind: str) -> Rules:
-        if kind != CLUSTER_ROLE or not role.get("aggregationRule"):
-            return tuple(PolicyRule.read(rule) for rule in role.get("rules") or ())
-        found: list[PolicyRule] = []
+    def _read_rules(self, role: Object, kind: str) -> Iterable[PolicyRule]:
+        if kind == CLUSTER_ROLE and role.get("aggregationRule"):
+            return self._collected(role)
+        return dict.fromkeys(PolicyRule.read(rule) for rule in role.get("rules") or ())
+
+    def _collected(self, role: Object) -> dict[PolicyRule, Object]:
+        """The rules of the roles that an aggregated one is made of, each as it is shown."""
+        found: dict[PolicyRule, Object] = {}
         # Each role once, however many of the others select it.
         seen = {_key(role)}
         stack = [role]
         while stack:
             role = stack.pop()
             if not role.get("aggregationRule"):
-                found.extend(PolicyRule.read(rule) for rule in role.get("rules") or ())
+                found.update(self._own_rules(role))
                 continue
             parts = [key for key in self._parts(role) if key not in seen]
             seen.update(parts)
             stack.extend(self._objects[CLUSTER_ROLE][key] for key in reversed(parts))
-        return tuple(found)
+        return found
+
+    def _own_rules(self, role: Object) -> dict[PolicyRule, Object]:
+        """Remembered, since many may collect them: reading a rule takes ten times as long as passing it on."""
+        key = _key(role)
+        found = self._own.get(key)
+        if found is None:
+            written = {PolicyRule.read(rule): rule for rule in role.get("rules") or ()}
+            found = self._own[key] = {rule: _shown(rule, text) for rule, text in written.items()}
+        return found
 
     def _parts(self, role: Object) -> list[tuple[str, str]]:
         """The ClusterRoles that an aggregated one selects."""
@@ -168,7 +184,9 @@ class Policy:
             ]
         return found
 
-    def _forget(self) -> None:
+    def _forget(self, kind: str, key: tuple[str, str] | None = None) -> None:
+        if kind == CLUSTER_ROLE and key is not None:
+            self._own.pop(key, None)
         self._bindings = None
         self._rules.clear()
         self._selected.clear()
@@ -178,6 +196,17 @@ class Policy:
 def _key(obj: Object) -> tuple[str, str]:
     metadata = obj["metadata"]
     return (metadata.get("namespace") or "", metadata["name"])
+
+
+def _kept(obj: Object) -> Object:
+    """What is written in an aggregated role is a copy of what others have."""
+    return {name: value for name, value in obj.items() if name != "rules"} if obj.get("aggregationRule") else obj
+
+
+def _shown(rule: PolicyRule, written: Object) -> Object:
+    """One object serves for both where they are equal, as they mostly are."""
+    document = rule.document()
+    return written if written == document else document
 
 
 def _selectors(cluster_role: Object) -> list[label_selectors.Matcher]:
