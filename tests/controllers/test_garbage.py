@@ -341,6 +341,14 @@ async def widget_is_gone(cluster, name):
     await cluster.eventually(is_gone)
 
 
+async def test_of_roles_and_secrets_only_the_metadata_is_kept():
+    async with LocalCluster(controllers=["garbage-collector", "resourcequota"]) as cluster:
+        await settled(cluster)
+        shared = {plural for _, _, plural in cluster.plane.informers._informers}
+        assert {"pods", "resourceclaims"} <= shared
+        assert not shared & {"secrets", "configmaps", "roles", "clusterroles", "rolebindings", "clusterrolebindings"}
+
+
 async def test_custom_resources_own_and_are_owned():
     async with collecting() as cluster:
         await settled(cluster)

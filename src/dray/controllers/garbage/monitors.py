@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Final, cast
 
-from dray.api.catalogue import find_plural, split_api_version
+from dray.api.catalogue import RBAC_GROUP, find_plural, split_api_version
 from dray.api.objects import Object, metadata_of
 from dray.client.api import ApiClient
 from dray.client.backoff import Backoff
@@ -29,7 +29,9 @@ _NEEDED: Final = frozenset({"delete", "list", "watch"})
 # Nobody owns events but their age, and there are many.
 _IGNORED: Final = frozenset({("", "events"), ("events.k8s.io", "events")})
 _DEFINITIONS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
-_METADATA_ONLY: Final = frozenset({("", "secrets"), ("", "configmaps")})
+_RBAC: Final = ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
+# Large, and nobody else in the process reads them.
+_METADATA_ONLY: Final = frozenset({("", "secrets"), ("", "configmaps"), *((RBAC_GROUP, plural) for plural in _RBAC)})
 _KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "ownerReferences", "finalizers", "deletionTimestamp")
 # A kind may be served, or cease to be, without a definition (aggregation), or a moment after its definition says so.
 _LOOK_AGAIN: Final = 60.0
