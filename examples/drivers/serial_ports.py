@@ -43,17 +43,16 @@ class SerialPorts(dra.Driver):
         return dra.ContainerEdits(env=env, device_nodes=(dra.DeviceNode(path, permissions="rw"),))
 
     async def health(self):
+        states = {True: dra.Health.HEALTHY, False: dra.Health.UNHEALTHY}
         while True:
-            lost = [name for name, path in self.ports.items() if not path.exists()]
-            health = {name: dra.Health.UNHEALTHY if name in lost else dra.Health.HEALTHY for name in self.ports}
-            yield [dra.DeviceHealth(self.context.node_name, *each) for each in health.items()]
+            here = [(name, states[path.exists()]) for name, path in self.ports.items()]
+            yield [dra.DeviceHealth(self.context.node_name, *each) for each in here]
             await asyncio.sleep(self.interval)
 
 
 async def main(node_name: str, *pattern: str) -> None:
     async with ApiClient(HttpTransport(Kubeconfig.load().endpoint())) as client:
-        options = dra.RunnerOptions(node_name=node_name)
-        await DriverRunner(SerialPorts(*pattern), client, options).run()
+        await DriverRunner(SerialPorts(*pattern), client, dra.RunnerOptions(node_name=node_name)).run()
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ _PARTS: Final = {
     "tour.py": "starts the lab and shows the tour: python {}",
     "cluster": "two machines and three claims: dray allocate {}",
     "deploy": "scheduler, controllers and CPU driver in a Kubernetes cluster, with their rights: kubectl apply -f {}",
+    "drivers": "a driver for the serial ports of a node: python {}/serial_ports.py NODE_NAME",
     "manifests": "manifests that are good: dray lint {}",
     "mistakes": "manifests with mistakes: dray lint {}",
     "legacy": "manifests of old versions: dray convert {}",
