@@ -1,4 +1,4 @@
-"""From the removed kinds of resource.k8s.io/v1alpha3 to v1.
+"""Conversion of the removed kinds of resource.k8s.io/v1alpha3 to v1.
 
 Kubernetes 1.31 had claims, templates, classes and slices in v1alpha3. They are those of v1beta1 but for
 drivers that allocate by themselves (`controller`, `suitableNodes`), which are gone, and capacities without

@@ -1,4 +1,4 @@
-"""What is wrong with an object, as values.
+"""Field errors: what is wrong with an object, as values.
 
 A `FieldError` is one cause of a refusal: its type, the path of the field, a detail and the offending value.
 Text is made at the edge: `message` renders the form an API server puts into `details.causes[].message`.

@@ -1,4 +1,4 @@
-"""The way in: decode strictly, convert to the hub version, default, prepare, validate.
+"""Intake of objects: decode strictly, convert to the hub version, default, prepare, validate.
 
 This is the one path an object takes into the system, whether it comes over HTTP, from a file that is linted or from
 a corpus. It ends in a value: `Accepted` with the object in hub form, or `Refusal` with what an API server would

@@ -1,4 +1,4 @@
-"""What validation is told besides the object: the feature gates, the expression checker and the namespace's rights.
+"""Rules of validation besides the object: feature gates, the expression checker, the namespace's rights.
 
 The selector language lies one layer up, so its checker is handed in. Without one, expressions are only measured
 against the length limit.

@@ -1,4 +1,4 @@
-"""What happens to an object between decoding and validation, by kind: Kubernetes' strategies.
+"""Strategies of kinds, as Kubernetes has them: what happens to an object between decoding and validation.
 
 Create clears the status, an update keeps the stored one, a status update keeps everything else. Objects are in hub
 form (conversion.py) and are changed in place; `old` is never changed.

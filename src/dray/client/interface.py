@@ -1,4 +1,4 @@
-"""What the calls of a client take and give: resources, selections, options, watch events."""
+"""Arguments and results of client calls: resources, selections, options, watch events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way to a server in the parent process: requests and answers as frames over a connected pair of sockets.
+"""Link to a server in the parent process: requests and answers as frames over a connected pair of sockets.
 
 Whoever holds the other end of the pair is trusted, so nothing is authenticated, and no path or port exists that others
 could open. Any number of requests and streams share the connection. Measured for a claim's status, both ends counted:

@@ -1,4 +1,4 @@
-"""What the audit log is told about a request, once it is answered."""
+"""Auditing of requests: what the log is told once a request is answered."""
 
 from __future__ import annotations
 

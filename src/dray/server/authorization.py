@@ -1,4 +1,4 @@
-"""Who asks, for what, and whether they may: the seam between the API server and its security.
+"""Authorization: users, accesses and decisions, the interface between the API server and its security.
 
 The server asks an `Authorizer` before it does anything, and again for the parts of a claim's status that need a
 grant of their own. Paths that name no resource (`/version`, `/metrics`) are asked for with `path`.

@@ -1,4 +1,4 @@
-"""What a cluster has from the start: namespaces, roles, priority classes."""
+"""Bootstrap objects that every cluster has: namespaces, roles, priority classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every operation of the server needs at hand: the store, what is served, the rules, the clock and chance."""
+"""Context of all operations of the server: the store, what is served, the rules, the clock and randomness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creating an object."""
+"""Creation of objects: intake, admission, and the write to the store."""
 
 from __future__ import annotations
 

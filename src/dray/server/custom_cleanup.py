@@ -1,4 +1,4 @@
-"""The end of a custom kind: its objects are deleted as if somebody had deleted each, and then its definition goes.
+"""Cleanup of custom kinds: their objects are deleted as if somebody had deleted each, then the definition goes.
 
 Whoever deletes a definition only marks it: it gets a finalizer and says that it is terminating, and no object of its
 kind can be created any more. An object that a finalizer holds keeps the definition, so that its controller can still

@@ -1,4 +1,4 @@
-"""Custom kinds come and go with their definitions: each is served from the write that defines it on."""
+"""Custom kinds, served from the write that defines them until their definition is gone."""
 
 from __future__ import annotations
 

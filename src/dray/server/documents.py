@@ -1,4 +1,4 @@
-"""Documents as they are kept: JSON that begins with its kind and apiVersion.
+"""Stored documents: JSON that begins with its kind and apiVersion.
 
 Because both stand first and are known, a version with the same fields as the stored one is given out by exchanging
 the beginning, and an item of a list by leaving it out. Nothing is decoded for that.

@@ -1,4 +1,4 @@
-"""Events have two faces: `events.k8s.io/v1` shows what the core group stores, with other names for the same members."""
+"""Events of `events.k8s.io/v1`: what the core group stores, with other names for the same members."""
 
 from __future__ import annotations
 

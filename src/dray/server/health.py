@@ -1,4 +1,4 @@
-"""What `/readyz` asks: named checks, each of which gives the problem it found, or nothing.
+"""Health checks of `/readyz`, by name: each gives the problem it found, or nothing.
 
 `/livez` and `/healthz` ask none of them: a server that answers is alive, and restarting it would mend nothing.
 """

@@ -1,4 +1,4 @@
-"""Which lists and objects are owned and merged item by item, and which only as a whole.
+"""List types: which lists and objects are owned and merged item by item, and which only as a whole.
 
 For server-side apply that is Kubernetes' `listType` and `mapType`, for strategic merge patches its `patchStrategy` and
 `patchMergeKey`. They say the same of most fields; where they differ, the second half of the table says so.

@@ -1,4 +1,4 @@
-"""What a client can read and what it sends: the Accept and Content-Type headers."""
+"""Content negotiation: the Accept and Content-Type headers."""
 
 from __future__ import annotations
 

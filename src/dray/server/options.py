@@ -1,4 +1,4 @@
-"""What a write was asked to do besides the write: dry run, strictness, who it is from."""
+"""Write options: dry run, field validation, field manager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Getting and listing: straight from the store's bytes."""
+"""Reads (get and list) straight from the bytes of the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a request for a resource to what answers it: the verb, the right to it, and the function."""
+"""Routing of requests for resources: the verb, the right to it, and the function that answers."""
 
 from __future__ import annotations
 

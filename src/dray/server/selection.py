@@ -1,4 +1,4 @@
-"""Which objects a list, a watch or a deletion is about: a label and a field selector together.
+"""Selection of objects for a list, a watch or a deletion: a label and a field selector together.
 
 A `Selection` answers for a stored document. What the key alone can answer is answered from the key, labels from a
 partial read, and only other fields cost the decoding of the whole.

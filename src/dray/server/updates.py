@@ -1,4 +1,4 @@
-"""Replacing an object, or changing it in place, under optimistic concurrency."""
+"""Updates of objects, by clients and by the server itself, under optimistic concurrency."""
 
 from __future__ import annotations
 

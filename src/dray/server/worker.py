@@ -1,4 +1,4 @@
-"""Work that takes long is done in threads beside the event loop, so that other requests are answered meanwhile.
+"""Worker threads for work that takes long, so that the event loop answers other requests meanwhile.
 
 What is handed over works on values of its own, or on such that nobody changes: the body of a request, stored bytes,
 the rules of a kind. What changes is read before and written after it, in the loop; the store compares revisions, so

@@ -1,4 +1,4 @@
-"""How long the past is kept: long enough for readers to finish their pages and for watchers to come back."""
+"""Retention of past revisions: long enough for readers to finish their pages and for watchers to come back."""
 
 from __future__ import annotations
 

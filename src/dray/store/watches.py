@@ -1,4 +1,4 @@
-"""Who watches what: events go to every watch of a prefix of their key.
+"""Watches of a store: events go to every watch of a prefix of their key.
 
 An event is one object, shared by all buffers. A buffer takes what was in the log when the watch began and a bounded
 number of events on top; when it is full, it is thrown away and the reader gets Compacted. Iteration can be cancelled

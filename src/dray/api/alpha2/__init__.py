@@ -1,4 +1,4 @@
-"""From the removed resource.k8s.io/v1alpha2 to v1.
+"""Conversion of the removed resource.k8s.io/v1alpha2 to v1.
 
 v1alpha2 (Kubernetes 1.27 to 1.30) left the choice of devices to vendors: a claim named a ResourceClass and
 parameters in a vendor's own kind. v1 describes devices and requests itself, so the way back is an

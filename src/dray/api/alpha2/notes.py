@@ -1,4 +1,4 @@
-"""What a conversion has to say: the field, and what became of it or what to do instead."""
+"""Notes of a conversion: the field, and what became of it or what to do instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an object takes, by the names that quotas use. Amounts are in nanos, as quantities count."""
+"""Quota charges: what an object takes, by the names that quotas use, in nanos as quantities count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every container must state where a quota limits cpu or memory.
+"""Quota constraints: what every container must state where a quota limits cpu or memory.
 
 Kubernetes asks this of cpu and memory only, and not of a pod that states resources as a whole.
 """

@@ -1,4 +1,4 @@
-"""Which objects a name of a quota counts."""
+"""Names in quotas, and the objects that each counts."""
 
 from __future__ import annotations
 

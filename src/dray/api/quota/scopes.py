@@ -1,4 +1,4 @@
-"""Which pods a quota is about."""
+"""Quota scopes: which pods a quota covers."""
 
 from __future__ import annotations
 

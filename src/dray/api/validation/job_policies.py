@@ -1,4 +1,4 @@
-"""What a Job makes of failed pods and of indexes that succeeded."""
+"""Job policies: what a Job makes of failed pods and of indexes that succeeded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How pods are placed by where other pods are: affinity, anti-affinity and spreading."""
+"""Pod affinity, anti-affinity and topology spread constraints."""
 
 from __future__ import annotations
 

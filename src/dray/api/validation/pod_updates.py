@@ -1,4 +1,4 @@
-"""What may change in a pod: images, the deadline, added tolerations and removed scheduling gates.
+"""Pod updates: images, the deadline, added tolerations and removed scheduling gates may change.
 
 A pod that a gate holds back may also be told more closely where to run: labels are added to its nodeSelector, and
 requirements to the terms of its node affinity.

@@ -1,4 +1,4 @@
-"""What a plug-in is told about a write."""
+"""Attributes of a write, as admission plug-ins see them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may write which part of a claim's status: the right to the status alone is not enough."""
+"""Admission of a claim's status: who may write which part of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Job gets its selector here: it is made of the name and the uid, which an object has from now on."""
+"""Admission of Jobs: their selector is made of the name and the uid, which an object has from here on."""
 
 from __future__ import annotations
 

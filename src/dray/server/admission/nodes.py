@@ -1,4 +1,4 @@
-"""A new node takes no pods until somebody says that it is ready."""
+"""Admission of nodes: a new one is tainted until somebody says that it is ready."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members that a structural schema does not name are dropped, unless it says they may stay."""
+"""Pruning: members that a structural schema does not name are dropped, unless it says they may stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the rules of a custom kind may cost, estimated from the sizes that its schema allows.
+"""Costs of the rules of a custom kind, estimated from the sizes that its schema allows.
 
 A list without maxItems, a map without maxProperties and a text without maxLength are as large as a request may be.
 A rule is asked once for every place that its part of the schema may have in an object. What nothing is known of counts

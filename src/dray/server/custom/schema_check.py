@@ -1,4 +1,4 @@
-"""Does a value have the shape its schema asks for? OpenAPI v3 as custom kinds use it.
+"""Schema validation of values: OpenAPI v3 as custom kinds use it.
 
 Errors carry the field's path below the root, and the reasons that Kubernetes gives. On update a part that did not
 change is not looked at again, so that a stricter schema does not lock out what was stored before it.

@@ -1,4 +1,4 @@
-"""Is this a schema at all? Checked before anything looks into one.
+"""Shape of schemas, checked before anything looks into one.
 
 The types of the API leave open what stands below `items` and `additionalProperties`, as both may be more than a
 schema. Here they are held to what they must be.

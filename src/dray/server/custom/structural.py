@@ -1,4 +1,4 @@
-"""Is a schema structural? Then every value in an object has exactly one place where its type is said.
+"""Structural schemas: every value in an object has exactly one place where its type is given.
 
 Paths name the schema's own members: `properties[spec].type`. The rules are those Kubernetes holds definitions to.
 """

@@ -1,4 +1,4 @@
-"""What server-side apply must know of a custom kind, taken from its schemas."""
+"""Tracked custom kinds: the types of their fields for server-side apply, taken from their schemas."""
 
 from __future__ import annotations
 

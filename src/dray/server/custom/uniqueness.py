@@ -1,4 +1,4 @@
-"""Lists that are sets or keyed: no item twice. And embedded objects: they say what they are."""
+"""Uniqueness of items in sets and keyed lists, and the identity of embedded objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is this a configuration that can be applied? Unknown fields, wrong shapes and doubled items are refused."""
+"""Applied configurations are checked: unknown fields, wrong shapes and duplicate items are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way from client-side to server-side apply.
+"""Migration from client-side to server-side apply.
 
 `kubectl apply` without a server keeps what it applied in an annotation. When `kubectl` then applies on the server, it
 may take over the fields that the annotation names and nobody changed since, and the annotation follows.

@@ -1,4 +1,4 @@
-"""Two documents of a type made into one: the second wins where both have a leaf.
+"""Merging of two documents of a type: the second wins where both have a leaf.
 
 Lists by keys keep the order of the first as far as the second does not contradict it.
 """

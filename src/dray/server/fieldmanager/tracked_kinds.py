@@ -1,4 +1,4 @@
-"""What field management must know of a kind: its types in each version, and how to convert between them.
+"""Tracked kinds, as field management sees them: types in each version, and conversion between them.
 
 `TrackedKind` is the kind in the version of the request. Built-in kinds come from the catalogue (`built_in`); for
 custom kinds see custom/tracking.py.

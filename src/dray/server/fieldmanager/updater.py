@@ -1,4 +1,4 @@
-"""Ownership changes hands: what an update takes, and what an applied configuration takes and gives up.
+"""Ownership of fields: what an update takes, and what an applied configuration takes and gives up.
 
 An update takes the fields it changed from whoever had them. An applied configuration takes the fields it names; where
 somebody else owns one with another value, that is a conflict, unless it forces. Fields it named the last time and

@@ -92,24 +92,19 @@ def compare(kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) ->
     if is_object(kind, old) or is_object(kind, new):
         before: dict[str, Any] = old if isinstance(old, dict) else {}
         after: dict[str, Any] = new if isinstance(new, dict) else {}
-        for name, value in after.items():
-            there = before.get(name, ABSENT)
-            if there is not value and there != value:
-                _compare_members(found, kind, name, there, value, ignored)
-        for name in before.keys() - after.keys():
-            _compare_members(found, kind, name, before[name], ABSENT, ignored)
+        changed = [name for name, value in after.items() if before.get(name, ABSENT) != value]
+        for name in (*changed, *(before.keys() - after.keys())):
+            step = "f:" + name
+            skipped = ignored.get(step)
+            if not is_member(skipped):
+                inner = kind.fields.get(name) or kind.others or ATOMIC
+                old_value, new_value = before.get(name, ABSENT), after.get(name, ABSENT)
+                _compare_at(found, step, inner, old_value, new_value, skipped or NOTHING)
     else:
         lefts, rights = _grouped(kind, old), _grouped(kind, new)
         for step in {**lefts, **rights}:
             _compare_items(found, step, _item(kind), lefts.get(step, []), rights.get(step, []))
     return found
-
-
-def _compare_members(found: Comparison, kind: FieldType, name: str, old: Any, new: Any, ignored: FieldSet) -> None:
-    step = "f:" + name
-    skipped = ignored.get(step)
-    if not is_member(skipped):
-        _compare_at(found, step, kind.fields.get(name) or kind.others or ATOMIC, old, new, skipped or NOTHING)
 
 
 def _compare_items(found: Comparison, step: str, kind: FieldType, lefts: list[Any], rights: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""What types and fields mean, for `kubectl explain`: in the words of Kubernetes, which lightkube-models carries.
+"""Descriptions of types and fields for `kubectl explain`, in the words of Kubernetes that lightkube-models carries.
 
 They are read from the sources of the installed package, a module when it is first asked for: only `/openapi/v3` shows
 them, and importing the models would need an HTTP client. Without the package there are no descriptions.

@@ -1,4 +1,4 @@
-"""How a patch is refused, beyond the vocabulary that all requests share.
+"""Errors of patches, beyond those that all requests share.
 
 Raised deep inside a walk over two documents, answered once by the handler of the request.
 """

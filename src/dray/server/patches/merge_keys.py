@@ -1,4 +1,4 @@
-"""How a strategic merge patch treats each field, from the table of lists and the structural schema."""
+"""Merge keys of strategic merge patches, from the table of lists and the structural schema."""
 
 from __future__ import annotations
 

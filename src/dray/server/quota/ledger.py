@@ -1,4 +1,4 @@
-"""What the pods, claims and services of one namespace take, by object and in total.
+"""Quota ledger of one namespace: what its pods, claims and services take, by object and in total.
 
 Objects that were written are read again when somebody asks. Totals are kept by what decides which scopes a pod is in,
 so a quota with scopes adds up a few numbers. A claim that was made for the extended resources of a pod depends on that

@@ -1,4 +1,4 @@
-"""How much of the quotas of a namespace is used, by what is in the store.
+"""Quota usage of each namespace, by what is in the store.
 
 A namespace that has a quota gets a ledger when somebody first asks, and loses it with its last quota: most namespaces
 have none. Objects other than those of a ledger count as one each.

@@ -1,4 +1,4 @@
-"""Who holds the built-in roles from the start, and how a server comes to have roles and bindings.
+"""Built-in role bindings, and how a server comes to have roles and bindings.
 
 `bootstrap` gives what a store lacks at start. As in Kubernetes, a built-in object that lost permissions or subjects
 gets them back, unless its owner has set `rbac.authorization.kubernetes.io/autoupdate: "false"` on it; what an owner

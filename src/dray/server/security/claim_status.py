@@ -1,4 +1,4 @@
-"""Who may write which part of a claim's status.
+"""Granular authorization of a claim's status: who may write which part of it.
 
 Beyond `update` on `resourceclaims/status`, a change of the allocation or the reservations needs a grant on
 `resourceclaims/binding` for the whole cluster, and a change of a driver's device status one on `resourceclaims/driver`

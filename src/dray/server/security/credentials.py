@@ -1,4 +1,4 @@
-"""What a request says about who sent it, read from its raw headers.
+"""Credentials of a request, read from its raw headers.
 
 Headers that must be unique and are not are an error: which of two counts would depend on who reads them. Tokens in the
 query string are refused, not ignored: they end up in logs and histories, and a client that does this should learn it

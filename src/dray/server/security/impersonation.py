@@ -1,4 +1,4 @@
-"""Acting as somebody else (`kubectl --as`), for those who may.
+"""Impersonation (`kubectl --as`), for those who may.
 
 Each part of the wanted identity is a permission of its own: the verb `impersonate` on the user or service account, on
 every group, on the uid and on every extra value. A user who may act as `jane` cannot bring along `system:masters`, and

@@ -1,4 +1,4 @@
-"""What a node may do: touch what is its own.
+"""Node authorizer: a node may touch what is its own.
 
 A node is a user `system:node:<name>` in the group `system:nodes`. It may read its own Node, the pods bound to it, and
 what these refer to: claims, secrets, config maps. It may write its Node, its lease, the status of its pods, and

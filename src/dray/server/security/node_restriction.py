@@ -1,4 +1,4 @@
-"""What a node may write: the second half of the rules for nodes, which needs the content.
+"""Node restriction: what a node may write, the half of its rules that needs the content.
 
 `restrict` is called for every write by a node, with the object as it was and as it will be, and answers why not, or
 None. A node changes its own Node but not its taints or the labels that steer workloads; it reports the status of its

@@ -1,4 +1,4 @@
-"""Who stands at the other end of a TLS connection, by certificate.
+"""Peer of a TLS connection: the user that its certificate names.
 
 uvicorn does not tell its application about the peer's certificate. `PeerProtocol` is uvicorn's own HTTP protocol with
 one addition: it reads the certificate once a connection and puts a `Peer` into the state that every scope of the

@@ -1,4 +1,4 @@
-"""What a pod refers to: the secrets, config maps and claims that a node needs to run it."""
+"""References of a pod: the secrets, config maps and claims that a node needs to run it."""
 
 from __future__ import annotations
 

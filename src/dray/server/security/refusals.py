@@ -1,4 +1,4 @@
-"""The words for "you may not", as Kubernetes says them and kubectl shows them."""
+"""Refusals of authorization in the words of Kubernetes, as kubectl shows them."""
 
 from __future__ import annotations
 
