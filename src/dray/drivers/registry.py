@@ -17,7 +17,12 @@ import msgspec
 from dray.driver import Driver, DriverError
 
 GROUP: Final = "dray.drivers"
-_OWN: Final = {"cpu": "dray.drivers.cpu.driver:CpuDriver"}
+_OWN: Final = {
+    "cpu": "dray.drivers.cpu.driver:CpuDriver",
+    "simulated-gpu": "dray.fleet.machine_drivers:MachineGpus",
+    "simulated-nic": "dray.fleet.machine_drivers:MachineNics",
+    "simulated-tpu": "dray.fleet.machine_drivers:MachineTpus",
+}
 
 
 def known() -> dict[str, str]:

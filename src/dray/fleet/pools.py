@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from dray.api.objects import Object, mapping, text
 from dray.driver.devices import Device, Pool
+from dray.driver.slices.layout import contents
 from dray.drivers.cpu import devices as cpu
 from dray.drivers.cpu.options import CpuOptions
 from dray.drivers.devices import compute_domain, gpu, mig, nic, tpu
 from dray.fleet.machine import Machine
 
-# A slice may have twice as many, but not once one of them is tainted.
-_MOST_DEVICES: Final = 64
-_MOST_COUNTER_SETS: Final = 8
 _UUID: Final = re.compile(r"\{uuid:(\d+)\}")
 
 
@@ -66,10 +64,9 @@ def _of_machine(device: Object, machine: Machine) -> Object:
 
 
 def _contents(pool: Pool) -> tuple[SliceContent, ...]:
-    made = [SliceContent(shared_counters=sets) for sets in _batched(pool.counter_sets(), _MOST_COUNTER_SETS)]
-    for group in pool.groups():
-        made += [SliceContent(devices) for devices in _batched([each.document() for each in group], _MOST_DEVICES)]
-    return tuple(made)
+    """As the SDK lays them out, with room for taints on any device."""
+    found = contents(pool, {}, may_taint=True)
+    return tuple(SliceContent(tuple(each.get("devices", ())), tuple(each.get("sharedCounters", ()))) for each in found)
 
 
 def slice_name(machine: Machine, driver: str, number: int) -> str:
@@ -120,8 +117,3 @@ def _cpus(machine: Machine) -> list[Device]:
         return []
     options = CpuOptions(cpu_device_mode="individual") if mode == "individual" else CpuOptions(group_by=mode)
     return [each.published for each in cpu.make_devices(machine.topology, options).values()]
-
-
-def _batched(members: list[Object], most: int) -> Iterable[tuple[Object, ...]]:
-    for start in range(0, len(members), most):
-        yield tuple(members[start : start + most])

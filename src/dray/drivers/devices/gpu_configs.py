@@ -1,0 +1,73 @@
+"""Opaque configuration of `gpu.nvidia.com` (resource.nvidia.com/v1beta1): how containers of a claim share a GPU."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import msgspec
+
+from dray.api.quantity import Quantity, QuantityError
+from dray.driver import Config
+
+_LEAST: int = 2**20
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    pass
+
+
+class TimeSlicingConfig(_Part, frozen=True):
+    interval: Literal["Default", "Short", "Medium", "Long"] = "Default"
+
+
+class MpsConfig(_Part, frozen=True):
+    default_active_thread_percentage: int | None = None
+    default_pinned_device_memory_limit: str | None = None
+    default_per_device_pinned_memory_limit: dict[str, str] = msgspec.field(default_factory=dict)
+    multi_user: bool = False
+
+    def validate(self) -> None:
+        percentage = self.default_active_thread_percentage
+        if percentage is not None and not 0 <= percentage <= 100:
+            raise ValueError(f"defaultActiveThreadPercentage is {percentage}; give a number from 0 to 100")
+        limits = [self.default_pinned_device_memory_limit, *self.default_per_device_pinned_memory_limit.values()]
+        for limit in limits:
+            if limit is not None and _bytes(limit) < _LEAST:
+                raise ValueError(f"the limit of pinned memory is {limit}; give at least 1Mi")
+
+
+class Sharing(_Part, frozen=True):
+    strategy: Literal["TimeSlicing", "MPS"]
+    time_slicing_config: TimeSlicingConfig | None = None
+    mps_config: MpsConfig | None = None
+
+    def validate(self) -> None:
+        if self.strategy == "MPS" and self.time_slicing_config is not None:
+            raise ValueError("timeSlicingConfig belongs to the strategy TimeSlicing; remove it")
+        if self.strategy == "TimeSlicing" and self.mps_config is not None:
+            raise ValueError("mpsConfig belongs to the strategy MPS; remove it")
+        if self.mps_config is not None:
+            self.mps_config.validate()
+
+
+class GpuConfig(Config, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "resource.nvidia.com/v1beta1"
+    sharing: Sharing | None = None
+
+    def validate(self) -> None:
+        if self.sharing is not None:
+            self.sharing.validate()
+
+
+class MigDeviceConfig(GpuConfig, frozen=True, kw_only=True):
+    def validate(self) -> None:
+        super().validate()
+        if self.sharing is not None and self.sharing.time_slicing_config is not None:
+            raise ValueError("partitions have no timeSlicingConfig; remove it")
+
+
+def _bytes(text: str) -> int:
+    try:
+        return Quantity.parse(text).value()
+    except QuantityError as error:
+        raise ValueError(str(error)) from None

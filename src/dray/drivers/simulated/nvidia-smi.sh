@@ -1,0 +1,88 @@
+#!/bin/sh
+# nvidia-smi of a simulated GPU: shows the devices that this container was given, and nothing else.
+# Each is a variable SIMULATED_GPU_*: index|product|uuid|MiB|bus|profile|partition uuid|driver.
+
+devices() { env | grep '^SIMULATED_GPU_' | sort | cut -d= -f2-; }
+
+value() {
+    case "$1" in
+        index) echo "$2" ;;
+        name | gpu_name) echo "$3" ;;
+        uuid | gpu_uuid) echo "$4" ;;
+        memory.total) if [ -n "$units" ]; then echo "$5 MiB"; else echo "$5"; fi ;;
+        memory.used) if [ -n "$units" ]; then echo "0 MiB"; else echo 0; fi ;;
+        pci.bus_id | gpu_bus_id) echo "$6" ;;
+        driver_version) echo "$9" ;;
+        count) devices | cut -d'|' -f3 | uniq | grep -c . ;;
+        mig.mode.current) if [ -n "$7" ]; then echo Enabled; else echo Disabled; fi ;;
+        utilization.gpu) if [ -n "$units" ]; then echo "0 %"; else echo 0; fi ;;
+        *) echo "[N/A]" ;;
+    esac
+}
+
+list() {
+    last=""
+    number=0
+    devices | while IFS='|' read -r index product uuid memory bus profile partition driver; do
+        if [ "$uuid" != "$last" ]; then
+            echo "GPU $index: $product (UUID: $uuid)"
+            last="$uuid"
+            number=0
+        fi
+        if [ -n "$profile" ]; then
+            printf '  MIG %-12s Device %2d: (UUID: %s)\n' "$profile" "$number" "$partition"
+            number=$((number + 1))
+        fi
+    done
+}
+
+query() {
+    [ -n "$header" ] && echo "$1" | sed 's/,/, /g'
+    last=""
+    devices | while IFS='|' read -r index product uuid memory bus profile partition driver; do
+        [ "$uuid" = "$last" ] && continue
+        last="$uuid"
+        line=""
+        for field in $(echo "$1" | tr ',' ' '); do
+            found=$(value "$field" "$index" "$product" "$uuid" "$memory" "$bus" "$profile" "$partition" "$driver")
+            line="${line:+$line, }$found"
+        done
+        echo "$line"
+    done
+}
+
+table() {
+    version=$(devices | head -1 | cut -d'|' -f8)
+    echo "NVIDIA-SMI (simulated)    Driver Version: ${version:-none}"
+    printf '%-4s %-28s %-14s %-10s %s\n' GPU Name Bus-Id Memory MIG
+    devices | while IFS='|' read -r index product uuid memory bus profile partition driver; do
+        printf '%-4s %-28s %-14s %-10s %s\n' "$index" "$product" "$bus" "${memory}MiB" "${profile:--}"
+    done
+}
+
+if [ -z "$(devices)" ]; then
+    echo "No devices were found"
+    exit 6
+fi
+
+asked="" header=1 units=1 action=table
+for argument in "$@"; do
+    case "$argument" in
+        -L | --list-gpus) action=list ;;
+        --query-gpu=*) action=query asked="${argument#*=}" ;;
+        --format=*)
+            case "$argument" in *noheader*) header="" ;; esac
+            case "$argument" in *nounits*) units="" ;; esac
+            ;;
+        *)
+            echo "nvidia-smi (simulated): $argument is not known; there are -L, --query-gpu=FIELDS and --format=csv" >&2
+            exit 2
+            ;;
+    esac
+done
+
+case "$action" in
+    list) list ;;
+    query) query "$asked" ;;
+    *) table ;;
+esac

@@ -1,0 +1,72 @@
+"""Simulated drivers that pretend to run on a machine of a given type: `dray driver simulated-gpu` and its like."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from dray.driver import DriverError, Pool
+from dray.drivers.devices import gpu, nic, tpu
+from dray.drivers.simulated.gpus import SimulatedGpus
+from dray.drivers.simulated.nics import SimulatedNics
+from dray.drivers.simulated.tpus import SimulatedTpus
+from dray.fleet.choice import ChoiceError, choose
+from dray.fleet.machine import Machine
+from dray.fleet.pools import declared
+from dray.yaml.text import ManifestError
+
+
+class MachineOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """`machine` as in `dray up --fleet`: p5.48xlarge, p5.48xlarge:mig. `file` has machine types of one's own."""
+
+    machine: str
+    file: str = ""
+
+
+def _machine(options: MachineOptions, node: str, driver: str) -> tuple[Machine, Pool]:
+    try:
+        chosen = choose([*([options.file] if options.file else []), f"{options.machine}=1"])
+    except (ChoiceError, ManifestError) as error:
+        raise DriverError(str(error)) from None
+    machine = Machine(node, chosen.machines[-1].type, chosen.machines[-1].options)
+    pool = declared(machine).get(driver)
+    if pool is None:
+        raise DriverError(
+            f"a machine {options.machine} has no devices of {driver}; `dray fleet show` lists what it has"
+        )
+    return machine, pool
+
+
+class MachineGpus(SimulatedGpus):
+    Options: ClassVar[type[msgspec.Struct]] = MachineOptions
+
+    def __init__(self, options: MachineOptions) -> None:
+        def found(node: str) -> tuple[Pool, list[gpu.Gpu]]:
+            machine, pool = _machine(options, node, gpu.DRIVER)
+            return pool, machine.gpus
+
+        super().__init__(found)
+
+
+class MachineNics(SimulatedNics):
+    Options: ClassVar[type[msgspec.Struct]] = MachineOptions
+
+    def __init__(self, options: MachineOptions) -> None:
+        def found(node: str) -> tuple[Pool, list[nic.Nic]]:
+            machine, pool = _machine(options, node, nic.DRIVER)
+            return pool, machine.nics
+
+        super().__init__(found)
+
+
+class MachineTpus(SimulatedTpus):
+    Options: ClassVar[type[msgspec.Struct]] = MachineOptions
+
+    def __init__(self, options: MachineOptions) -> None:
+        def found(node: str) -> tuple[Pool, tpu.TpuHost]:
+            machine, pool = _machine(options, node, tpu.DRIVER)
+            assert machine.tpus is not None
+            return pool, machine.tpus
+
+        super().__init__(found)

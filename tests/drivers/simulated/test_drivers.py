@@ -1,0 +1,166 @@
+"""Simulated drivers behind a kubelet: claims allocated by the scheduler, prepared over gRPC, and seen from inside."""
+
+import os
+import subprocess
+from contextlib import asynccontextmanager
+
+import pytest
+
+from dray.driver import RunnerOptions
+from dray.driver.runner import DriverRunner
+from dray.drivers.devices.classes import device_classes
+from dray.drivers.registry import load
+from dray.node.cdi import resolve
+from dray.scheduling.scheduler import Options
+from dray.testing.cluster import LocalCluster
+from dray.testing.kubelet.double import KubeletDouble
+from dray.testing.objects import claim, container, node, pod, request
+
+NODE = "worker"
+GPU, MIG = "gpu.nvidia.com", "mig.nvidia.com"
+
+
+class World:
+    """A cluster with one node, its kubelet, and a driver."""
+
+    def __init__(self, cluster, kubelet):
+        self.cluster = cluster
+        self.kubelet = kubelet
+
+    async def edits(self, name, *requests, config=None):
+        """What the container of a pod gets."""
+        await self.cluster.create(claim(name, *requests, config=config))
+        return await self.edits_of(pod(name, claims=[name]))
+
+    async def edits_of(self, document, container="main"):
+        name = document["metadata"]["name"]
+        await self.cluster.create(document)
+
+        async def bound():
+            return (await self.cluster.get("Pod", name))["spec"].get("nodeName")
+
+        await self.cluster.eventually(bound)
+        started = await self.kubelet.start_pod(name)
+        return resolve(started.cdi_ids[container], [self.kubelet.cdi])
+
+
+@asynccontextmanager
+async def world(driver, **settings):
+    made = load(driver, settings)
+    objects = [node(NODE, cpu="64"), *device_classes([made.name])]
+    async with (
+        LocalCluster(scheduler=Options(), controllers=["resourceclaim"], objects=objects) as cluster,
+        KubeletDouble(cluster.client, NODE) as kubelet,
+    ):
+        place = RunnerOptions(node_name=NODE, kubelet_root=kubelet.root, cdi_directory=kubelet.cdi)
+        async with DriverRunner(made, cluster.client, place):
+            await kubelet.registered(made.name)
+            yield World(cluster, kubelet)
+
+
+def nvidia_smi(edits, *arguments):
+    """Runs the mounted file with the environment of the container."""
+    (mount,) = {(each.host_path, each.container_path) for each in edits.mounts}
+    assert mount[1] == "/usr/bin/nvidia-smi"
+    environment = {"PATH": os.environ["PATH"], **edits.environment}
+    done = subprocess.run([mount[0], *arguments], env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.splitlines()
+
+
+async def test_nvidia_smi_shows_the_allocated_gpus_alone():
+    async with world("simulated-gpu", machine="p5.48xlarge") as here:
+        edits = await here.edits("p", request("gpu", deviceClassName=GPU, count=2))
+        status, lines = nvidia_smi(edits, "-L")
+        assert status == 0
+        stored = await here.cluster.get("ResourceClaim", "p")
+        held = [each["device"] for each in stored["status"]["allocation"]["devices"]["results"]]
+        slices = await here.cluster.list("ResourceSlice")
+        uuids = {
+            device["name"]: device["attributes"]["uuid"]["string"]
+            for each in slices
+            for device in each["spec"]["devices"]
+        }
+        assert lines == [
+            f"GPU {name.removeprefix('gpu-')}: NVIDIA H100 80GB HBM3 (UUID: {uuids[name]})" for name in sorted(held)
+        ]
+        query = ("--query-gpu=index,memory.total,driver_version", "--format=csv,noheader,nounits")
+        assert nvidia_smi(edits, *query)[1][0] == f"{sorted(held)[0].removeprefix('gpu-')}, 81559, 580.105.8"
+        assert "NVIDIA H100 80GB HBM3" in "\n".join(nvidia_smi(edits)[1])
+
+
+async def test_nvidia_smi_shows_partitions_under_their_gpu():
+    async with world("simulated-gpu", machine="a3-highgpu-1g:mig") as here:
+        small = "device.attributes['gpu.nvidia.com'].profile == '1g.10gb'"
+        big = "device.attributes['gpu.nvidia.com'].profile == '3g.40gb'"
+        wanted = [
+            request("small", deviceClassName=MIG, count=2, selectors=[small]),
+            request("big", deviceClassName=MIG, selectors=[big]),
+        ]
+        lines = nvidia_smi(await here.edits("p", *wanted), "-L")[1]
+        assert lines[0].startswith("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-")
+        assert [each.split()[:4] for each in lines[1:]] == [
+            ["MIG", "1g.10gb", "Device", "0:"],
+            ["MIG", "1g.10gb", "Device", "1:"],
+            ["MIG", "3g.40gb", "Device", "2:"],
+        ]
+        assert all("(UUID: MIG-" in each for each in lines[1:])
+
+
+async def test_a_container_sees_the_devices_of_its_own_request():
+    async with world("simulated-gpu", machine="p5.48xlarge") as here:
+        await here.cluster.create(claim("c", *(request(name, deviceClassName=GPU) for name in ("left", "right"))))
+        document = pod("p", claims={"gpus": "c"})
+        resources = {"claims": [{"name": "gpus", "request": "right"}]}
+        document["spec"]["containers"] = [{**container("main"), "resources": resources}]
+        edits = await here.edits_of(document)
+        assert len(nvidia_smi(edits, "-L")[1]) == 1
+
+
+async def test_without_a_gpu_nvidia_smi_finds_none():
+    async with world("simulated-gpu", machine="p5.48xlarge") as here:
+        edits = await here.edits("p", request(deviceClassName=GPU))
+        edits.environment.clear()
+        assert nvidia_smi(edits) == (6, ["No devices were found"])
+
+
+@pytest.mark.parametrize(
+    ("sharing", "problem"),
+    [
+        ({"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 50}}, ""),
+        ({"strategy": "MPS", "mpsConfig": {"defaultActiveThreadPercentage": 500}}, "give a number from 0 to 100"),
+        ({"strategy": "TimeSlicing", "mpsConfig": {}}, "mpsConfig belongs to the strategy MPS"),
+        ({"strategy": "Magic"}, "Magic"),
+    ],
+)
+async def test_configuration_of_claims_is_taken_as_the_real_driver_takes_it(sharing, problem):
+    parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": sharing}
+    config = [{"requests": ["gpu"], "opaque": {"driver": GPU, "parameters": parameters}}]
+    async with world("simulated-gpu", machine="a3-highgpu-1g") as here:
+        await here.cluster.create(claim("p", request(deviceClassName=GPU), config=config))
+        await here.cluster.create(pod("p", claims=["p"]))
+
+        async def bound():
+            return (await here.cluster.get("Pod", "p"))["spec"].get("nodeName")
+
+        await here.cluster.eventually(bound)
+        if problem:
+            with pytest.raises(Exception, match=problem):
+                await here.kubelet.try_pod("p")
+            return
+        started = await here.kubelet.start_pod("p")
+        edits = resolve(started.cdi_ids["main"], [here.kubelet.cdi])
+        assert edits.environment["CUDA_MPS_PIPE_DIRECTORY"] == "/tmp/nvidia-mps"
+
+
+async def test_tpus_come_all_together_with_their_topology():
+    async with world("simulated-tpu", machine="ct6e-standard-4t") as here:
+        edits = await here.edits("p", request(deviceClassName="tpu.google.com", allocationMode="All"))
+        assert edits.environment["TPU_ACCELERATOR_TYPE"] == "v6e-4"
+        assert edits.environment["TPU_TOPOLOGY"] == "2x2"
+
+
+async def test_interfaces_stand_in_the_status_of_their_claim():
+    async with world("simulated-nic", machine="a3-highgpu-8g") as here:
+        await here.edits("p", request("nic", deviceClassName="dra.net"))
+        (status,) = (await here.cluster.get("ResourceClaim", "p"))["status"]["devices"]
+        assert status["networkData"]["interfaceName"] == "eth1"
