@@ -1,10 +1,11 @@
 """Checkpoint: the records of claims on disk, one file each, `<driver directory>/claims/<claim uid>.json`.
 
 A record is written before a device is touched (begun), and again when the claim is prepared (complete); it is removed
-when the claim is unprepared. A write is durable when it returns. A file holds the record under the name of its
-version, with a CRC-32 of it, so that a newer format can stand beside the one an older release reads. A file that
-cannot be read fails its own claim and no other. Two instances of a driver share the directory in a rolling update:
-nothing is cached, and `attempt` tells whose record it is.
+when the claim is unprepared. A first record and a state that the driver records are durable when the call returns; of
+later writes a loss of power may leave the one before, and of a removal nothing. A file holds the record under the name
+of its version, with a CRC-32 of it, so that a newer format can stand beside the one an older release reads. A file
+that cannot be read fails its own claim and no other. Two instances of a driver share the directory in a rolling
+update: nothing is cached, and `attempt` tells whose record it is.
 
 A machine that was started anew has none of what was prepared on it, so a record from before is not complete.
 """
@@ -106,16 +107,17 @@ class Checkpoint:
             boot_id=self._boot_id,
             state=state,
         )
-        self.write(record)
+        self.write(record, named=not self._path(claim.uid).exists())
         return record
 
-    def write(self, record: Record) -> None:
+    def write(self, record: Record, *, named: bool = False) -> None:
+        """With `named` it is this one that a loss of power leaves; else it may be the one before."""
         try:
             data = msgspec.json.encode(record).decode()
         except (TypeError, ValueError) as error:
             raise ClaimFailed(f"the state of claim {record.reference} cannot be written as JSON: {error}") from error
         stored = {_VERSION: _Stored(data, zlib.crc32(data.encode()))}
-        replace_file(self._path(record.uid), msgspec.json.encode(stored), durable=True)
+        replace_file(self._path(record.uid), msgspec.json.encode(stored), durable=True, named=named)
 
     def read(self, uid: str) -> Record | None:
         """None where there is none."""
@@ -140,7 +142,7 @@ class Checkpoint:
         return record
 
     def remove(self, uid: str) -> None:
-        remove_file(self._path(uid), durable=True)
+        remove_file(self._path(uid))
 
     def uids(self) -> list[str]:
         names = os.listdir(self._directory)

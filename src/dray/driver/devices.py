@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from dray.api.objects import Object
@@ -156,15 +157,25 @@ def _type_of(value: Scalar) -> str:
 
 def _capacity(value: Amount | Capacity) -> Object:
     if not isinstance(value, Capacity):
-        return {"value": str(value)}
+        return {"value": _quantity(value)}
     policy = {} if value.request_policy is None else {"requestPolicy": value.request_policy}
-    return {"value": str(value.value), **policy}
+    return {"value": _quantity(value.value), **policy}
 
 
 def _counters(counters: Mapping[str, Amount]) -> Object:
-    return {name: {"value": str(amount)} for name, amount in counters.items()}
+    return {name: {"value": _quantity(amount)} for name, amount in counters.items()}
 
 
 def _taint(taint: Taint) -> Object:
     made = {"key": taint.key, "value": taint.value, "effect": taint.effect}
     return {name: value for name, value in made.items() if value}
+
+
+def _quantity(amount: Amount) -> str:
+    """As the API server writes it, so that what is stored can be compared with what was declared."""
+    return _canonical_text(str(amount))
+
+
+@lru_cache(maxsize=4096)
+def _canonical_text(text: str) -> str:
+    return Quantity.parse(text).canonical()

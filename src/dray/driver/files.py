@@ -8,8 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def replace_file(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False, prefix: str = ".") -> None:
-    """`durable` waits for the disk: afterwards the file is there even if the machine loses power."""
+def replace_file(
+    path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False, named: bool = True, prefix: str = "."
+) -> None:
+    """`durable` waits for the disk: afterwards the file is there even if the machine loses power.
+
+    Without `named` it does not wait for the directory: then the former file may be there instead.
+    """
     descriptor, name = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:
@@ -23,18 +28,16 @@ def replace_file(path: Path, content: bytes, *, mode: int = 0o600, durable: bool
         with suppress(FileNotFoundError):
             os.unlink(name)
         raise
-    if durable:
+    if durable and named:
         sync_directory(path.parent)
 
 
-def remove_file(path: Path, *, durable: bool = False) -> bool:
+def remove_file(path: Path) -> bool:
     """Whether it was there."""
     try:
         path.unlink()
     except FileNotFoundError:
         return False
-    if durable:
-        sync_directory(path.parent)
     return True
 
 

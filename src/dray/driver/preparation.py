@@ -125,7 +125,7 @@ class Preparation:
                 if current is None:
                     raise ClaimFailed(f"claim {attempt.reference} was unprepared while it was being prepared")
                 _check_attempt(current, attempt)
-                self._checkpoint.write(msgspec.structs.replace(current, state=state))
+                self._checkpoint.write(msgspec.structs.replace(current, state=state), named=True)
 
         return record
 

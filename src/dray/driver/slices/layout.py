@@ -68,32 +68,38 @@ def _assign(groups: Iterable[Sequence[Device]], previous: Mapping[str, int], fir
     fresh: _Slices = []
     for group in groups:
         kept += _fill(group, previous, first + len(kept), may_taint)
-        fresh += _fill(group, {}, 0, may_taint)
-    return kept if len(kept) < 2 * len(fresh) else fresh
+        if previous:
+            fresh += _fill(group, {}, 0, may_taint)
+    return fresh if previous and len(kept) >= 2 * len(fresh) else kept
 
 
 def _fill(devices: Sequence[Device], previous: Mapping[str, int], first: int, may_taint: bool) -> _Slices:
-    slices: _Slices = [[]]
+    slices: list[_Filling] = [_Filling(may_taint)]
     current = 0
     for device in devices:
         current = max(current, previous.get(device.name, 0) - first)
         while len(slices) <= current:
-            slices.append([])
-        if not _fits(slices[current], device, may_taint):
+            slices.append(_Filling(may_taint))
+        if not slices[current].add(device):
             current += 1
             if len(slices) <= current:
-                slices.append([])
-        slices[current].append(device)
-    return [each for each in slices if each]
+                slices.append(_Filling(may_taint))
+            slices[current].add(device)
+    return [each.devices for each in slices if each.devices]
 
 
-def _fits(devices: list[Device], device: Device, may_taint: bool) -> bool:
-    if len(devices) < MAX_DEVICES_ADVANCED:
+class _Filling:
+    """A slice that is being filled; `is_advanced` if the lower limit counts for it."""
+
+    def __init__(self, is_advanced: bool) -> None:
+        self.devices: list[Device] = []
+        self._is_advanced = is_advanced
+
+    def add(self, device: Device) -> bool:
+        """Whether it fits."""
+        advanced = self._is_advanced or bool(device.taints or device.consumes_counters or device.has_lists)
+        if len(self.devices) >= (MAX_DEVICES_ADVANCED if advanced else MAX_DEVICES):
+            return False
+        self._is_advanced = advanced
+        self.devices.append(device)
         return True
-    if may_taint or len(devices) >= MAX_DEVICES:
-        return False
-    return not _is_advanced(device) and not any(map(_is_advanced, devices))
-
-
-def _is_advanced(device: Device) -> bool:
-    return bool(device.taints or device.consumes_counters or device.has_lists)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from dray.api.names import generate_base
 from dray.api.objects import Object, mapping, owners_of, spec_of
-from dray.driver.slices.canonical import canonical, keep_taint_times
+from dray.driver.slices.canonical import canonical, is_same, keep_taint_times
 
 Accepted = Mapping[int, tuple[Object, Object]]
 """By index: what was declared, and what the API server made of it because it does not keep all fields."""
@@ -88,8 +88,10 @@ def _is_kept(declared: Declaration, index: int, stored: Object, newest: int) -> 
 def _is_equal(declared: Declaration, index: int, stored: Object, accepted: Accepted) -> bool:
     if declared.owner is not None and declared.owner not in owners_of(stored):
         return False
-    wanted, found = canonical(declared.spec(index, 0)), canonical(spec_of(stored))
-    return wanted == found or accepted.get(index) == (wanted, found)
+    wanted, found = declared.spec(index, 0), spec_of(stored)
+    if is_same(wanted, found):
+        return True
+    return index in accepted and accepted[index] == (canonical(wanted), canonical(found))
 
 
 def _updated(declared: Declaration, index: int, stored: Object, generation: int) -> Object:

@@ -25,7 +25,7 @@ from dray.driver.errors import DroppedFields, InvalidPools
 from dray.driver.health_reports import HealthReports
 from dray.driver.metrics import DriverMetrics
 from dray.driver.options import RunnerOptions
-from dray.driver.slices.canonical import canonical, missing_fields
+from dray.driver.slices.canonical import canonical, is_same, missing_fields
 from dray.driver.slices.kinds import NODES, RESOURCE_SLICES
 from dray.driver.slices.layout import check, contents
 from dray.driver.slices.own_slices import OwnSlices
@@ -208,11 +208,11 @@ class Publisher:
         assert self._slices is not None
         self._slices.wrote(stored)
         self._metrics.wrote(verb)
-        wanted, found = canonical(declared.spec(index, 0)), canonical(spec_of(stored))
         key = declared.pool, index
-        if wanted == found:
+        if is_same(declared.spec(index, 0), spec_of(stored)):
             self._accepted.pop(key, None)
             return
+        wanted, found = canonical(declared.spec(index, 0)), canonical(spec_of(stored))
         before = self._accepted.get(key)
         self._accepted[key] = wanted, found
         fields = tuple(missing_fields(wanted, found))
