@@ -16,17 +16,25 @@ the kubelet gets no answer, and takes the driver for dead after a second.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from dray.client.api import ApiClient
-from dray.driver.claims import Claim, PreparedClaim
+from dray.driver.claims import AllocatedDevice, Claim, ClaimReference, PreparedClaim
 from dray.driver.configs import Config
 from dray.driver.devices import Device, Pool
+from dray.driver.errors import DriverError
 from dray.driver.health import DeviceHealth
-from dray.driver.prepared import Prepared
+from dray.driver.prepared import DeviceMetadata, DeviceStatus, Prepared
+
+ApplyDeviceStatus = Callable[[ClaimReference, Mapping[AllocatedDevice, DeviceStatus]], Awaitable[None]]
+UpdateMetadata = Callable[[ClaimReference, Mapping[AllocatedDevice, DeviceMetadata]], None]
+
+
+def _not_running(*_: Any) -> NoReturn:
+    raise DriverError("the driver is looked at and does not run: it has no claims")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +42,17 @@ class DriverContext:
     """Where a driver runs. `publish` has the pools asked for again and published: call it when devices change.
 
     `directory` is the driver's own, `<kubelet root>/plugins/<driver name>`; it survives restarts of the driver.
+    `apply_device_status` replaces what the driver says in the claim's `status.devices`; before a pod is bound it sets
+    the binding conditions of devices. `update_metadata` changes metadata files of a prepared claim; containers that
+    run already keep what they have.
     """
 
     node_name: str
     directory: Path
     client: ApiClient
     publish: Callable[[], None]
+    apply_device_status: ApplyDeviceStatus = _not_running
+    update_metadata: UpdateMetadata = _not_running
 
 
 class Driver:

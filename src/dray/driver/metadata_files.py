@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,7 +23,7 @@ from dray.driver.cdi.names import check_kind, qualified
 from dray.driver.cdi.spec import Spec, SpecDevice
 from dray.driver.claims import AllocatedDevice, Claim, ClaimReference
 from dray.driver.devices import attribute_document
-from dray.driver.errors import DriverError
+from dray.driver.errors import ClaimFailed, DriverError
 from dray.driver.files import replace_file
 from dray.driver.injection import AnsweredDevice
 from dray.driver.prepared import DeviceMetadata, Prepared
@@ -65,6 +65,23 @@ class MetadataFiles:
             except (OSError, DriverError) as error:
                 _logger.error("metadata of claim %s, request %s: %s", claim.reference, request, error)
 
+    def update(self, reference: ClaimReference, changes: Mapping[AllocatedDevice, DeviceMetadata]) -> None:
+        """Changes what the files of a prepared claim say about these devices."""
+        requests: dict[str, dict[tuple[str, str, str], Object]] = {}
+        for device, metadata in changes.items():
+            entries = requests.setdefault(device.base_request, {})
+            entries[device.request, device.pool, device.device] = self._entry(device, metadata)
+        for request, entries in requests.items():
+            path = self._claim_directory(reference) / request / "metadata.json"
+            body = _read(path)
+            if body is None or body["metadata"]["uid"] != reference.uid:
+                raise ClaimFailed(f"claim {reference} has no metadata for request {request}: is it prepared?")
+            generation = body["metadata"].pop("generation")
+            for each in body["requests"]:
+                keys = [(each["name"], device["pool"], device["name"]) for device in each["devices"]]
+                each["devices"] = [entries.get(*pair) for pair in zip(keys, each["devices"], strict=True)]
+            replace_file(path, _encode(self._versions, body, generation + 1), mode=0o644)
+
     def remove(self, reference: ClaimReference) -> None:
         shutil.rmtree(self._claim_directory(reference), ignore_errors=True)
         self._cdi.remove_prefixed(f"{self._driver}_metadata_{reference.uid}_")
@@ -85,18 +102,21 @@ class MetadataFiles:
     def _body(self, claim: Claim, devices: dict[AllocatedDevice, DeviceMetadata]) -> Object:
         requests: dict[str, list[Object]] = {}
         for device, metadata in devices.items():
-            entry: Object = {"driver": self._driver, "pool": device.pool, "name": device.device}
-            if metadata.attributes:
-                entry["attributes"] = {name: attribute_document(each) for name, each in metadata.attributes.items()}
-            if metadata.network is not None:
-                entry["networkData"] = metadata.network.document()
-            requests.setdefault(device.request, []).append(entry)
+            requests.setdefault(device.request, []).append(self._entry(device, metadata))
         reference, pod_claim = claim.reference, annotations_of(claim.document).get(POD_CLAIM_ANNOTATION)
         return {
             "metadata": {"name": reference.name, "namespace": reference.namespace, "uid": reference.uid},
             **({"podClaimName": pod_claim} if pod_claim else {}),
             "requests": [{"name": name, "devices": entries} for name, entries in requests.items()],
         }
+
+    def _entry(self, device: AllocatedDevice, metadata: DeviceMetadata) -> Object:
+        entry: Object = {"driver": self._driver, "pool": device.pool, "name": device.device}
+        if metadata.attributes:
+            entry["attributes"] = {name: attribute_document(each) for name, each in metadata.attributes.items()}
+        if metadata.network is not None:
+            entry["networkData"] = metadata.network.document()
+        return entry
 
     def _in_container(self, claim: Claim, request: str) -> str:
         pod_claim = annotations_of(claim.document).get(POD_CLAIM_ANNOTATION)
@@ -118,11 +138,19 @@ def _encode(versions: Sequence[str], body: Object, generation: int) -> bytes:
 
 def _generation(path: Path, uid: str, body: Object) -> int:
     """One more than that of the file there; the same if nothing changes."""
+    written = _read(path)
+    if written is None or written["metadata"]["uid"] != uid:
+        return 1
+    generation = int(written["metadata"].pop("generation"))
+    return generation if written == body else generation + 1
+
+
+def _read(path: Path) -> Object | None:
+    """The newest document of a file, without version and kind; None where there is none that could be ours."""
     try:
-        written = msgspec.json.decode(path.read_bytes().partition(b"\n")[0], type=Object)
-        generation = int(written["metadata"].pop("generation"))
+        document = msgspec.json.decode(path.read_bytes().partition(b"\n")[0], type=Object)
+        if not document["metadata"]["uid"] or not isinstance(document["metadata"]["generation"], int):
+            return None
     except (OSError, ValueError, KeyError, TypeError):
-        return 1
-    if written["metadata"].get("uid") != uid:
-        return 1
-    return generation if {name: written.get(name) for name in body} == body else generation + 1
+        return None
+    return {name: value for name, value in document.items() if name not in ("apiVersion", "kind")}

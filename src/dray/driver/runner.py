@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from dray.client.api import ApiClient
 from dray.driver.cdi.directory import CdiDirectory
 from dray.driver.cdi.names import check_kind
 from dray.driver.checkpoint import Checkpoint
+from dray.driver.claims import AllocatedDevice, ClaimReference
 from dray.driver.device_status import DeviceStatuses
 from dray.driver.driver import Driver, DriverContext
 from dray.driver.errors import DriverError
@@ -32,6 +33,7 @@ from dray.driver.metadata_files import MetadataFiles
 from dray.driver.metrics import DriverMetrics
 from dray.driver.options import DRA_V1, DRA_V1BETA1, SERVICES, RunnerOptions
 from dray.driver.preparation import Preparation
+from dray.driver.prepared import DeviceMetadata
 from dray.driver.serialization import DriverLock
 from dray.driver.services import RegistrationService, add_services
 from dray.driver.slices.publisher import Publisher
@@ -49,7 +51,16 @@ class DriverRunner:
         self.metrics = DriverMetrics(driver.name)
         self._client = client
         self._directory = options.plugin_directory(driver.name)
-        driver.context = DriverContext(options.node_name, self._directory, client, self.publish)
+        self._statuses = DeviceStatuses(client, driver.name, options.node_name, self.metrics)
+        self._metadata = self._make_metadata()
+        driver.context = DriverContext(
+            node_name=options.node_name,
+            directory=self._directory,
+            client=client,
+            publish=self.publish,
+            apply_device_status=self._statuses.apply,
+            update_metadata=self._update_metadata,
+        )
         reports_health = type(driver).health is not Driver.health
         self._health = HealthReports(driver, lambda: self.publisher.retaint(), self.metrics) if reports_health else None
         self.publisher = Publisher(driver, client, options, self.metrics, self._health)
@@ -67,23 +78,31 @@ class DriverRunner:
 
     def _make_preparation(self) -> Preparation:
         driver, options, directory = self.driver, self.options, self._directory
-        cdi = CdiDirectory(options.cdi_directory)
-        metadata = None
-        if options.metadata_versions:
-            seen = (options.host_directory or directory).absolute()
-            metadata = MetadataFiles(driver.name, directory, seen, cdi, options.metadata_versions)
         boot_id = options.boot_id_file.read_text().strip() if options.boot_id_file.exists() else ""
         self._checkpoint = Checkpoint(directory / "claims", boot_id)
         return Preparation(
             driver,
             self._client,
             checkpoint=self._checkpoint,
-            injection=Injection(driver.cdi_kind or f"k8s.{driver.name}/claim", cdi),
-            metadata=metadata,
-            statuses=DeviceStatuses(self._client, driver.name, options.node_name, self.metrics),
+            injection=Injection(driver.cdi_kind or f"k8s.{driver.name}/claim", CdiDirectory(options.cdi_directory)),
+            metadata=self._metadata,
+            statuses=self._statuses,
             lock=DriverLock(directory / "serialize.lock" if options.pod_uid else None) if driver.serialize else None,
             metrics=self.metrics,
         )
+
+    def _make_metadata(self) -> MetadataFiles | None:
+        options, directory = self.options, self._directory
+        if not options.metadata_versions:
+            return None
+        seen = (options.host_directory or directory).absolute()
+        cdi = CdiDirectory(options.cdi_directory)
+        return MetadataFiles(self.driver.name, directory, seen, cdi, options.metadata_versions)
+
+    def _update_metadata(self, reference: ClaimReference, changes: Mapping[AllocatedDevice, DeviceMetadata]) -> None:
+        if self._metadata is None:
+            raise DriverError("metadata files are off: give the runner `metadata_versions`")
+        self._metadata.update(reference, changes)
 
     def publish(self) -> None:
         """Has the driver's pools asked for again and published, soon."""
