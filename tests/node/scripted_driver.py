@@ -1,6 +1,7 @@
 """A driver of a few lines on bare gRPC, without the SDK: it answers as it is told, and notes what it was asked."""
 
 import itertools
+import json
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,6 +22,8 @@ BOTH = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
 
 
 class ScriptedDriver:
+    """Claims that it prepares have devices in a CDI file that is always there: `example.com/gpu=<claim>` and others."""
+
     def __init__(self, root: Path, *, name=DRIVER, suffix="", versions=BOTH, type_="DRAPlugin", endpoint=None):
         directory = root / "plugins" / name
         directory.mkdir(parents=True, exist_ok=True)
@@ -32,6 +35,11 @@ class ScriptedDriver:
             endpoint=str(self.socket) if endpoint is None else endpoint,
             supported_versions=versions,
         )
+        names = ["one", "two", "c", "shared", "good", "bad", *"0 1 a b every".split()]
+        for kind in ("example.com/gpu", "x.com/g"):
+            devices = [{"name": each, "containerEdits": {"env": [f"DEVICE={each}"]}} for each in names]
+            spec = {"cdiVersion": "0.5.0", "kind": kind, "devices": devices}
+            (root / "cdi" / f"{kind.replace('/', '-')}.json").write_text(json.dumps(spec))
         self.statuses = []
         self.asked = []
         self.errors = {}

@@ -119,21 +119,33 @@ def hub(kind: Kind) -> KindVersion:
 
 def decode(document: Object, target: KindVersion, *, now: str, gates: FeatureGates) -> Object | Refusal:
     """The document, checked against its structure, defaulted and converted to the hub version."""
-    for member, expected in (("apiVersion", target.api_version), ("kind", target.kind)):
+    refusal = check_identity(document, target.api_version, target.kind)
+    if refusal:
+        return refusal
+    normal, problems = schema.read(document, target.schema)
+    if problems:
+        return undecodable(problems)
+    normal["apiVersion"], normal["kind"] = target.api_version, target.kind
+    defaulting.apply(normal, target, now=now, gates=gates)
+    home = hub(target.entry)
+    return normal if home == target else _reread(conversion.convert(normal, home.version), home)
+
+
+def check_identity(document: Object, api_version: str, kind: str) -> Refusal | None:
+    """A document may leave out what it is, but not be something else."""
+    for member, expected in (("apiVersion", api_version), ("kind", kind)):
         given = document.get(member)
         if given not in (None, "", expected):
             return bad_request(
                 f"the {member} in the data ({given}) does not match the expected {member} ({expected})",
                 [FieldError(ErrorType.WRONG_TYPE, member, f"expected {expected}")],
             )
-    normal, problems = schema.read(document, target.schema)
-    if problems:
-        text = ", ".join(f"{problem.field}: {problem.detail}" for problem in problems)
-        return bad_request(f"strict decoding error: {text}", problems)
-    normal["apiVersion"], normal["kind"] = target.api_version, target.kind
-    defaulting.apply(normal, target, now=now, gates=gates)
-    home = hub(target.entry)
-    return normal if home == target else _reread(conversion.convert(normal, home.version), home)
+    return None
+
+
+def undecodable(problems: Sequence[FieldError]) -> Refusal:
+    text = ", ".join(f"{problem.field}: {problem.detail}" for problem in problems)
+    return bad_request(f"strict decoding error: {text}", problems)
 
 
 def _reread(converted: Object, home: KindVersion) -> Object:
@@ -150,7 +162,7 @@ def create(document: Object, target: KindVersion, place: Place, rules: Rules, *,
     obj = decode(document, target, now=now, gates=rules.gates)
     if isinstance(obj, Refusal):
         return obj
-    refusal = settle_namespace(obj, target, place)
+    refusal = settle_namespace(obj["metadata"], place, namespaced=target.namespaced)
     if refusal:
         return refusal
     filled = _FILLED_IN.get((target.group, target.kind))
@@ -194,7 +206,8 @@ def update(
         return obj
     if "metadata" in kept:
         obj["metadata"] = dict(old["metadata"])
-    refusal = settle_namespace(obj, target, place) or _settle_name(obj, place)
+    metadata = obj["metadata"]
+    refusal = settle_namespace(metadata, place, namespaced=target.namespaced) or settle_name(metadata, place)
     if refusal:
         return refusal
     if subresource == "status":
@@ -239,13 +252,13 @@ def _rewritten(obj: Object, before: Object, home: KindVersion) -> Object:
     return {name: after[name] for name in obj if name in after}
 
 
-def settle_namespace(obj: Object, target: KindVersion, place: Place) -> Refusal | None:
+def settle_namespace(metadata: Object, place: Place, *, namespaced: bool) -> Refusal | None:
     """Puts the object where the request wants it; changes its metadata."""
-    given = obj["metadata"].get("namespace", "")
-    if not target.namespaced:
-        obj["metadata"].pop("namespace", None)
+    given = metadata.get("namespace", "")
+    if not namespaced:
+        metadata.pop("namespace", None)
     elif not given:
-        obj["metadata"]["namespace"] = place.namespace
+        metadata["namespace"] = place.namespace
     elif given != place.namespace:
         return bad_request(
             f"the namespace of the object ({given}) does not match the namespace of the request ({place.namespace})"
@@ -253,20 +266,23 @@ def settle_namespace(obj: Object, target: KindVersion, place: Place) -> Refusal 
     return None
 
 
-def _settle_name(obj: Object, place: Place) -> Refusal | None:
-    given = obj["metadata"].get("name", "")
+def settle_name(metadata: Object, place: Place) -> Refusal | None:
+    given = metadata.get("name", "")
     if given and given != place.name:
         return bad_request(f"the name of the object ({given}) does not match the name on the URL ({place.name})")
-    obj["metadata"]["name"] = place.name
+    metadata["name"] = place.name
     return None
 
 
 def _refusal(obj: Object, target: KindVersion, problems: list[FieldError]) -> Refusal:
-    shaped = tuple(_in_shape(problem, target) for problem in problems)
+    return invalid(obj, target.group, target.kind, [_in_shape(problem, target) for problem in problems])
+
+
+def invalid(obj: Object, group: str, kind: str, problems: Sequence[FieldError]) -> Refusal:
     name = obj["metadata"].get("name") or obj["metadata"].get("generateName", "")
-    kind = f"{target.kind}.{target.group}" if target.group else target.kind
-    text = str(shaped[0]) if len(shaped) == 1 else f"[{', '.join(map(str, shaped))}]"
-    return Refusal(422, "Invalid", f'{kind} "{name}" is invalid: {text}', shaped)
+    text = str(problems[0]) if len(problems) == 1 else f"[{', '.join(map(str, problems))}]"
+    title = f"{kind}.{group}" if group else kind
+    return Refusal(422, "Invalid", f'{title} "{name}" is invalid: {text}', tuple(problems))
 
 
 _EXACTLY = re.compile(r"(requests\[\d+\])\.exactly\b")

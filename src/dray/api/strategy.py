@@ -27,12 +27,11 @@ _OLDER_GROUPS = frozenset({"", "batch", "policy"})
 _KEPT_POD_STATUS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 # A node registers itself together with what it has.
 _BORN_WITH_STATUS = frozenset({("", "Node")})
-_SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
-def prepare_metadata(metadata: Object, kind: Kind) -> None:
-    """The part of `prepare_create` that concerns the metadata."""
-    for member in _SERVER_OWNED:
+def _prepare_metadata(metadata: Object, kind: Kind) -> None:
+    for member in SERVER_OWNED:
         metadata.pop(member, None)
     if kind.generation:
         metadata["generation"] = 1
@@ -45,7 +44,7 @@ def prepare_metadata(metadata: Object, kind: Kind) -> None:
 
 
 def prepare_create(obj: Object, kind: Kind, gates: FeatureGates) -> None:
-    prepare_metadata(obj["metadata"], kind)
+    _prepare_metadata(obj["metadata"], kind)
     if "status" in kind.subresources and "status" in obj and (kind.group, kind.name) not in _BORN_WITH_STATUS:
         obj["status"] = {}
     if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourcePoolStatusRequest"):
@@ -57,9 +56,9 @@ def prepare_create(obj: Object, kind: Kind, gates: FeatureGates) -> None:
 
 
 def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *, now: str) -> None:
-    _keep(obj["metadata"], old["metadata"], (*_SERVER_OWNED, "generation"))
+    keep(obj["metadata"], old["metadata"], (*SERVER_OWNED, "generation"))
     if "status" in kind.subresources:
-        _keep(obj, old, ("status",))
+        keep(obj, old, ("status",))
     if (kind.group, kind.name) == (RESOURCE_GROUP, "DeviceTaintRule"):
         _refresh_time_added(obj["spec"]["taint"], old["spec"]["taint"], now)
     disabled_fields.drop(obj, old, kind, gates)
@@ -68,12 +67,12 @@ def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *,
 
 
 def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates) -> None:
-    _keep(obj["metadata"], old["metadata"], (*_SERVER_OWNED, *_STATUS_KEEPS))
+    keep(obj["metadata"], old["metadata"], (*SERVER_OWNED, *_STATUS_KEEPS))
     if kind.group not in _OLDER_GROUPS:
-        _keep(obj["metadata"], old["metadata"], _STATUS_ALONE)
+        keep(obj["metadata"], old["metadata"], _STATUS_ALONE)
     elif kind.name == "Pod":
-        _keep(obj["metadata"], old["metadata"], ("ownerReferences",))
-    _keep(obj, old, ("spec",))
+        keep(obj["metadata"], old["metadata"], ("ownerReferences",))
+    keep(obj, old, ("spec",))
     disabled_fields.drop(obj, old, kind, gates)
     if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourceClaim"):
         _drop_stale_devices(obj["status"], old["status"])
@@ -83,7 +82,8 @@ def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGa
                 obj["status"].setdefault(member, old["status"][member])
 
 
-def _keep(new: Object, old: Object, members: Iterable[str]) -> None:
+def keep(new: Object, old: Object, members: Iterable[str]) -> None:
+    """Gives an object the members that the old one has, and takes from it those that the old one has not."""
     for member in members:
         if member in old:
             new[member] = old[member]

@@ -17,9 +17,9 @@ from typing import Final
 import msgspec
 
 from dray.driver.claims import ClaimReference
+from dray.driver.files import replace_file
 from dray.node.devices import PreparedDevice
 from dray.node.errors import CheckpointError
-from dray.node.files import replace_file
 
 FILE_NAME: Final = "dra_manager_state"
 _KIND: Final = "DRACheckpoint"
@@ -98,7 +98,7 @@ class Checkpoint:
 
     def save(self, claims: Iterable[ClaimState]) -> None:
         try:
-            replace_file(self._path, encode(claims))
+            replace_file(self._path, encode(claims), durable=True)
         except OSError as error:
             raise CheckpointError(f"cannot write checkpoint {self._path}: {error.strerror or error}") from None
 

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from dray.client.clock import micro_timestamp, moment
-from dray.node.files import replace_file
+from dray.driver.files import replace_file
 
 HEALTHY: Final = "Healthy"
 UNHEALTHY: Final = "Unhealthy"

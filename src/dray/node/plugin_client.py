@@ -7,6 +7,7 @@ was asked for and no other.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -101,6 +102,13 @@ class PluginClient:
         except grpc.aio.AioRpcError as error:
             code = error.code()
             raise DriverCallFailed(self._driver, method, code.name, error.details() or "") from None
+        except asyncio.CancelledError:
+            code = grpc.StatusCode.CANCELLED
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            # Closing the channel of a driver that is deregistered ends its calls in this way.
+            raise DriverCallFailed(self._driver, method, code.name, "the driver was deregistered") from None
         finally:
             path = f"/{self._package}.DRAPlugin/{method}"
             self._metrics.calls.labels(self._driver, path, code.name).observe(time.monotonic() - begun)

@@ -7,6 +7,7 @@ from dray.api.objects import Object
 from dray.api.validation.priority_classes import SYSTEM_CLASSES
 from dray.server import creation, documents, status, updates
 from dray.server.authorization import ADMIN
+from dray.server.calls import Write
 from dray.server.context import Context
 from dray.server.options import WriteOptions
 from dray.server.security.builtin_bindings import bootstrap as built_in_roles
@@ -40,7 +41,7 @@ async def _create(context: Context, document: Object) -> None:
     metadata = document["metadata"]
     namespace = metadata.get("namespace", "")
     if context.store.get(resource.key(namespace, metadata["name"])) is None:
-        await creation.create(context, resource, Place(namespace), document, _BY, ADMIN, [])
+        await creation.create(Write(context, resource, Place(namespace), _BY, ADMIN, []), document)
 
 
 async def _put(context: Context, document: Object) -> None:
@@ -49,6 +50,6 @@ async def _put(context: Context, document: Object) -> None:
     try:
         await _create(context, document)
         place = Place(name=document["metadata"]["name"])
-        await updates.update(context, resource, place, lambda old: document, _BY, ADMIN, [])
+        await updates.update(Write(context, resource, place, _BY, ADMIN, []), lambda old: document)
     except status.ApiError as error:
         raise RuntimeError(f"{document['kind']} {document['metadata']['name']}: {error.message}") from error

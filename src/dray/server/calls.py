@@ -1,4 +1,4 @@
-"""A call: a request for a resource, with everything that its path, query and headers say."""
+"""Calls: requests for a resource with what their path, query and headers say, and the writes they ask for."""
 
 from __future__ import annotations
 
@@ -7,13 +7,29 @@ from collections.abc import Mapping
 import msgspec
 
 from dray.api.intake import Place
-from dray.server import negotiation
-from dray.server.authorization import Access
+from dray.api.objects import Object
+from dray.server import negotiation, reads
+from dray.server.authorization import Access, User
 from dray.server.context import Context
 from dray.server.negotiation import Form
+from dray.server.options import WriteOptions
 from dray.server.paths import ResourcePath
 from dray.server.requests import Request
 from dray.server.resources import Resource
+
+
+class Write(msgspec.Struct, frozen=True):
+    """A write as it was asked for. With what is there, the `size` of what the client sent tells how much work it is."""
+
+    context: Context
+    resource: Resource
+    place: Place
+    options: WriteOptions
+    user: User
+    warnings: list[str]
+    subresource: str = ""
+    verb: str = "update"
+    size: int = 0
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -36,6 +52,15 @@ class Call(msgspec.Struct, frozen=True):
         path = self.path
         access = Access("create", path.group, path.plural, path.subresource, path.namespace, path.name)
         self.context.security.authorize(self.request.user, access)
+
+    def write(self, options: WriteOptions, verb: str = "update", subresource: str | None = None) -> Write:
+        part = self.path.subresource if subresource is None else subresource
+        user, warnings, size = self.request.user, self.request.warnings, len(self.request.body)
+        return Write(self.context, self.resource, self.place, options, user, warnings, part, verb, size)
+
+    def stored(self) -> Object:
+        """The object that the path names, in hub form; raises a 404."""
+        return self.resource.read(reads.get(self.context, self.resource, self.place).value)
 
     @property
     def include(self) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from os import urandom
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object
 from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
 from dray.cel.admission import Expressions
+from dray.client.clock import timestamp
 from dray.server import documents
 from dray.server.authorization import Authorizer
 from dray.server.health import Health
@@ -35,8 +36,6 @@ Observer = Callable[[Resource, str, Object | None], None]
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NAMESPACES = key_prefix("", "namespaces")
 _ADMIN_ACCESS = ADMIN_ACCESS_LABEL.encode()
-_SECOND = timedelta(seconds=1)
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 def _utc_now() -> datetime:
@@ -44,10 +43,7 @@ def _utc_now() -> datetime:
 
 
 def _new_uid() -> str:
-    """A random UUID, of version 4; the class for them takes longer to say the same."""
-    digits = urandom(16).hex()
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+    return str(uuid4())
 
 
 def _new_suffix() -> str:
@@ -72,8 +68,6 @@ class Context:
 
     # By the prefix of the keys they want to know of.
     _observers: dict[str, list[Observer]] = field(default_factory=dict)
-    # The second it is, from when to when, and as text.
-    _second: tuple[datetime, datetime, str] = (_LONG_AGO, _LONG_AGO, "")
     # By whether the namespace permits admin access.
     _rules: dict[bool, Rules] = field(default_factory=dict)
 
@@ -98,14 +92,8 @@ class Context:
         return self.security.authorizer
 
     def now(self) -> str:
-        """The time as objects carry it: writing it down costs more than asking, and it is good for a second."""
-        moment = self.clock()
-        start, end, text = self._second
-        if not start <= moment < end:
-            start = moment.replace(microsecond=0)
-            text = start.strftime("%Y-%m-%dT%H:%M:%SZ")
-            self._second = (start, start + _SECOND, text)
-        return text
+        """The time as objects carry it."""
+        return timestamp(self.clock())
 
     def namespace(self, name: str) -> Object | None:
         record = self.store.get(_NAMESPACES + name)

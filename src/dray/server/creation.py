@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from dray.api.intake import Accepted, Place, Refusal
+from dray.api.intake import Accepted, Refusal
 from dray.api.objects import Object
-from dray.api.rules import Rules
 from dray.server import admission, field_validation, status
-from dray.server.authorization import User
+from dray.server.calls import Write
 from dray.server.context import Context
 from dray.server.fieldmanager import tracking
-from dray.server.options import WriteOptions
 from dray.server.resources import Resource
 from dray.store.interface import Exists, StoreError
 
@@ -19,30 +15,22 @@ _LONGEST_BASE = 58
 _TRIES = 8
 
 
-async def create(
-    context: Context,
-    resource: Resource,
-    place: Place,
-    document: Object,
-    options: WriteOptions,
-    user: User,
-    warnings: list[str],
-    *,
-    applied: bool = False,
-    size: int = 0,
-) -> bytes:
+async def create(write: Write, document: Object, *, applied: bool = False) -> bytes:
     """The document as it is stored, or as it would be; one that was `applied` says already who owns its fields."""
+    context, resource, place, options = write.context, write.resource, write.place, write.options
     now = context.now()
     rules = context.rules(place.namespace)
 
+    def attempt(document: Object) -> Accepted | Refusal:
+        return resource.create(document, place, rules, now)
+
     def prepare() -> Accepted | Refusal:
-        attempt = partial(_attempt, resource, place, rules, now)
-        verdict = field_validation.admit(resource, document, options, warnings, attempt)
+        verdict = field_validation.admit(resource, document, options, write.warnings, attempt)
         if isinstance(verdict, Accepted) and not applied:
             tracking.track_create(resource, verdict.object, verdict.sent or verdict.object, options, now)
         return verdict
 
-    verdict = await context.worker.run(size * resource.effort, prepare)
+    verdict = await context.worker.run(write.size * resource.effort, prepare)
     # From here on nothing waits until the object is written: what is checked still holds then.
     if not (isinstance(verdict, Refusal) and verdict.code == 400):
         admission.require_namespace(context, resource, place.namespace, field_validation.name_of(document))
@@ -55,12 +43,10 @@ async def create(
     if metadata.pop("resourceVersion", None) not in (None, "", "0"):
         raise status.bad_request("resourceVersion should not be set on objects to be created")
     metadata["uid"], metadata["creationTimestamp"] = context.new_uid(), now
-    admission.on_create(admission.Attributes(context, resource, user, obj, dry_run=options.dry_run, warnings=warnings))
+    admission.on_create(
+        admission.Attributes(context, resource, write.user, obj, dry_run=options.dry_run, warnings=write.warnings)
+    )
     return await _store(context, resource, obj, dry_run=options.dry_run)
-
-
-def _attempt(resource: Resource, place: Place, rules: Rules, now: str, document: Object) -> Accepted | Refusal:
-    return resource.create(document, place, rules, now)
 
 
 async def _store(context: Context, resource: Resource, obj: Object, *, dry_run: bool) -> bytes:

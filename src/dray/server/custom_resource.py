@@ -25,7 +25,6 @@ from dray.server.resources import key_prefix
 class CustomResource:
     strategic = False
     schema = ""
-    bare_items = False
     returns_deleted = False
     unconditional_update = False
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from dray.api import errors
 from dray.api.intake import Place
 from dray.api.objects import Object, mapping
-from dray.server import admission, parameters, status, updates
+from dray.server import admission, parameters, reads, status, updates
 from dray.server.authorization import User
 from dray.server.context import Context
 from dray.server.custom import definitions
@@ -69,9 +69,7 @@ async def delete(
 ) -> tuple[bytes, bool]:
     """The document as it is or was, and whether it is gone."""
     for _ in range(_TRIES):
-        record = context.store.get(resource.key(place.namespace, place.name))
-        if record is None:
-            raise status.not_found(resource.group, resource.plural, place.name)
+        record = reads.get(context, resource, place)
         obj = resource.read(record.value)
         _check_preconditions(resource, place.name, obj, options)
         admission.on_delete(admission.Attributes(context, resource, user, obj, obj, dry_run=options.dry_run))
@@ -107,7 +105,7 @@ async def _delete(
     _settle_dependents(obj, options)
     mark(context, obj, options)
     if not updates.is_finished(obj):
-        value = await updates.write(context, resource, record, before, obj, dry_run=options.dry_run)
+        value = await updates.store(context, resource, record, before, obj, dry_run=options.dry_run)
         return value, False
     if options.dry_run:
         return record.value, True

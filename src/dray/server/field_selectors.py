@@ -81,6 +81,13 @@ def parse(text: str) -> tuple[tuple[str, bool, str], ...]:
     return tuple(terms)
 
 
+def pinned(field_selector: str, field: str) -> str:
+    """The one value that the field of every selected object has; empty where the selector leaves it open."""
+    if not field_selector:
+        return ""
+    return next((value for name, equal, value in parse(field_selector) if equal and name == field), "")
+
+
 def _split(text: str) -> list[str]:
     parts, part, escaped = [], "", False
     for char in text:

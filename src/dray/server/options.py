@@ -25,15 +25,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     force: bool | None = None
 
     @property
-    def manager(self) -> str:
-        return self.field_manager or self.user_agent.partition("/")[0][:_MANAGER_LENGTH] or "unknown"
-
-    @property
     def strict(self) -> bool:
         return self.field_validation == "Strict"
-
-
-DEFAULT = WriteOptions()
 
 
 def write_options(request: Request, query: Mapping[str, str], kind: str) -> WriteOptions:

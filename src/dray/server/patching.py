@@ -36,18 +36,7 @@ async def patch(call: Call) -> tuple[bytes, bool]:
     if options.force is not None:
         raise status.bad_request("force may only be set for apply patches")
     try:
-        value = await updates.update(
-            call.context,
-            call.resource,
-            call.place,
-            lambda old: change(call.resource.answer(old)),
-            options,
-            call.request.user,
-            call.request.warnings,
-            subresource=call.path.subresource,
-            verb="patch",
-            size=len(call.request.body),
-        )
+        value = await updates.update(call.write(options, "patch"), lambda old: change(call.resource.answer(old)))
     except field_validation.Undecodable as error:
         raise invalid_outcome(error.message) from None
     return value, False

@@ -36,12 +36,12 @@ class ListOptions:
     revision: int = 0
 
 
-def get(context: Context, resource: Resource, place: Place) -> bytes:
-    """The stored document."""
+def get(context: Context, resource: Resource, place: Place) -> Record:
+    """What is stored; raises a 404."""
     record = context.store.get(resource.key(place.namespace, place.name))
     if record is None:
         raise status.not_found(resource.group, resource.plural, place.name)
-    return record.value
+    return record
 
 
 async def list_objects(
@@ -129,7 +129,7 @@ def list_options(context: Context, resource: Resource, namespace: str, query: Ma
         return ListOptions(selection, limit, after, revision)
     revision = read_version(version)
     if revision > context.store.revision:
-        raise _too_large(revision, context.store.revision)
+        raise status.too_large_version(revision, context.store.revision)
     exact = match == "Exact" or (not match and limit and revision)
     return ListOptions(selection, limit, revision=revision if exact else 0)
 
@@ -169,12 +169,6 @@ def read_version(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 19:
         raise status.bad_request(f'invalid resource version "{text}": strconv.ParseUint: parsing "{text}"')
     return int(text)
-
-
-def _too_large(wanted: int, current: int) -> status.ApiError:
-    message = f"Too large resource version: {wanted}, current: {current}"
-    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
-    return status.ApiError(504, "Timeout", message, details={"causes": causes, "retryAfterSeconds": 1}, retry_after=1)
 
 
 class _Token(msgspec.Struct):

@@ -48,8 +48,6 @@ class Resource(Protocol):
     unconditional_update: bool
     # What clients of this version are told, if anything.
     deprecation: str | None
-    # Clients of the built-in kinds know what the items of a list are; others are told in each item.
-    bare_items: bool
     key_prefix: str
     fields: Mapping[str, Field]
     columns: Sequence[Column]
@@ -134,7 +132,6 @@ def key_prefix(group: str, plural: str) -> str:
 
 class BuiltIn:
     strategic = True
-    bare_items = True
     effort = 1
     custom_schema: Object | None = None
 

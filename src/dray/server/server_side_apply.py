@@ -45,31 +45,13 @@ async def _create(call: Call, applied: Object, options: WriteOptions) -> bytes:
     effort = len(call.request.body) * call.resource.effort
     document = await call.context.worker.run(effort, _merge, call, None, applied, options)
     document["metadata"].setdefault("name", call.path.name)
-    return await creation.create(
-        call.context,
-        call.resource,
-        call.place,
-        document,
-        options,
-        call.request.user,
-        call.request.warnings,
-        applied=True,
-        size=len(call.request.body),
-    )
+    return await creation.create(call.write(options), document, applied=True)
 
 
 async def _update(call: Call, applied: Object, options: WriteOptions) -> bytes:
     owners = tracking.Applied()
-    return await updates.update(
-        call.context,
-        call.resource,
-        call.place,
-        lambda old: owners.put_aside(_merge(call, call.resource.answer(old), applied, options)),
-        options,
-        call.request.user,
-        call.request.warnings,
-        subresource=call.path.subresource,
-        verb="patch",
-        track=owners,
-        size=len(call.request.body),
-    )
+
+    def make(old: Object) -> Object:
+        return owners.put_aside(_merge(call, call.resource.answer(old), applied, options))
+
+    return await updates.update(call.write(options, "patch"), make, track=owners)

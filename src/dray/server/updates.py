@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from functools import partial
 
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
-from dray.server import admission, documents, field_validation, status
-from dray.server.authorization import User
+from dray.server import admission, documents, field_validation, reads, status
+from dray.server.calls import Write
 from dray.server.context import Context
 from dray.server.fieldmanager import tracking
-from dray.server.options import WriteOptions
 from dray.server.resources import Resource
 from dray.store.interface import Conflict, Missing, Record, StoreError
 
@@ -27,32 +25,21 @@ _TRIES = 20
 _MARKS = 4096
 
 
-async def update(
-    context: Context,
-    resource: Resource,
-    place: Place,
-    make: Make,
-    options: WriteOptions,
-    user: User,
-    warnings: list[str],
-    *,
-    subresource: str = "",
-    verb: str = "update",
-    track: Track | None = None,
-    size: int = 0,
-) -> bytes:
-    """The document as it is stored. `make` may be called again when somebody else was faster.
-
-    `size` is that of what the client sent: with what is there, it tells how much work it is.
-    """
+async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
+    """The document as it is stored. `make` may be called again when somebody else was faster."""
+    context, resource, place, options = write.context, write.resource, write.place, write.options
+    subresource = write.subresource
 
     def prepare(record: Record, rules: Rules, now: str) -> tuple[Object, Object]:
         """The object as it is, and as it is to be."""
         old = resource.read(record.value)
         document = make(old)
         _check_preconditions(resource, place, document, old)
-        attempt = partial(_attempt, resource, old, place, rules, now, subresource)
-        verdict = field_validation.admit(resource, document, options, warnings, attempt)
+
+        def attempt(document: Object) -> Accepted | Refusal:
+            return resource.update(document, old, place, rules, now, subresource)
+
+        verdict = field_validation.admit(resource, document, options, write.warnings, attempt)
         obj = field_validation.accepted(verdict, resource, {"metadata": {"name": place.name}}).object
         # What follows writes into its metadata, and they may still be those of the old one.
         obj["metadata"] = dict(obj["metadata"])
@@ -60,27 +47,23 @@ async def update(
         return old, obj
 
     for _ in range(_TRIES):
-        record = _present(context, resource, place)
-        effort = (size + len(record.value)) * resource.effort
+        record = reads.get(context, resource, place)
+        effort = (write.size + len(record.value)) * resource.effort
         rules = context.rules(place.namespace)
         old, obj = await context.worker.run(effort, prepare, record, rules, context.now())
         admission.on_update(
-            admission.Attributes(context, resource, user, obj, old, subresource, verb, options.dry_run, warnings)
+            admission.Attributes(
+                context, resource, write.user, obj, old, subresource, write.verb, options.dry_run, write.warnings
+            )
         )
         obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         obj = tracking.settle_times(old, obj)
         try:
-            return await write(context, resource, record, old, obj, dry_run=options.dry_run)
+            return await store(context, resource, record, old, obj, dry_run=options.dry_run)
         except Conflict:
             # A client that said which version it wants to replace is refused in the next round.
             continue
     raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
-
-
-def _attempt(
-    resource: Resource, old: Object, place: Place, rules: Rules, now: str, subresource: str, document: Object
-) -> Accepted | Refusal:
-    return resource.update(document, old, place, rules, now, subresource)
 
 
 async def modify(
@@ -107,23 +90,16 @@ async def modify(
         return old, obj
 
     for _ in range(_TRIES):
-        record = _present(context, resource, place)
+        record = reads.get(context, resource, place)
         effort = 0 if size is None else size + len(record.value)
         old, obj = await context.worker.run(effort, changed, record)
         if admit is not None:
             admit(old, obj)
         try:
-            return await write(context, resource, record, old, obj, dry_run=dry_run)
+            return await store(context, resource, record, old, obj, dry_run=dry_run)
         except Conflict:
             continue
     raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
-
-
-def _present(context: Context, resource: Resource, place: Place) -> Record:
-    record = context.store.get(resource.key(place.namespace, place.name))
-    if record is None:
-        raise status.not_found(resource.group, resource.plural, place.name)
-    return record
 
 
 def _check_preconditions(resource: Resource, place: Place, document: Object, old: Object) -> None:
@@ -139,7 +115,7 @@ def _check_preconditions(resource: Resource, place: Place, document: Object, old
         raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
 
 
-async def write(
+async def store(
     context: Context, resource: Resource, record: Record, old: Object, obj: Object, *, dry_run: bool
 ) -> bytes:
     """Stores what became of an object: nothing if it did not change, its end if nothing holds it any more."""

@@ -39,7 +39,7 @@ async def shown(call: Call, value: bytes, form: Form) -> bytes:
 
 async def get(call: Call) -> Answer:
     form = call.form
-    return Response(200, await shown(call, reads.get(call.context, call.resource, call.place), form))
+    return Response(200, await shown(call, reads.get(call.context, call.resource, call.place).value, form))
 
 
 async def list_all(call: Call) -> Answer:
@@ -58,16 +58,7 @@ async def create(call: Call) -> Answer:
     options = write_options(call.request, call.query, "CreateOptions")
     form = call.form
     body = await bodies.read(call.context, call.request, strict=options.strict)
-    value = await creation.create(
-        call.context,
-        call.resource,
-        call.place,
-        body,
-        options,
-        call.request.user,
-        call.request.warnings,
-        size=len(call.request.body),
-    )
+    value = await creation.create(call.write(options), body)
     return Response(201, await shown(call, value, form))
 
 
@@ -75,21 +66,10 @@ async def update(call: Call) -> Answer:
     options = write_options(call.request, call.query, "UpdateOptions")
     form = call.form
     body = await bodies.read(call.context, call.request, strict=options.strict)
-    subresource = call.path.subresource
-    if not subresource and call.resource.kind in _CREATED_ON_UPDATE and _is_absent(call):
+    if not call.path.subresource and call.resource.kind in _CREATED_ON_UPDATE and _is_absent(call):
         call.authorize_create()
         return await create(call)
-    value = await updates.update(
-        call.context,
-        call.resource,
-        call.place,
-        lambda old: body,
-        options,
-        call.request.user,
-        call.request.warnings,
-        subresource=subresource,
-        size=len(call.request.body),
-    )
+    value = await updates.update(call.write(options), lambda old: body)
     return Response(200, await shown(call, value, form))
 
 

@@ -195,15 +195,9 @@ def _as_seen(event: Event, selection: Selection) -> tuple[EventType, Record] | N
 
 
 def _renderer(context: Context, resource: Resource, form: Form, include: str) -> Callable[[EventType, Record], bytes]:
-    if form is Form.OBJECT:
-        return lambda kind, record: b"%b%b}\n" % (_PREFIXES[kind], resource.present(record.value))
-    if form is Form.METADATA:
+    if form is not Form.TABLE:
         return lambda kind, record: (
-            b"%b%b}\n"
-            % (
-                _PREFIXES[kind],
-                representations.one(resource, record.value, form, "", include),
-            )
+            b"%b%b}\n" % (_PREFIXES[kind], representations.one(resource, record.value, form, ""))
         )
     first = True
 

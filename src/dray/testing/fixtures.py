@@ -1,8 +1,15 @@
-"""The pytest plugin: `dray_cluster`, a control plane for tests, with nodes and slices given as data.
+"""The pytest plugin: `dray_cluster`, a control plane for tests, and `dray_kubelet`, a kubelet for drivers under test.
 
     def test_the_pod_gets_a_gpu(dray_cluster):
         cluster = dray_cluster(Path("cluster/"), pod)
         assert cluster.wait_for("Pod", "p", lambda pod: pod["spec"].get("nodeName"))
+
+    def test_the_driver_prepares_a_claim(dray_cluster, dray_kubelet):
+        cluster = dray_cluster(node("worker"), device_class("gpu"), claim_template("one"), pod("p", templates=["one"]))
+        kubelet = dray_kubelet(cluster, node="worker")
+        kubelet.run_driver(MyDriver())
+        cluster.wait_for("Pod", "p", lambda pod: pod["spec"].get("nodeName"))
+        assert kubelet.start_pod("p").env()["GPU"]
 
 Nothing of dray but this module is imported before a test asks for a cluster.
 """
@@ -16,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from dray.testing.kubelet.threaded import ThreadedKubelet
     from dray.testing.threaded import ThreadedCluster
 
 
@@ -35,5 +43,22 @@ def dray_cluster() -> Iterator[Callable[..., ThreadedCluster]]:
 
             chosen: dict[str, Any] = {"scheduler": Options(), "controllers": CONTROLLERS, **options}
             return clusters.enter_context(ThreadedCluster(objects=objects, **chosen))
+
+        yield make
+
+
+@pytest.fixture
+def dray_kubelet(dray_cluster: Callable[..., ThreadedCluster]) -> Iterator[Callable[..., ThreadedKubelet]]:
+    """Makes kubelet doubles that end with the test, and before its clusters: `dray_kubelet(cluster, node=…)`.
+
+    `cluster` is one that `dray_cluster` made; `dray_kubelet(kubeconfig=…, node=…)` is on any API server. Further
+    options are those of `dray.testing.kubelet.double.KubeletDouble`.
+    """
+    with ExitStack() as kubelets:
+
+        def make(*cluster: Any, **options: Any) -> ThreadedKubelet:
+            from dray.testing.kubelet.threaded import ThreadedKubelet
+
+            return kubelets.enter_context(ThreadedKubelet(*cluster, **options))
 
         yield make

@@ -104,22 +104,17 @@ _NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
 }
 
 
-def validate_metadata(meta: Object, kind: Kind) -> list[FieldError]:
-    """The part of `validate_create` that concerns the metadata."""
-    name_rule = _NAME_RULES.get((kind.group, kind.name), metadata.SUBDOMAIN)
-    return list(
-        metadata.validate_create(
-            meta, namespaced=kind.namespaced, name_rule=name_rule, any_finalizer=_takes_any_finalizer(kind)
-        )
-    )
-
-
 def _takes_any_finalizer(kind: Kind) -> bool:
     return kind.group == "apiextensions.k8s.io"
 
 
 def validate_create(obj: Object, kind: Kind, rules: Rules) -> list[FieldError]:
-    found = validate_metadata(obj["metadata"], kind)
+    name_rule = _NAME_RULES.get((kind.group, kind.name), metadata.SUBDOMAIN)
+    found = list(
+        metadata.validate_create(
+            obj["metadata"], namespaced=kind.namespaced, name_rule=name_rule, any_finalizer=_takes_any_finalizer(kind)
+        )
+    )
     checks = _CHECKS.get((kind.group, kind.name))
     if checks is not None:
         found.extend(checks.create(obj, rules))

@@ -17,7 +17,6 @@ from dray.server.admission import (
     priority,
     quota,
     rights,
-    service_accounts,
 )
 from dray.server.admission.attributes import Attributes
 from dray.server.admission.namespaces import require_namespace
@@ -33,7 +32,7 @@ _CREATE = (
     pods.check_overhead,
     pods.note_gates,
     jobs.select_pods,
-    service_accounts.require,
+    pods.require_service_account,
     priority.resolve,
     priority.check_default,
     custom_definitions.establish,

@@ -10,10 +10,11 @@ from copy import deepcopy
 from functools import lru_cache
 from itertools import chain, islice
 
-from dray.api import errors, schema
+from dray.api import errors, intake, schema
 from dray.api.errors import ErrorType, FieldError
-from dray.api.intake import Accepted, Place, Refusal, bad_request
+from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
+from dray.api.strategy import SERVER_OWNED, keep
 from dray.api.validation import metadata as metadata_rules
 from dray.server.custom import defaults, pruning, rules, schema_check, uniqueness
 from dray.server.custom.definitions import CustomVersion
@@ -26,21 +27,14 @@ _META = "meta_v1.ObjectMeta"
 _MOST_ERRORS = 100
 # Rules are asked only of objects that have the shape they count on.
 _BLOCKING = frozenset({ErrorType.TYPE_INVALID, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY})
-_SERVER_OWNED = (
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "selfLink",
-    "generation",
-)
+_SERVER_OWNED = (*SERVER_OWNED, "generation")
 
 
 def create(document: Object, version: CustomVersion, place: Place) -> Accepted | Refusal:
     obj = decode(document, version)
     if isinstance(obj, Refusal):
         return obj
-    refusal = _settle_namespace(obj["metadata"], version, place)
+    refusal = intake.settle_namespace(obj["metadata"], place, namespaced=version.namespaced)
     if refusal:
         return refusal
     if version.status:
@@ -59,7 +53,9 @@ def update(
     obj = decode(document, version)
     if isinstance(obj, Refusal):
         return obj
-    refusal = _settle_namespace(obj["metadata"], version, place) or _settle_name(obj["metadata"], place)
+    metadata = obj["metadata"]
+    refusal = intake.settle_namespace(metadata, place, namespaced=version.namespaced)
+    refusal = refusal or intake.settle_name(metadata, place)
     if refusal:
         return refusal
     obj = _prepared_status(obj, old, version) if subresource == "status" else _prepared(obj, old, version)
@@ -72,20 +68,15 @@ def update(
 
 def decode(document: Object, version: CustomVersion) -> Object | Refusal:
     """The document defaulted, or why it is no object of the kind."""
-    for member, expected in (("apiVersion", version.api_version), ("kind", version.kind)):
-        given = document.get(member)
-        if given not in (None, "", expected):
-            return bad_request(
-                f"the {member} in the data ({given}) does not match the expected {member} ({expected})",
-                [FieldError(ErrorType.WRONG_TYPE, member, f"expected {expected}")],
-            )
+    refusal = intake.check_identity(document, version.api_version, version.kind)
+    if refusal:
+        return refusal
     metadata, problems = schema.read(document.get("metadata") or {}, _META)
     found = [FieldError(problem.type, f"metadata.{problem.field}", problem.detail) for problem in problems]
     pruned, dropped = pruning.prune(document, version.schema)
     found += [FieldError(ErrorType.UNKNOWN_FIELD, path, f'unknown field "{path}"') for path in dropped]
     if found:
-        shown = ", ".join(f"{problem.field}: {problem.detail}" for problem in found)
-        return bad_request(f"strict decoding error: {shown}", found)
+        return intake.undecodable(found)
     obj = deepcopy({name: value for name, value in pruned.items() if name != "metadata"})
     obj.update(apiVersion=version.api_version, kind=version.kind)
     try:
@@ -138,7 +129,7 @@ def _prepared(obj: Object, old: Object, version: CustomVersion) -> Object:
         obj.pop("status", None)
         if "status" in old:
             obj["status"] = old["status"]
-    _keep(obj["metadata"], old["metadata"])
+    keep(obj["metadata"], old["metadata"], _SERVER_OWNED)
     if not equal(_content(obj), _content(old)):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     return obj
@@ -158,38 +149,5 @@ def _content(obj: Object) -> Object:
     return {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
 
 
-def _keep(metadata: Object, old: Object) -> None:
-    for member in _SERVER_OWNED:
-        if member in old:
-            metadata[member] = old[member]
-        else:
-            metadata.pop(member, None)
-
-
-def _settle_namespace(metadata: Object, version: CustomVersion, place: Place) -> Refusal | None:
-    given = metadata.get("namespace", "")
-    if not version.namespaced:
-        metadata.pop("namespace", None)
-    elif given and given != place.namespace:
-        return bad_request(
-            f"the namespace of the object ({given}) does not match the namespace of the request ({place.namespace})"
-        )
-    else:
-        metadata["namespace"] = place.namespace
-    return None
-
-
-def _settle_name(metadata: Object, place: Place) -> Refusal | None:
-    given = metadata.get("name", "")
-    if given and given != place.name:
-        return bad_request(f"the name of the object ({given}) does not match the name on the URL ({place.name})")
-    metadata["name"] = place.name
-    return None
-
-
 def _verdict(obj: Object, version: CustomVersion, problems: list[FieldError]) -> Accepted | Refusal:
-    if not problems:
-        return Accepted(obj)
-    name = obj["metadata"].get("name") or obj["metadata"].get("generateName", "")
-    shown = str(problems[0]) if len(problems) == 1 else f"[{', '.join(map(str, problems))}]"
-    return Refusal(422, "Invalid", f'{version.kind}.{version.group} "{name}" is invalid: {shown}', tuple(problems))
+    return intake.invalid(obj, version.group, version.kind, problems) if problems else Accepted(obj)

@@ -31,25 +31,24 @@ class OpenApi:
 
     def _url(self, place: str) -> str:
         """The address carries a hash of what is served, so that clients may keep the document."""
-        parts = place.split("/")
-        group, version = (parts[1], parts[2]) if parts[0] == "apis" else ("", parts[1])
-        shown = [(r.plural, str(r.custom_schema)) for r in self._registry.resources(group, version)]
+        shown = [(r.plural, str(r.custom_schema)) for r in self._resources(place)]
         digest = hashlib.sha256(repr(("1", shown)).encode()).hexdigest()[:32].upper()
         return f"/openapi/v3/{place}?hash={digest}"
+
+    def _resources(self, place: str) -> list[Resource]:
+        match place.split("/"):
+            case ["api", version]:
+                return self._registry.resources("", version)
+            case ["apis", group, version]:
+                return self._registry.resources(group, version)
+        return []
 
     def document(self, place: str) -> bytes:
         if self._changes != self._registry.changes:
             self._changes = self._registry.changes
             self._made.clear()
         if place not in self._made:
-            parts = place.split("/")
-            if len(parts) == 2 and parts[0] == "api":
-                group, version = "", parts[1]
-            elif len(parts) == 3 and parts[0] == "apis":
-                group, version = parts[1], parts[2]
-            else:
-                raise status.no_such_path()
-            resources = self._registry.resources(group, version)
+            resources = self._resources(place)
             if not resources:
                 raise status.no_such_path()
             self._made[place] = msgspec.json.encode(make(resources))

@@ -12,7 +12,7 @@ from datetime import datetime
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object
 from dray.api.quota import charges, names
-from dray.server import documents
+from dray.server import documents, status
 from dray.server.quota.ledger import Ledger
 from dray.server.resources import Resource, key_prefix
 from dray.store.interface import Store
@@ -29,7 +29,7 @@ OBSERVED = (*_RESOURCES, _CLASSES, _QUOTAS)
 
 
 def qualified(resource: Resource) -> str:
-    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+    return status.qualified(resource.group, resource.plural)
 
 
 class QuotaUsage:

@@ -16,12 +16,11 @@ import msgspec
 from dray.api import errors
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.errors import FieldError
+from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
 from dray.server.authorization import Access, Authorizer, User
 from dray.server.security.refusals import forbidden
 from dray.server.security.users import bound_node
-
-Object = Mapping[str, Any]
 
 _RESOURCE = "resourceclaims"
 # Free JSON is compared as it is written, and structures behind a pointer are not the same empty and absent.

@@ -8,15 +8,13 @@ label that makes a role part of an aggregated one grants what is in the role.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from dray.api.objects import Object
 from dray.server import status
 from dray.server.authorization import MASTERS, Access, Authorizer, User
 from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE, ROLE_BINDING, Policy
 from dray.server.security.rules import ALL, PolicyRule, TooManyPartsError, uncovered
-
-Object = Mapping[str, Any]
 
 _PLURALS = {
     ROLE: "roles",

@@ -45,10 +45,6 @@ class Guard:
         self._authorizer = authorizer
         self._plain = plain
 
-    async def authenticate(self, scope: Scope, headers: Mapping[str, str]) -> User | None:
-        """`admit` as the application asks for it. The raw headers count: in a mapping, a second one is lost."""
-        return self.admit(scope).user
-
     def admit(self, scope: Scope) -> Caller:
         """Raises ApiError: 400, 401 or 403."""
         headers = [pair for pair in scope["headers"] if _matters(pair[0].lower())]

@@ -8,17 +8,16 @@ which the server must call too. `ClusterView` is what the authorizer wants to kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from dray.api.catalogue import RESOURCE_GROUP
+from dray.api.objects import Object
 from dray.server.authorization import Access, Decision, User
+from dray.server.field_selectors import pinned
 from dray.server.security import pod_references
-from dray.server.security.field_pins import pinned
 from dray.server.security.rules import PolicyRule
 from dray.server.security.users import node_of
-
-Object = Mapping[str, Any]
 
 LEASE_NAMESPACE = "kube-node-lease"
 

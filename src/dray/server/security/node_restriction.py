@@ -8,17 +8,15 @@ pods but not which claims they have; it creates mirror pods that refer to nothin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from dray.api.catalogue import RESOURCE_GROUP
+from dray.api.objects import Object
 from dray.server.authorization import User
 from dray.server.security import node_labels, pod_references
 from dray.server.security.node_authorizer import LEASE_NAMESPACE, ClusterView
 from dray.server.security.users import node_of
-
-Object = Mapping[str, Any]
 
 CREATE = "CREATE"
 UPDATE = "UPDATE"

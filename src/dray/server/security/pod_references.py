@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-Object = Mapping[str, Any]
+from dray.api.objects import Object
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 # Volume sources whose secret stands in a member of its own.

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from dray.api import label_selectors
+from dray.api.objects import Object
 from dray.server.authorization import User
 from dray.server.security.rules import PolicyRule
 from dray.server.security.users import service_account_name
@@ -32,7 +32,6 @@ _REMEMBERED = 4096
 # Reviews may ask about users with any number of groups.
 _REMEMBERED_GROUPS = 64
 
-Object = Mapping[str, Any]
 Rules = tuple[PolicyRule, ...]
 
 

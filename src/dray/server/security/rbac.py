@@ -7,7 +7,7 @@ the rest, holds what the policy grants. Nothing ever denies: what nobody allows 
 from __future__ import annotations
 
 from dray.server.authorization import MASTERS, Access, Authorizer, Decision, User
-from dray.server.security.field_pins import pinned
+from dray.server.field_selectors import pinned
 from dray.server.security.policy import Policy
 
 _ALLOWED = Decision(True)

@@ -5,14 +5,13 @@ Their names are path segments, not DNS names: `system:node` is one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from dray.api import errors
 from dray.api.errors import FieldError
+from dray.api.objects import Object
 from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE
 
-Object = Mapping[str, Any]
 Errors = list[FieldError]
 
 

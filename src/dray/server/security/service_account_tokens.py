@@ -8,13 +8,14 @@ node. `Objects` is how the issuer looks at the world; it answers from memory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 from uuid import uuid4
 
 import msgspec
 
+from dray.api.objects import Object
 from dray.server.authorization import AUTHENTICATED, User
 from dray.server.security import jwt, users
 from dray.server.security.authority import Clock, load_key, utc_now
@@ -24,8 +25,6 @@ from dray.server.security.private_files import private_directory
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 _REMEMBERED = 1024
-
-Object = Mapping[str, Any]
 
 
 class Objects(Protocol):

@@ -5,14 +5,12 @@ It is one of the observers of the server's context, so it knows of a write befor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from dray.api.objects import Object
 from dray.server import documents
 from dray.server.resources import Resource, key_prefix
 from dray.store.interface import Store
-
-Object = Mapping[str, Any]
 
 _PODS = key_prefix("", "pods")
 

@@ -22,10 +22,7 @@ async def create(call: Call) -> Answer:
         raise status.bad_request("name in URL does not match name in Eviction object")
     given = mapping(body.get("deleteOptions"))
     wanted = deletion.delete_options(given, call.query)
-    record = call.context.store.get(call.resource.key(call.path.namespace, call.path.name))
-    if record is None:
-        raise status.not_found("", "pods", call.path.name)
-    pod = call.resource.read(record.value)
+    pod = call.stored()
     if not _may_go_freely(pod):
         await _use_budget(call, pod, dry_run=wanted.dry_run or options.dry_run)
     await deletion.delete(call.context, call.resource, call.place, wanted, call.request.user)

@@ -20,10 +20,7 @@ class NodeConnection(Protocol):
 
 
 async def forward(call: Call) -> Answer:
-    record = call.context.store.get(call.resource.key(call.path.namespace, call.path.name))
-    if record is None:
-        raise status.not_found("", "pods", call.path.name)
-    pod = call.resource.read(record.value)
+    pod = call.stored()
     if call.path.subresource != "portforward":
         _check_container(call, [c["name"] for c in _containers(pod["spec"])])
     node = pod["spec"].get("nodeName", "")

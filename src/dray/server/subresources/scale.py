@@ -20,10 +20,7 @@ _PATCHES = {"application/json-patch+json": json_patch, "application/merge-patch+
 
 
 async def get(call: Call) -> Answer:
-    record = call.context.store.get(call.resource.key(call.path.namespace, call.path.name))
-    if record is None:
-        raise status.not_found(call.resource.group, call.resource.plural, call.path.name)
-    return document(_scale(call, call.resource.read(record.value)))
+    return document(_scale(call, call.stored()))
 
 
 async def update(call: Call) -> Answer:
@@ -55,9 +52,7 @@ async def _write(call: Call, make: Any, verb: str) -> Answer:
         metadata = {**obj["metadata"], **({"resourceVersion": given} if given else {})}
         return _put({**obj, "metadata": metadata}, _path(call, "specReplicasPath"), replicas)
 
-    value = await updates.update(
-        call.context, call.resource, call.place, change, options, call.request.user, call.request.warnings, verb=verb
-    )
+    value = await updates.update(call.write(options, verb, subresource=""), change)
     return document(_scale(call, call.resource.read(value)))
 
 

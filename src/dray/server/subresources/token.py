@@ -14,14 +14,12 @@ async def create(call: Call) -> Answer:
     if body.get("kind") not in (None, "", "TokenRequest"):
         raise status.bad_request(f"the body is a {body.get('kind')}, not a TokenRequest")
     body["spec"] = mapping(body.get("spec"))
-    record = call.context.store.get(call.resource.key(call.path.namespace, call.path.name))
-    if record is None:
-        raise status.not_found("", "serviceaccounts", call.path.name)
+    account = call.stored()
     write = Write(CREATE, "", "serviceaccounts", "token", call.path.namespace, call.path.name, None, body)
     security = call.context.security
     security.check_write(call.request.user, write)
     try:
-        answer = security.request_token(call.resource.read(record.value), body)
+        answer = security.request_token(account, body)
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise status.bad_request(f"TokenRequest cannot be read: {error}") from error
     return document(answer, 201)

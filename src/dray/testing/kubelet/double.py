@@ -15,7 +15,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +31,9 @@ from dray.client.backoff import Backoff
 from dray.client.clock import TimeOfDay
 from dray.client.errors import ApiError
 from dray.client.interface import DeleteOptions, Selection
+from dray.driver import Driver, RunnerOptions
+from dray.driver.runner import DriverRunner
+from dray.node import cdi
 from dray.node.dra_node import DraNode
 from dray.node.errors import NodeError
 from dray.node.plugin_registry import RegistrationState
@@ -48,6 +52,8 @@ QUICK: Final = Timing(
 """Pauses for tests; the limits of calls are the kubelet's own."""
 
 T = TypeVar("T")
+_PROMPT: Final = {"repair_delay": 0.1, "socket_check": 0.1, "grace": 1.0}
+"""Pauses of drivers that run in this process."""
 _PATIENCE: Final = 10.0
 _PAUSE: Final = 0.05
 _PODS: Final = built_in("v1", "Pod")
@@ -60,6 +66,12 @@ class StartedPod:
     pod: Object
     cdi_ids: Mapping[str, list[str]]
     """By container, in the order in which they go to the runtime."""
+    edits: Mapping[str, cdi.Edits]
+    """By container, what the CDI files say of these ids."""
+
+    def env(self, container: str = "main") -> dict[str, str]:
+        """The variables that a container gets from its devices."""
+        return dict(self.edits[container].environment)
 
 
 class KubeletDouble:
@@ -80,6 +92,7 @@ class KubeletDouble:
         self.node_name = node
         self.root = root or Path(tempfile.mkdtemp(prefix="kubelet-"))
         self.cdi = self.root / "cdi"
+        """Where its container runtime reads CDI specs."""
         self.kubeconfig = kubeconfig
         """The way of driver processes to the API server."""
         self.faults = Faults()
@@ -154,11 +167,18 @@ class KubeletDouble:
         self._processes.append(process)
         return process.start()
 
-    def create_plugin_directory(self, driver: str) -> Path:
-        """Where a driver has its DRA socket; on a real node its deployment makes it."""
-        directory = self.root / "plugins" / driver
-        directory.mkdir(parents=True, exist_ok=True)
-        return directory
+    @asynccontextmanager
+    async def running(self, driver: Driver, **options: Any) -> AsyncIterator[DriverRunner]:
+        """Runs a driver of the SDK in this process for as long as the block lasts; `options` are of RunnerOptions."""
+        given = {
+            "node_name": self.node_name,
+            "kubelet_root": self.root,
+            "cdi_directory": self.cdi,
+            **_PROMPT,
+            **options,
+        }
+        async with DriverRunner(driver, self.client, RunnerOptions(**given)) as runner:
+            yield runner
 
     async def registered(self, driver: str, *, instances: int = 1, within: float = _PATIENCE) -> None:
         """Returns when so many instances of the driver are registered and one of them is connected."""
@@ -182,18 +202,18 @@ class KubeletDouble:
     # Pods
 
     async def start_pod(self, name: str, *, namespace: str = "default", within: float = _PATIENCE) -> StartedPod:
-        """Tries until the pod is started, as a kubelet does, only sooner; raises the last PrepareError."""
+        """Tries until the pod is started, as a kubelet does, only sooner; raises the last error."""
         return await self._retried(lambda: self.try_pod(name, namespace=namespace), within)
 
     async def try_pod(self, name: str, *, namespace: str = "default") -> StartedPod:
-        """One attempt to start a pod that is bound to this node; raises PrepareError."""
+        """One attempt to start a pod that is bound to this node; raises PrepareError or CdiError."""
         pod = await self.client.get(_PODS, name, namespace=namespace)
         assert node_of(pod) == self.node_name, f"pod {name} is bound to {node_of(pod)!r}, not to {self.node_name}"
         self._started[namespace, name] = uid_of(pod)
         self._pods[uid_of(pod)] = pod
         await self.node.manager.prepare(pod)
-        containers = containers_of(spec_of(pod))
-        started = StartedPod(pod, {each["name"]: self.node.cdi_ids(pod, each) for each in containers})
+        ids = {each["name"]: self.node.cdi_ids(pod, each) for each in containers_of(spec_of(pod))}
+        started = StartedPod(pod, ids, {name: cdi.resolve(each, [self.cdi]) for name, each in ids.items()})
         await self.report_pod(name, namespace=namespace)
         return started
 
@@ -279,7 +299,7 @@ class KubeletDouble:
         while True:
             try:
                 return await attempt()
-            except NodeError:
+            except (NodeError, cdi.CdiError):
                 if asyncio.get_running_loop().time() >= end:
                     raise
                 await asyncio.sleep(_PAUSE)

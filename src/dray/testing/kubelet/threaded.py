@@ -1,0 +1,174 @@
+"""A KubeletDouble for code that is not asynchronous: every call waits until it is done.
+
+With a ThreadedCluster it runs in the thread of the cluster, and driver processes reach the cluster over HTTP on the
+loopback interface. With a kubeconfig it has a thread of its own and works on whatever API server the file names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from dray.client.api import ApiClient
+from dray.client.http import HttpTransport
+from dray.client.kubeconfig import Kubeconfig
+from dray.driver import Driver
+from dray.testing.api_endpoint import ApiEndpoint
+from dray.testing.kubelet.double import KubeletDouble, StartedPod
+from dray.testing.kubelet.driver_process import DriverProcess
+from dray.testing.kubelet.faults import Faults
+from dray.testing.threaded import ThreadedCluster
+
+T = TypeVar("T")
+_PATIENCE = 10.0
+
+
+class ThreadedKubelet:
+    """Takes a cluster or a kubeconfig, the name of the node, and what KubeletDouble takes."""
+
+    def __init__(
+        self, cluster: ThreadedCluster | None = None, *, node: str, kubeconfig: Path | None = None, **options: Any
+    ) -> None:
+        if (cluster is None) == (kubeconfig is None):
+            raise ValueError("a kubelet double needs either a cluster or a kubeconfig")
+        self._cluster = cluster
+        self._kubeconfig = kubeconfig
+        self._node = node
+        self._options = options
+        self._loop = asyncio.new_event_loop() if cluster is None else None
+        self._thread: threading.Thread | None = None
+        self._stack = AsyncExitStack()
+        self.double: KubeletDouble
+        """What runs in the thread; use it through `call`."""
+
+    def __enter__(self) -> ThreadedKubelet:
+        if self._loop is not None:
+            self._thread = threading.Thread(target=self._loop.run_forever, name="dray kubelet", daemon=True)
+            self._thread.start()
+        try:
+            self.call(self._enter())
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self.call(self._stack.aclose())
+        finally:
+            self._end()
+
+    async def _enter(self) -> None:
+        if self._cluster is not None:
+            client, kubeconfig = self._cluster.local.client, None
+            endpoint = await self._stack.enter_async_context(ApiEndpoint(self._cluster.local.application))
+        else:
+            assert self._kubeconfig is not None
+            kubeconfig = self._kubeconfig
+            transport = HttpTransport(Kubeconfig.load([kubeconfig]).endpoint())
+            client = await self._stack.enter_async_context(ApiClient(transport))
+        double = KubeletDouble(client, self._node, kubeconfig=kubeconfig, **self._options)
+        if self._cluster is not None:
+            double.kubeconfig = endpoint.write_kubeconfig(double.root / "kubeconfig")
+        self.double = await self._stack.enter_async_context(double)
+
+    def _end(self) -> None:
+        if self._loop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_PATIENCE)
+            self._loop.close()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does something in the thread of the kubelet, and waits for it."""
+        if self._loop is None:
+            assert self._cluster is not None
+            return self._cluster.call(work)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    @property
+    def root(self) -> Path:
+        """The kubelet's directory."""
+        return self.double.root
+
+    @property
+    def cdi(self) -> Path:
+        """The directory of CDI specs."""
+        return self.double.cdi
+
+    @property
+    def kubeconfig(self) -> Path:
+        assert self.double.kubeconfig is not None
+        return self.double.kubeconfig
+
+    @property
+    def faults(self) -> Faults:
+        return self.double.faults
+
+    @property
+    def prepared_claims(self) -> dict[str, set[str]]:
+        """The uids of the pods that use a claim, by its name: what the kubelet would unprepare."""
+        return self.double.prepared_claims
+
+    def start_driver(
+        self, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+    ) -> DriverProcess:
+        """Starts a driver in a process of its own, with KUBECONFIG and NODE_NAME set; it ends with the kubelet."""
+        return self.double.start_driver(command, environment)
+
+    def run_driver(self, driver: Driver, **options: Any) -> None:
+        """Runs a `dray.driver.Driver` in this process, and returns when it is registered; it ends with the kubelet."""
+        self.call(self._run_driver(driver, options))
+
+    async def _run_driver(self, driver: Driver, options: Mapping[str, Any]) -> None:
+        await self._stack.enter_async_context(self.double.running(driver, **options))
+        await self.double.registered(driver.name)
+
+    def wait_for_driver(self, name: str, *, instances: int = 1, within: float = _PATIENCE) -> None:
+        """Returns when so many instances of the driver are registered and one of them is connected."""
+        self.call(self.double.registered(name, instances=instances, within=within))
+
+    def wait_until_deregistered(self, name: str, *, within: float = _PATIENCE) -> None:
+        self.call(self.double.deregistered(name, within=within))
+
+    def start_pod(self, name: str, *, namespace: str = "default", within: float = _PATIENCE) -> StartedPod:
+        """Tries until the pod is started, as a kubelet does, only sooner; raises the last error."""
+        return self.call(self.double.start_pod(name, namespace=namespace, within=within))
+
+    def try_pod(self, name: str, *, namespace: str = "default") -> StartedPod:
+        """One attempt to start a pod that is bound to this node; raises PrepareError or CdiError."""
+        return self.call(self.double.try_pod(name, namespace=namespace))
+
+    def end_pod(
+        self, name: str, *, namespace: str = "default", phase: str = "Succeeded", within: float = _PATIENCE
+    ) -> None:
+        """Tries until the claims are unprepared; the pod has ended then. Raises the last UnprepareError."""
+        self.call(self.double.end_pod(name, namespace=namespace, phase=phase, within=within))
+
+    def try_end(self, name: str, *, namespace: str = "default", phase: str = "Succeeded") -> None:
+        """One attempt; raises UnprepareError."""
+        self.call(self.double.try_end(name, namespace=namespace, phase=phase))
+
+    def stop(self) -> None:
+        self.call(self.double.stop())
+
+    def start(self) -> None:
+        self.call(self.double.start())
+
+    def restart(self) -> None:
+        """With its checkpoint as all that it remembers."""
+        self.call(self.double.restart())
+
+    def eventually(self, holds: Callable[[], Any], what: str = "it", *, within: float = _PATIENCE) -> Any:
+        """What `holds` gives once it is true."""
+
+        async def asked() -> Any:
+            return await asyncio.to_thread(holds)
+
+        return self.call(self.double.eventually(asked, what, within))
