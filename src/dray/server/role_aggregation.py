@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from dray.api.catalogue import RBAC_GROUP
 from dray.api.intake import Place
@@ -69,5 +67,5 @@ class RoleAggregation:
     def _collect(self, role: Object) -> None:
         role["rules"] = self._rules(role) or None
 
-    def _rules(self, role: Object) -> list[Mapping[str, Any]]:
+    def _rules(self, role: Object) -> list[Object]:
         return self._context.security.policy.aggregated(role)
