@@ -36,7 +36,7 @@ class Trial:
         self.hardware = GpuDriver(kubelet.root / "hardware")
         self.kills = 0
         command = [sys.executable, "-m", "tests.driver.gpu_driver", kubelet.root, kubelet.root / "hardware"]
-        self.process = kubelet.start_driver(command, {"PYTHONPATH": str(SOURCE)})
+        self.process = kubelet.start_driver(command, {"PYTHONPATH": f"{SOURCE}:{SOURCE / 'src'}"})
 
     def kill(self):
         if self.process.is_alive:
