@@ -32,8 +32,9 @@ def test_the_chapter_leads_to_a_driver_that_passes_its_tests(tmp_path):
 
 
 def run(directory):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    # Without the plugins of others that happen to be installed here, which take longer to load than the tests to run.
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "dray.testing.fixtures"]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     environment.pop("PYTEST_ADDOPTS", None)
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
