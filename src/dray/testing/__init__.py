@@ -1,1 +1,1 @@
-"""Test kit: clusters in process, the kubelet double, the pytest fixtures, builders of objects, the conformance runner."""
+"""Test kit: clusters in process, kubelet double, pytest fixtures, builders of objects, conformance runner."""
