@@ -53,7 +53,7 @@ def test_an_error_in_an_attempt_concerns_one_pod():
 
 
 def test_after_such_an_error_the_pod_is_tried_again_less_and_less_often():
-    core = one_gpu_node(pod("bad"), plugins=(Failing("bad"),))
+    core = one_gpu_node(pod("bad", resourceClaims=[None]))
     reports = []
     core.state.report = lambda what, error: reports.append((core.now, what))
     core.later(60)

@@ -31,6 +31,7 @@ _NEAREST: Final = 4
 """Of so many nodes the allocator says in full what is missing."""
 _MOST_EXPLAINED: Final = 64
 """With more requests nobody reads why they cannot all be served, and it takes long to find out."""
+_FAILURES: Final = (Code.NODE_FAILED, Code.PLUGIN_FAILED)
 _ALL_ASKED: Final = 100
 """With fewer nodes than that Kubernetes asks all of them; of more it stops when it has found enough."""
 
@@ -208,7 +209,7 @@ class SchedulingAlgorithm:
         found = None
         if CANNOT_ALLOCATE.reasons[0] in counts and cycle.claims.unallocated:
             found = self._nearest(cycle, feasible)
-        failed = any(reason.code is Code.NODE_FAILED for reason in counts)
+        failed = any(reason.code in _FAILURES for reason in counts)
         return Diagnosis(size, counts=tuple(sorted(counts.items(), key=_by_name)), nearest=found, error=failed)
 
     def _nearest(self, cycle: Cycle, feasible: FeasibleNodes) -> Rejection | None:

@@ -121,7 +121,16 @@ class Attempts:
         self._scheduler.waiters.add(pod.uid, status.waits_for)
         self._nominations.drop(pod.uid)
         diagnosis = Diagnosis(self._state.size, status, error=status.error)
-        self._queue.add_unschedulable(queued, ("rejected", pod.uid), None, diagnosis, now, nodes=_NOWHERE)
+        self._queue.add_unschedulable(
+            queued,
+            ("rejected", pod.uid),
+            None,
+            diagnosis,
+            now,
+            nodes=_NOWHERE,
+            cluster_wide=not status.waits_for and self._framework.is_cluster_wide(status.plugin),
+            error=status.error,
+        )
         if (leftover := cycle.claims.leftover) is not None:
             return Refuse(pod, diagnosis, news=False, discard=leftover)
         return _report(queued, diagnosis)

@@ -18,7 +18,7 @@ def ignore(_: str, __: Exception) -> None:
     """For those who do not want to know."""
 
 
-def text(error: Exception) -> str:
+def text(error: BaseException) -> str:
     """What an error says, in one line."""
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said[:_MOST_TEXT]}" if said else type(error).__name__

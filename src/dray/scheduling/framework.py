@@ -1,18 +1,20 @@
 """Framework: runs the plugins, stage by stage, in the one order in which they are listed.
 
-Deciding, explaining, preempting and waking all go through here. A plugin that raises is reported by its name: a filter
-then rejects the one node, a score counts as 0.
+Deciding, explaining, preempting and waking all go through here. Plugins of users come as `GuardedPlugin`, which never
+raises but in `reserve`; one of the scheduler's own that raises is reported by its name, and its filter rejects the one
+node.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dray.scheduling import faults
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.model import Node, Pod
-from dray.scheduling.plugin import SKIP, Depends, Plugin, defines
+from dray.scheduling.plugin import SKIP, Depends, Plugin
 from dray.scheduling.reasons import Code, ObjectRef
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
@@ -20,21 +22,26 @@ from dray.scheduling.status import Status
 
 class Framework:
     def __init__(self, state: State, plugins: Sequence[Plugin]) -> None:
+        """Raises ValueError for two of one name, by which they are told apart during an attempt."""
+        names = Counter(each.name for each in plugins)
+        if twice := [name for name, number in names.items() if number > 1]:
+            raise ValueError(f"there are two plugins of the name {twice[0]}")
         self._state = state
         self.plugins = tuple(plugins)
-        filters = [each for each in plugins if defines(each, "filter")]
-        scores = [each for each in plugins if defines(each, "score") or defines(each, "normalize")]
-        self._gates = [each for each in plugins if defines(each, "pre_enqueue")]
-        self._prefilters = [each for each in plugins if defines(each, "prefilter")]
+        filters = [each for each in plugins if each.defines("filter")]
+        scores = [each for each in plugins if each.defines("score") or each.defines("normalize")]
+        self._gates = [each for each in plugins if each.defines("pre_enqueue")]
+        self._prefilters = [each for each in plugins if each.defines("prefilter")]
+        self._kept_prefilters = [each for each in self._prefilters if _is_kept(each) and not each.lazy]
         self._filters = filters
         self._kept_filters = [each for each in filters if _is_kept(each)]
         self._own_filters = [each for each in filters if not _is_kept(each)]
         self._lazy_filters = [each for each in filters if each.lazy]
-        self._kept_scores = [each for each in scores if _is_kept(each) and not defines(each, "normalize")]
+        self._kept_scores = [each for each in scores if _is_kept(each) and not each.defines("normalize")]
         self._compared_scores = [each for each in scores if each not in self._kept_scores]
-        self._rescoring = [each for each in plugins if defines(each, "rescore")]
-        self._reserving = [each for each in plugins if defines(each, "reserve")]
-        state.signatures.signers = [each.sign for each in plugins if defines(each, "sign")]
+        self._rescoring = [each for each in plugins if each.defines("rescore")]
+        self._reserving = [each for each in plugins if each.defines("reserve")]
+        state.signatures.signers = [each.sign for each in plugins if each.defines("sign")]
 
     # Before any node
 
@@ -49,7 +56,14 @@ class Framework:
     def prefilter(self, cycle: Cycle) -> Status | None:
         """Why the pod fits on no node. It is run again where the state changed under the attempt."""
         cycle.skipped.clear()
-        for plugin in self._prefilters:
+        return self._prefilter(self._prefilters, cycle)
+
+    def prepare(self, cycle: Cycle) -> Status | None:
+        """As `prefilter`, for the filters whose answers are kept and that are quick."""
+        return self._prefilter(self._kept_prefilters, cycle)
+
+    def _prefilter(self, plugins: Iterable[Plugin], cycle: Cycle) -> Status | None:
+        for plugin in plugins:
             answer = plugin.prefilter(cycle)
             if answer is SKIP:
                 cycle.skipped.add(plugin.name)
@@ -70,6 +84,10 @@ class Framework:
             if plugin.name not in cycle.skipped:
                 found |= plugin.depends_on
         return found
+
+    def is_cluster_wide(self, name: str) -> bool:
+        """Whether a plugin may answer otherwise when pods come to any node or leave one."""
+        return any(each.name == name and not _is_kept(each) for each in self.plugins)
 
     # Nodes
 

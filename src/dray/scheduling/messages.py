@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import nlargest
+from operator import itemgetter
 from typing import Final
 
 from dray.allocation.text import summary
@@ -9,6 +11,7 @@ from dray.scheduling.reasons import Code, Reason
 from dray.scheduling.status import Diagnosis, Status
 
 _LONGEST_SUMMARY: Final = 600
+_MOST_REASONS: Final = 20
 _PVC: Final = 'persistentvolumeclaim "{}"'
 
 _TEXTS: Final = {
@@ -41,6 +44,8 @@ _TEXTS: Final = {
     Code.NODE_FAILED: "node(s) on which the scheduler failed ({})",
     Code.PLUGIN: "{}",
     Code.PLUGIN_FAILED: "node(s) on which plugin {} failed ({})",
+    Code.PLUGIN_FAILED_ON_POD: "plugin {} failed on this pod ({})",
+    Code.PLUGIN_OFF: "plugin {} is switched off, and without it no pod is to be placed",
     Code.SCHEDULING_GATES: "it has scheduling gates",
     Code.POD_GROUP_NOT_FOUND: "it waits for its PodGroup {}/{}, which does not exist",
     Code.CLAIM_NOT_FOUND: 'could not find ResourceClaim "{}/{}"',
@@ -87,10 +92,17 @@ def _diagnosis_text(diagnosis: Diagnosis) -> str:
         return text if status.error else _of_nodes(diagnosis.nodes, text)
     if not diagnosis.nodes:
         return "no nodes available to schedule pods"
-    counted = sorted(f"{number} {reason_text(reason)}" for reason, number in diagnosis.counts)
-    text = _of_nodes(diagnosis.nodes, ", ".join(counted))
+    text = _of_nodes(diagnosis.nodes, ", ".join(_counted(diagnosis)))
     nearest = diagnosis.nearest
     return f"{text} {nearest.node}: {_shortened(summary(nearest))}." if nearest is not None else text
+
+
+def _counted(diagnosis: Diagnosis) -> list[str]:
+    """The reasons that most nodes have, since a plugin may give each node its own."""
+    most = nlargest(_MOST_REASONS, diagnosis.counts, key=itemgetter(1))
+    counted = sorted(f"{number} {reason_text(reason)}" for reason, number in most)
+    left = len(diagnosis.counts) - len(most)
+    return [*counted, f"and {left} more reasons"] if left else counted
 
 
 def _of_nodes(number: int, text: str) -> str:

@@ -6,19 +6,23 @@ The stages of an attempt, each with what a plugin may do there; what it does not
     prefilter     once for the pod: reject it, say that this plugin does not matter to it, or prepare `cycle.data`
     filter        for a node: None, or a Status that says why not
     score         for a node that fits: 0 to 100, times `weight`; `normalize` scales the scores of all nodes
-    reserve       the pod is going to the node: take what it requirements; `unreserve` gives it back
+    reserve       the pod is going to the node: take what it requires there; `unreserve` gives it back
+
+None stands for "no objection" wherever a Status may be answered.
 
 `depends_on` says what an answer of `filter` and `score` depends on beside the pod. Answers that depend on the node, the
 pods on it or its devices are kept until that changes, and shared between pods of one signature; `sign` adds to the
 signature what this plugin reads of a pod. The same declaration is the queueing hint: a pod that was rejected is tried
 again when something changed that an answer depends on, or an object that the Status waits for.
+
+Plugins of users are written against this class too, and run behind `GuardedPlugin`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from enum import Enum, Flag, auto
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.objects import Object
 from dray.scheduling.model import Node, Pod
@@ -48,13 +52,24 @@ SKIP: Final = Skip.SKIP
 """What `prefilter` and `prescore` answer where the plugin has nothing to say about the pod."""
 
 
+class FailurePolicy(Enum):
+    """What happens to pods once a plugin of a user is switched off, in the words of admission webhooks."""
+
+    IGNORE = "Ignore"
+    """They are placed without it."""
+    FAIL = "Fail"
+    """They wait: for rules that must hold or nothing is to be placed."""
+
+
 class Plugin:
-    name: ClassVar[str] = ""
+    name: str = ""
     """That of the class, unless it says otherwise."""
-    depends_on: ClassVar[Depends] = Depends.CLUSTER
-    weight: ClassVar[int] = 1
-    lazy: ClassVar[bool] = False
+    depends_on: Depends = Depends.CLUSTER
+    weight: int = 1
+    lazy: bool = False
     """`filter` is expensive: all nodes get `precheck` instead, and those that would be chosen `filter`."""
+    failure_policy: FailurePolicy = FailurePolicy.IGNORE
+    """Only of plugins of users; the scheduler's own are never switched off."""
 
     def __init_subclass__(cls) -> None:
         if not cls.__dict__.get("name"):
@@ -82,7 +97,7 @@ class Plugin:
         return ()
 
     def prescore(self, cycle: Cycle) -> Skip | None:
-        """Only of plugins with `normalize`."""
+        """Before scores that are not kept: SKIP where they do not matter to the pod."""
         return None
 
     def score(self, cycle: Cycle, node: Node) -> int:
@@ -103,6 +118,6 @@ class Plugin:
         """The pod was bound or will not be: drops what is not written, and says which objects others may now have."""
         return ()
 
-
-def defines(plugin: Plugin, method: str) -> bool:
-    return getattr(type(plugin), method) is not getattr(Plugin, method)
+    def defines(self, method: str) -> bool:
+        """Whether there is more to a stage than what stands here."""
+        return getattr(type(self), method) is not getattr(Plugin, method)

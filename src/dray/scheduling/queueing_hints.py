@@ -97,6 +97,9 @@ class QueueingHints:
         if group.signature is None or first is None or not there:
             return False
         cycle = Cycle(first.pod, now, work, PodClaims(demand=group.signature.demand))
+        if self._framework.prepare(cycle) is not None:
+            # It says something else than before.
+            return True
         filters = self._framework.kept_filters(cycle)
         for node in there:
             status = self._framework.quick_filter(filters, cycle, node)

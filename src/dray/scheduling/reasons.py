@@ -47,6 +47,10 @@ class Code(Enum):
     """(plugin, error)"""
 
     # Of the pod as a whole
+    PLUGIN_FAILED_ON_POD = auto()
+    """(plugin, error)"""
+    PLUGIN_OFF = auto()
+    """(plugin)"""
     SCHEDULING_GATES = auto()
     POD_GROUP_NOT_FOUND = auto()
     """(namespace, name)"""

@@ -20,7 +20,7 @@ from dray.allocation import ATTEMPT, KUBERNETES, Policy, Work
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object, key_of
 from dray.api.pods import claims_used, is_terminal, node_of
-from dray.scheduling import faults, pods
+from dray.scheduling import faults, plugin_faults, pods
 from dray.scheduling.actions import Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.algorithm import SchedulingAlgorithm
 from dray.scheduling.attempts import Attempts, InFlightBinding
@@ -28,9 +28,11 @@ from dray.scheduling.claim_assume_cache import CLAIM
 from dray.scheduling.device_demand import DeviceDemand
 from dray.scheduling.faults import Report
 from dray.scheduling.framework import Framework
+from dray.scheduling.guarded_plugin import GuardedPlugin
 from dray.scheduling.model import Pod
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.plugin import Plugin
+from dray.scheduling.plugin_faults import NO_WATCHDOG, FaultReport, UnloadedPlugin, Watchdog
 from dray.scheduling.plugins import default_plugins
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.preemption import Preemptor
@@ -62,21 +64,34 @@ class Options:
     binding_timeout: float = 600.0
     seed: int = 0
     plugins: tuple[Plugin, ...] = ()
-    """Beside the scheduler's own."""
+    """Of users, beside the scheduler's own."""
+    unloaded_plugins: tuple[UnloadedPlugin, ...] = ()
+    """Those that were asked for and that there are not."""
 
 
 class Scheduler:
-    def __init__(self, options: Options | None = None, report: Report = faults.ignore) -> None:
-        """`report` is told of errors that nobody expected; they concern the object that caused them and no other."""
+    def __init__(
+        self,
+        options: Options | None = None,
+        report: Report = faults.ignore,
+        *,
+        plugin_fault: FaultReport = plugin_faults.ignore,
+        watchdog: Watchdog = NO_WATCHDOG,
+    ) -> None:
+        """`report` is told of errors that nobody expected; they concern the object that caused them and no other.
+
+        `watchdog` interrupts plugins of users that do not answer, and `plugin_fault` is told of what they do wrong.
+        """
         self.options = options = options or Options()
         self.state = state = State(gates=options.gates, seed=options.seed, report=report)
         self.queue = queue = Queue()
+        self.user_plugins = [GuardedPlugin(each, state, watchdog, plugin_fault) for each in options.plugins]
         plugins = default_plugins(
             state,
             policy=options.policy,
             binding_timeout=options.binding_timeout,
             device_packing=options.weigh_devices,
-            more=options.plugins,
+            more=self.user_plugins,
         )
         self.devices = next(each for each in plugins if isinstance(each, DynamicResources))
         self.framework = Framework(state, plugins)

@@ -27,9 +27,9 @@ class Status:
         return cls(plugin, (Reason(code, args),), resolvable, error)
 
     @classmethod
-    def unschedulable(cls, text: str, *, resolvable: bool = True) -> Status:
+    def unschedulable(cls, text: str, *, resolvable: bool = True, waits_for: tuple[ObjectRef, ...] = ()) -> Status:
         """For plugins of users: `text` is counted over nodes and shown after the number of those that say the same."""
-        return cls("", (Reason(Code.PLUGIN, (text,)),), resolvable)
+        return cls("", (Reason(Code.PLUGIN, (text,)),), resolvable, waits_for=waits_for)
 
 
 UNSURE: Final = Status("", ())
