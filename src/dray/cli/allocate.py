@@ -18,6 +18,7 @@ from dray.cli.explanation_trees import device
 from dray.cli.explanations import claim_rows
 from dray.cli.manifests import Manifest, read
 from dray.cli.placement import Cluster, Placement, read_cluster
+from dray.cli.plugins import plugin_option
 from dray.cli.reports import one_line
 from dray.cli.stored import Unusable
 
@@ -27,7 +28,8 @@ from dray.cli.stored import Unusable
 @click.option("--node", default="", metavar="NAME", help="Ask this node only.")
 @click.option("--policy", type=click.Choice(sorted(POLICIES)), default="kubernetes", show_default=True)
 @click.option("--output", "-o", type=click.Choice(["text", "yaml", "json"]), default="text", show_default=True)
-def allocate(paths: tuple[str, ...], node: str, policy: str, output: str) -> None:
+@plugin_option
+def allocate(paths: tuple[str, ...], node: str, policy: str, output: str, plugins: tuple[str, ...]) -> None:
     """Show which devices claims and pods get, or why they get none.
 
     PATH is YAML or JSON, a directory of them, or - for standard input: nodes, ResourceSlices, DeviceClasses,
@@ -37,7 +39,7 @@ def allocate(paths: tuple[str, ...], node: str, policy: str, output: str) -> Non
 
     Exit status: 0 everything fits, 1 something does not, 2 a file cannot be read.
     """
-    cluster = load(paths, POLICIES[policy], node)
+    cluster = load(paths, POLICIES[policy], node, plugins)
     for note in cluster.notes:
         click.echo(one_line(f"note: {note}"), err=True)
     placements = [cluster.place(wanted) for wanted in cluster.wanted]
@@ -45,13 +47,13 @@ def allocate(paths: tuple[str, ...], node: str, policy: str, output: str) -> Non
     sys.exit(0 if all(placement.fits for placement in placements) else 1)
 
 
-def load(paths: tuple[str, ...], policy: Policy, node: str) -> Cluster:
+def load(paths: tuple[str, ...], policy: Policy, node: str, plugins: tuple[str, ...] = ()) -> Cluster:
     """The cluster in the files; leaves with status 2 where there is none to be had."""
     reading = read(paths)
     problems = [str(problem) for problem in reading.problems]
     cluster = None
     if not problems:
-        cluster = _read_cluster(reading.manifests, policy, node, problems)
+        cluster = _read_cluster(reading.manifests, policy, node, plugins, problems)
     if cluster is None:
         for problem in problems:
             click.echo(one_line(problem), err=True)
@@ -59,9 +61,11 @@ def load(paths: tuple[str, ...], policy: Policy, node: str) -> Cluster:
     return cluster
 
 
-def _read_cluster(manifests: list[Manifest], policy: Policy, node: str, problems: list[str]) -> Cluster | None:
+def _read_cluster(
+    manifests: list[Manifest], policy: Policy, node: str, plugins: tuple[str, ...], problems: list[str]
+) -> Cluster | None:
     try:
-        cluster = read_cluster(manifests, policy, node)
+        cluster = read_cluster(manifests, policy, node, plugins)
     except Unusable as unusable:
         problems += map(str, unusable.problems)
         return None

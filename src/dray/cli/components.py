@@ -15,6 +15,7 @@ import click
 from dray.cli.cluster import Where, ending
 from dray.cli.guard import AtWork, Guard
 from dray.cli.metrics import MetricsAddress, MetricsError, serving_metrics
+from dray.cli.plugins import plugin_option, with_plugins
 from dray.cli.serving import log_to_stderr, run, stopping
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _LEASE_SECONDS: Final = 5.0
 def scheduling(command: Command) -> Command:
     """Gives a command the options that `scheduler_options` takes, apart from gates."""
     for option in (
+        plugin_option,
         click.option(
             "--device-preemption/--no-device-preemption",
             default=True,
@@ -69,14 +71,21 @@ def scheduling(command: Command) -> Command:
 
 
 def scheduler_options(
-    *, scheduler_name: str, devices: str, node_devices: str, device_preemption: bool, gates: FeatureGates
+    *,
+    scheduler_name: str,
+    devices: str,
+    node_devices: str,
+    device_preemption: bool,
+    plugins: tuple[str, ...],
+    gates: FeatureGates,
 ) -> Options:
     from dray.allocation import POLICIES
     from dray.scheduling.scheduler import Options
 
-    return Options(
+    options = Options(
         scheduler_name, gates, POLICIES[devices], _NODE_DEVICES[node_devices], preempt_for_devices=device_preemption
     )
+    return with_plugins(options, plugins)
 
 
 def choosing(command: Command) -> Command:
@@ -164,7 +173,7 @@ async def _run(
         def obstacles() -> list[str]:
             return [*filter(None, [health.trouble]), *plane.obstacles()]
 
-        async with serving_metrics(metrics, plane.metrics, obstacles) as url:
+        async with serving_metrics(metrics, plane.metrics, obstacles, plane.plugins) as url:
             click.echo(f"{title} at {endpoint.server}{f', metrics at {url}' if url else ''}")
             watching = asyncio.create_task(_watch(guard, lease_client, plane))
             try:

@@ -70,7 +70,7 @@ async def _run(orders: Orders, end: socket.socket) -> int:
     plane = ControlPlane(ApiClient(transport), orders.options())
     plane.watch.limit(_HUNG, _end)
     try:
-        async with serving_metrics(orders.metrics, plane.metrics, plane.obstacles) as url:
+        async with serving_metrics(orders.metrics, plane.metrics, plane.obstacles, plane.plugins) as url:
             working = asyncio.create_task(plane.run())
             reporting = asyncio.create_task(_report(plane, url))
             waiting = [asyncio.create_task(each.wait()) for each in (stop, transport.lost)]
@@ -99,7 +99,7 @@ async def _report(plane: ControlPlane, metrics: str) -> None:
     with plane.watch.watching():
         while True:
             plane.changed.clear()
-            _say(Report(ready, metrics, {part.name: part.problem for part in plane.parts}))
+            _say(Report(ready, metrics, {part.name: part.problem for part in plane.parts}, plane.plugins()))
             ready = False
             await plane.changed.wait()
 

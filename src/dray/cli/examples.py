@@ -1,4 +1,4 @@
-"""`dray examples`: writes the example manifests that come with dray.
+"""`dray examples`: writes the examples that come with dray: manifests, and a scheduler plugin.
 
 They are part of the package (`dray/examples`); in a checkout they stand beside `src`.
 """
@@ -21,6 +21,7 @@ _PARTS: Final = {
     "cluster": "two machines and three claims: dray allocate {}",
     "deploy": "scheduler, controllers and CPU driver in a Kubernetes cluster, with their rights: kubectl apply -f {}",
     "drivers": "a driver for the serial ports of a node: python {}/serial_ports.py NODE_NAME",
+    "plugins": "a scheduler plugin and its test: dray up --plugin {}/colours.py:Colours",
     "manifests": "manifests that are good: dray lint {}",
     "mistakes": "manifests with mistakes: dray lint {}",
     "legacy": "manifests of old versions: dray convert {}",

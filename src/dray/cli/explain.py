@@ -14,6 +14,7 @@ from dray.cli.allocate import load
 from dray.cli.cluster import Where, ask, located
 from dray.cli.explanations import WRITERS, Explanation
 from dray.cli.placement import Cluster
+from dray.cli.plugins import plugin_option
 from dray.cli.reports import one_line
 from dray.cli.wanted import Wanted
 
@@ -29,6 +30,7 @@ _KINDS: Final = {
 @click.option("--node", default="", metavar="NAME", help="Ask this node only.")
 @click.option("--policy", type=click.Choice(sorted(POLICIES)), default="kubernetes", show_default=True)
 @click.option("--output", "-o", type=click.Choice(list(WRITERS)), default="text", show_default=True)
+@plugin_option
 @located
 def explain(
     target: str,
@@ -36,6 +38,7 @@ def explain(
     node: str,
     policy: str,
     output: str,
+    plugins: tuple[str, ...],
     kubeconfig: Path | None,
     context: str,
     namespace: str,
@@ -47,7 +50,7 @@ def explain(
 
     With PATH, which is as for dray allocate, it is looked for in files. What comes before the target in the files is
     placed first, as dray allocate does. Without PATH, or as in "dray explain pod NAME", it is a pod or claim of a
-    running cluster: what stands in its way on every node, or what it holds.
+    running cluster: what stands in its way on every node, or what it holds. Name the plugins that its scheduler has.
 
     Exit status: 0 it fits, 1 it does not, 2 a file cannot be read, the server cannot be asked, or there is no such
     claim or pod.
@@ -58,9 +61,9 @@ def explain(
 
         ask(
             Where(kubeconfig, context, namespace),
-            lambda cluster: explain_live(cluster, kind, name, node, POLICIES[policy], WRITERS[output]),
+            lambda cluster: explain_live(cluster, kind, name, node, POLICIES[policy], plugins, WRITERS[output]),
         )
-    cluster = load(paths, POLICIES[policy], node)
+    cluster = load(paths, POLICIES[policy], node, plugins)
     wanted = _find(cluster, target)
     for before in cluster.wanted:
         if before is wanted:

@@ -21,6 +21,7 @@ from dray.api.resource_claims import allocation_of
 from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import MOST_TREES, NodeAnswers, few, holding, preemption, requested_device
 from dray.cli.explanations import Explanation, allocation_row, rejection_row
+from dray.cli.plugins import asked_scheduler
 from dray.scheduling import groups
 from dray.scheduling.explainer import Explainer
 from dray.scheduling.scheduler import Options, Scheduler
@@ -62,11 +63,17 @@ class Unfindable(click.ClickException):
 
 
 async def explain_live(
-    cluster: Cluster, kind: str, target: str, node: str, policy: Policy, show: Callable[[Explanation], None]
+    cluster: Cluster,
+    kind: str,
+    target: str,
+    node: str,
+    policy: Policy,
+    plugins: tuple[str, ...],
+    show: Callable[[Explanation], None],
 ) -> int:
     """`kind` is empty where it is to be found out. 0 if it has what it needs or could have it."""
     namespace, _, name = target.rpartition("/")
-    world = World(await _listed(cluster), namespace or cluster.namespace, policy)
+    world = World(await _listed(cluster), namespace or cluster.namespace, policy, plugins)
     found = [each for each in ("pod", "claim") if kind in ("", each) and world.get(each, name) is not None]
     if len(found) != 1:
         raise Unfindable(_confusion(kind, world.namespace, name, found))
@@ -143,10 +150,13 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
 class World:
     """What was listed, and the scheduler's core that knows it."""
 
-    def __init__(self, listed: dict[str, list[Object]], namespace: str, policy: Policy) -> None:
+    def __init__(
+        self, listed: dict[str, list[Object]], namespace: str, policy: Policy, plugins: tuple[str, ...] = ()
+    ) -> None:
         self.namespace = namespace
         self._listed = listed
         self._policy = policy
+        self._plugins = plugins
         self._now = time.time()
 
     def get(self, kind: str, name: str) -> Object | None:
@@ -155,7 +165,7 @@ class World:
         return next((each for each in listed if _key(each) == wanted), None)
 
     def _scheduler(self, name: str) -> Scheduler:
-        scheduler = Scheduler(Options(name, policy=self._policy))
+        scheduler = asked_scheduler(Options(name, policy=self._policy), self._plugins)
         listed, state = self._listed, scheduler.state
         state.groups.served = "PodGroup" in listed
         state.volumes.known = "PersistentVolumeClaim" in listed

@@ -6,7 +6,7 @@ It runs in the event loop of the component, so that an answer from `/healthz` sh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -48,10 +48,13 @@ def metrics_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @asynccontextmanager
 async def serving_metrics(
-    place: MetricsAddress, registries: Callable[[], Iterable[CollectorRegistry]], obstacles: Callable[[], list[str]]
+    place: MetricsAddress,
+    registries: Callable[[], Iterable[CollectorRegistry]],
+    obstacles: Callable[[], list[str]],
+    plugins: Callable[[], Mapping[str, str]] = dict,
 ) -> AsyncIterator[str]:
     """For as long as the block lasts; gives the URL, empty if nothing was asked for. `obstacles` to being ready are
-    named by `/readyz`."""
+    named by `/readyz`, plugins of users and why one is not used by `/readyz?verbose`."""
     if place.port is None:
         yield ""
         return
@@ -61,7 +64,7 @@ async def serving_metrics(
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(_PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(response(head, together, obstacles))
+                writer.write(response(head, together, obstacles, plugins))
                 await writer.drain()
         writer.close()
 
@@ -78,10 +81,15 @@ async def serving_metrics(
         yield f"http://{f'[{host}]' if ':' in host else host}:{port}/metrics"
 
 
-def response(head: bytes, together: Together, obstacles: Callable[[], list[str]]) -> bytes:
+def response(
+    head: bytes,
+    together: Together,
+    obstacles: Callable[[], list[str]],
+    plugins: Callable[[], Mapping[str, str]] = dict,
+) -> bytes:
     line = head.split(b"\r\n", 1)[0].decode("latin-1")
     method, _, rest = line.partition(" ")
-    path = rest.partition(" ")[0].partition("?")[0]
+    path, _, query = rest.partition(" ")[0].partition("?")
     if method not in ("GET", "HEAD"):
         code, body = "405 Method Not Allowed", b"method not allowed\n"
     elif path == "/metrics":
@@ -90,11 +98,19 @@ def response(head: bytes, together: Together, obstacles: Callable[[], list[str]]
         code, body = "200 OK", b"ok"
     elif path == "/readyz":
         found = "".join(f"{one_line(each)}\n" for each in obstacles())
-        code, body = ("503 Service Unavailable", found.encode()) if found else ("200 OK", b"ok")
+        told = _told(plugins()) if query.partition("=")[0] == "verbose" else ""
+        code = "503 Service Unavailable" if found else "200 OK"
+        body = f"{told}{found or 'ok'}".encode()
     else:
         code, body = "404 Not Found", f"{one_line(path)}: there are /metrics, /healthz and /readyz\n".encode()
     lines = f"HTTP/1.1 {code}\r\nContent-Type: {_TEXT}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     return lines.encode() + (b"" if method == "HEAD" else body)
+
+
+def _told(plugins: Mapping[str, str]) -> str:
+    return "".join(
+        f"[!]plugin {one_line(f'{name} {why}')}\n" if why else f"[+]plugin {name} ok\n" for name, why in plugins.items()
+    )
 
 
 class Together:

@@ -17,6 +17,7 @@ from dray.api.pods import claims_used
 from dray.api.resource_claims import allocation_of, reserved_for
 from dray.cli.explanation_trees import NodeAnswers
 from dray.cli.manifests import Manifest
+from dray.cli.plugins import asked_scheduler
 from dray.cli.stored import Stored, read_objects
 from dray.cli.wanted import Wanted, Workload, claim, pods, unserved
 from dray.scheduling.actions import Bind, ClaimWrite
@@ -107,10 +108,12 @@ def _written(wanted: Wanted, write: ClaimWrite) -> Object:
     return {**write.claim, "metadata": {**write.claim["metadata"], **name}, "status": status}
 
 
-def read_cluster(manifests: Sequence[Manifest], policy: Policy, node: str = "") -> Cluster:
+def read_cluster(
+    manifests: Sequence[Manifest], policy: Policy, node: str = "", plugins: tuple[str, ...] = ()
+) -> Cluster:
     """The cluster that the manifests describe, or only `node` of it; raises Unusable."""
     stored = read_objects(manifests)
-    scheduler = Scheduler(Options(policy=policy))
+    scheduler = asked_scheduler(Options(policy=policy), plugins)
     state, now = scheduler.state, time.time()
     for kind in ("DeviceClass", "ResourceSlice", "DeviceTaintRule", "ResourceClaim"):
         for each in stored.of(kind):

@@ -59,6 +59,7 @@ def up(
     devices: str,
     node_devices: str,
     device_preemption: bool,
+    plugins: tuple[str, ...],
     controllers: tuple[str, ...],
     metrics_bind: str,
     metrics_port: int | None,
@@ -96,6 +97,7 @@ def up(
         "devices": devices,
         "node_devices": node_devices,
         "device_preemption": device_preemption,
+        "plugins": plugins,
     }
     orders = Orders(asked, controllers, gates, MetricsAddress(metrics_bind, metrics_port))
     with failing_plainly():
@@ -122,6 +124,7 @@ async def _up(options: Options, orders: Orders, manifests: list[Manifest], chose
                 return 1
             for child in children:
                 server.context.health.watch(child.problems)
+                server.context.health.watch_optional(child.plugins)
             return await _work(children, transport, stop, _greet(children, server, counts))
     finally:
         await _stop(children)

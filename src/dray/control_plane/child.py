@@ -41,6 +41,8 @@ class Report(msgspec.Struct, omit_defaults=True):
     metrics: str = ""
     parts: Mapping[str, str] | None = None
     """The problem of each part, empty where it works."""
+    plugins: Mapping[str, str] | None = None
+    """Of users: by name why one is not used, empty where it is."""
     refused: str = ""
     """Why it cannot run, however often it is tried."""
     made: Mapping[str, int] | None = None
@@ -66,6 +68,7 @@ class Child:
         self._command = tuple(command)
         self._orders = orders
         self._parts: Mapping[str, str] = {}
+        self._plugins: Mapping[str, str] = {}
         self._problem = "starting"
         self._refused = ""
         self._stopping = False
@@ -75,6 +78,10 @@ class Child:
     def problems(self) -> Mapping[str, str]:
         """By part, why it does not work; empty where it does."""
         return {self.called.replace(" ", "-"): self._problem, **self._parts}
+
+    def plugins(self) -> Mapping[str, str]:
+        """Of users, beside the scheduler's own: by name why one is not used, empty where it is."""
+        return {f"plugin {name}": why for name, why in self._plugins.items()}
 
     @property
     def pid(self) -> int | None:
@@ -172,4 +179,6 @@ class Child:
             self.ready.set()
         if report.parts is not None:
             self._parts = report.parts
+        if report.plugins is not None:
+            self._plugins = report.plugins
         self._refused = report.refused or self._refused

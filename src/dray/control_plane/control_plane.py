@@ -86,6 +86,10 @@ class ControlPlane:
             found.append("not leading yet" if self.options.lease is not None else "not working yet")
         return found
 
+    def plugins(self) -> dict[str, str]:
+        """The scheduler's plugins of users: by name why one is not used, empty where it is."""
+        return self.loop.plugins.problems() if self.loop is not None else {}
+
     def _recorder(self, component: str) -> EventRecorder:
         recorder = EventRecorder(self._client, component, time=self._time)
         self.events.append(recorder)
@@ -136,6 +140,7 @@ class ControlPlane:
             time=self._time,
             metrics=metrics,
             sharing=self.options.sharing,
+            changed=self.changed.set,
         )
         return self.loop.run
 

@@ -1,9 +1,9 @@
 """GuardedPlugin: a plugin of a user, whose faults stay its own.
 
 A fault is an exception, an answer that no plugin may give, or none within the budget. It is reported with the plugin's
-name; a filter then rejects the one node, a prefilter the pod, both for a while; a score counts as 0. A plugin that does
-the same wrong in attempt after attempt is switched off: it is asked nothing any more, until the scheduler is started
-again.
+name; a filter then rejects the one node, a prefilter the pod, both for a while; a score counts as 0. A method that has
+no good answer in attempt after attempt, or overruns again and again, has the plugin switched off: it is asked nothing
+any more, until the scheduler is started again.
 
 A fault is not kept as other answers are: the node is asked again at the next attempt.
 """
@@ -43,6 +43,7 @@ class GuardedPlugin(Plugin):
         self.lazy, self.failure_policy = plugin.lazy, plugin.failure_policy
         self.off = ""
         """Why it is switched off; empty while it works."""
+        plugin.cluster = state
         self._plugin = plugin
         self._state = state
         self._watchdog = watchdog
@@ -50,9 +51,9 @@ class GuardedPlugin(Plugin):
         self._seconds = seconds
         self._budget = Budget(seconds)
         self._cycle: Cycle | None = None
-        self._asked: set[str] = set()
-        self._faulty: dict[str, str] = {}
-        """What was said of the methods that failed in this attempt."""
+        self._answered: set[str] = set()
+        self._faulty: set[str] = set()
+        """The methods that gave a good answer in this attempt, and those that failed."""
         self._strikes: Counter[tuple[str, FaultKind]] = Counter()
         self._gate_fault: tuple[str, str] = ("", "")
         """The pod on which `pre_enqueue` failed last, and how."""
@@ -148,11 +149,10 @@ class GuardedPlugin(Plugin):
         """Raises PluginFailed. Calls without a cycle count as an attempt each."""
         if cycle is None or cycle is not self._cycle:
             self._begin(cycle)
-        self._asked.add(method)
         if self._budget.left <= 0:
             self._failed(method, FaultKind.OVERRAN, f"took longer than {self._seconds:g} s", None, args)
         try:
-            return check(self._watchdog.call(self._budget, getattr(self._plugin, method), *args))
+            answer = check(self._watchdog.call(self._budget, getattr(self._plugin, method), *args))
         except Overrun:
             self._budget.left = 0.0
             self._failed(method, FaultKind.OVERRAN, f"took longer than {self._seconds:g} s", None, args)
@@ -163,12 +163,16 @@ class GuardedPlugin(Plugin):
         except BaseException as error:
             # SystemExit among them: no plugin ends the scheduler.
             self._failed(method, FaultKind.RAISED, f"raised {faults.text(error)}", error, args)
+        if method not in self._answered:
+            self._answered.add(method)
+            self._forgive(method, FaultKind.RAISED, FaultKind.NONSENSE)
+        return answer
 
     def _begin(self, cycle: Cycle | None) -> None:
-        """Of an attempt. Methods that did well in the last one start with a clean record."""
-        for key in [key for key in self._strikes if key[0] in self._asked and key[0] not in self._faulty]:
-            del self._strikes[key]
-        self._asked.clear()
+        """Of an attempt. Methods that did nothing wrong in the last one start with a clean record."""
+        for method in self._answered - self._faulty:
+            self._forgive(method, *FaultKind)
+        self._answered.clear()
         self._faulty.clear()
         self._cycle = cycle
         self._budget.left = self._seconds
@@ -181,13 +185,18 @@ class GuardedPlugin(Plugin):
             self._state.touched.note(node.number)
         if method not in self._faulty:
             # Once an attempt is enough, however many nodes there are.
-            self._faulty[method] = text
-            self._strikes[method, kind] += 1
+            self._faulty.add(method)
+            # Where it fails on some nodes only, pods find their place on the others.
+            self._strikes[method, kind] += kind is FaultKind.OVERRAN or method not in self._answered
             off = self._strikes[method, kind] >= MOST_FAULTS[kind]
             if off:
                 self._switch_off(method, kind, text)
             self._report(Fault(self.name, method, kind, text, error, switched_off=off))
         raise PluginFailed(f"{method} {text}")
+
+    def _forgive(self, method: str, *kinds: FaultKind) -> None:
+        for kind in kinds if self._strikes else ():
+            self._strikes.pop((method, kind), None)
 
     def _switch_off(self, method: str, kind: FaultKind, text: str) -> None:
         self.off = f"{method} failed in {MOST_FAULTS[kind]} attempts one after the other; at last it {text}"

@@ -20,7 +20,7 @@ Plugins of users are written against this class too, and run behind `GuardedPlug
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from enum import Enum, Flag, auto
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,6 +70,10 @@ class Plugin:
     """`filter` is expensive: all nodes get `precheck` instead, and those that would be chosen `filter`."""
     failure_policy: FailurePolicy = FailurePolicy.IGNORE
     """Only of plugins of users; the scheduler's own are never switched off."""
+
+    cluster: Iterable[Node] = ()
+    """All nodes with the pods on them, for plugins of users: set before the first attempt. Who reads it depends on
+    CLUSTER."""
 
     def __init_subclass__(cls) -> None:
         if not cls.__dict__.get("name"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -35,6 +36,8 @@ from dray.scheduling_loop.feed import CLAIMS, feed
 from dray.scheduling_loop.gangs import Gangs
 from dray.scheduling_loop.ledger import PATIENCE, Ledger, Stamp
 from dray.scheduling_loop.metrics import Metrics
+from dray.scheduling_loop.plugin_reports import PluginReports
+from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
 from dray.scheduling_loop.pod_writes import PodWriter
 from dray.scheduling_loop.searching import Searcher
 
@@ -75,11 +78,19 @@ class SchedulerLoop:
         metrics: CollectorRegistry | None = None,
         sharing: Sharing | None = None,
         retries: Retries | None = None,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
+        """`changed` is called when a plugin of a user is switched off."""
+        options, metrics = options or Options(), metrics or CollectorRegistry()
         self._events = events
-        self.metrics = Metrics(metrics or CollectorRegistry(), (options or Options()).name)
+        self.metrics = Metrics(metrics, options.name)
         self._faults = Faults(events, self.metrics.faults)
-        self.scheduler = Scheduler(options, self._faults.report)
+        self.plugins = PluginReports(metrics, options.unloaded_plugins, changed)
+        self._watchdog = PluginWatchdog()
+        self.scheduler = Scheduler(
+            options, self._faults.report, plugin_fault=self.plugins.fault, watchdog=self._watchdog
+        )
+        self.plugins.follow(self.scheduler.user_plugins)
         self._client = client
         self._informers = informers
         self._time = time or SystemTime()
@@ -159,6 +170,7 @@ class SchedulerLoop:
                 await self._decide()
             finally:
                 await self._finish_writing()
+                self._watchdog.close()
 
     async def _finish_writing(self) -> None:
         if self._writing:

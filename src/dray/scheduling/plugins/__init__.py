@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dray.allocation import Policy
+from dray.allocation import KUBERNETES, Policy
 from dray.scheduling.plugin import Plugin
 from dray.scheduling.plugins.device_packing import DevicePacking
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
@@ -46,3 +46,9 @@ def default_plugins(
         ImageLocality(state),
     ]
     return [*found, DevicePacking(state, device_packing)] if device_packing else found
+
+
+def names() -> frozenset[str]:
+    """Of the scheduler's own plugins, whether or not they are in use."""
+    own = default_plugins(State(), policy=KUBERNETES, binding_timeout=0, device_packing=1)
+    return frozenset(each.name for each in own)
