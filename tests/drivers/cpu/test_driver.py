@@ -11,8 +11,11 @@ from dray.driver.runner import DriverRunner
 from dray.drivers.cpu.driver import CpuDriver
 from dray.drivers.cpu.options import CpuOptions
 from dray.node.cdi import resolve
+from dray.node.cpusets.lists import parse_cpuset
 from dray.node.cpusets.pinning import Pinning, claimed_cpus
 from dray.node.errors import NodeError
+from dray.node.runtimes.interface import ContainerConfig, SandboxConfig
+from dray.node.runtimes.process import ProcessRuntime
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import LocalCluster
 from dray.testing.kubelet.double import KubeletDouble
@@ -107,6 +110,36 @@ async def test_two_processes_prepared_with_one_cpu_each_see_different_cpus(
         assert not seen[0] & seen[1]
 
 
+async def test_containers_of_the_process_runtime_are_on_their_cpus_from_the_first_instruction(two_cpus, tmp_path):
+    async with world(sharedPool="off") as here:
+        runtime = ProcessRuntime(tmp_path / "run", cdi_directories=[here.kubelet.cdi])
+        seen = []
+        for name in ("a", "b"):
+            await here.pod(name, cpus(1))
+            started = await here.kubelet.start_pod(name)
+            uid = started.pod["metadata"]["uid"]
+            await runtime.create_sandbox(SandboxConfig(uid, "default", name))
+            # A pod cannot give itself CPUs by naming them.
+            config = ContainerConfig(
+                uid,
+                "default",
+                name,
+                "main",
+                0,
+                image="busybox",
+                command=("grep", "Cpus_allowed_list", "/proc/self/status"),
+                args=(),
+                environment={"DRA_CPUSET_mine": "0-1"},
+                log_path=tmp_path / f"{name}.log",
+                cdi_devices=tuple(started.cdi_ids["main"]),
+            )
+            await runtime.wait((await runtime.start(config)).id)
+            seen.append(parse_cpuset(config.log_path.read_text().split()[-1]))
+            await runtime.remove_sandbox(uid)
+        assert [len(each) for each in seen] == [1, 1]
+        assert not seen[0] & seen[1]
+
+
 async def test_claims_get_whole_cores_of_their_numa_node_beside_reserved_cpus(server):
     async with world(**server) as here:
         near = "device.attributes['resource.kubernetes.io'].numaNode == 0"
@@ -164,6 +197,19 @@ async def test_a_claim_that_would_leave_no_shared_cpu_says_so_and_waits(server):
             await here.kubelet.try_pod("b")
         await here.kubelet.end_pod("a")
         assert claimed_cpus(await here.start("b"))
+
+
+async def test_while_a_record_cannot_be_read_nothing_is_given_away_twice(server):
+    async with world(**server) as here:
+        held = await here.pod("a", cpus(4))
+        (record,) = (here.kubelet.root / "plugins/dra.cpu/claims").glob("*.json")
+        content = record.read_bytes()
+        record.write_bytes(content[:-20])
+        await here.place("b", cpus(4))
+        with pytest.raises(NodeError, match=f"{record.name} cannot be read"):
+            await here.kubelet.try_pod("b")
+        record.write_bytes(content)
+        assert not claimed_cpus(held) & claimed_cpus(await here.start("b"))
 
 
 async def test_offline_cpus_make_their_device_unhealthy(server, tmp_path, monkeypatch):

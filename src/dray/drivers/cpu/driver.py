@@ -20,6 +20,7 @@ import msgspec
 
 from dray.api.objects import text
 from dray.api.resource_claims import reserved_for
+from dray.client.log_throttling import ThrottledLog
 from dray.driver import (
     Claim,
     ClaimFailed,
@@ -84,7 +85,7 @@ class CpuDriver(Driver):
         self._machine = Machine(self._topology, make_devices(self._topology, self._options), least)
         self._sweeping: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
-        self._problems: set[str] = set()
+        self._log = ThrottledLog(_logger)
 
     async def start(self) -> None:
         hierarchy = find_hierarchy(Path(self._options.cgroup_root))
@@ -162,41 +163,42 @@ class CpuDriver(Driver):
         return CpuState(tuple(map(format_cpuset, assigned)), pods if known else None)
 
     def _states(self) -> Iterator[tuple[str, CpuState]]:
-        """Of all claims with a record, whether their prepare has ended or not."""
+        """Of all claims with a record, whether their prepare has ended or not.
+
+        Raises CheckpointCorrupt: while it is not known what a claim holds, nothing is given to others.
+        """
         checkpoint = Checkpoint(self.context.directory / "claims", "")
-        for record in checkpoint.readable():
-            state = _state_of(record.state)
+        for uid in checkpoint.uids():
+            record = checkpoint.read(uid)
+            state = _state_of(record.state) if record is not None else None
             if state is not None:
-                yield record.uid, state
+                yield uid, state
 
     async def _sweep(self, pool: SharedPool) -> None:
         """Once in any case: an earlier process may have left containers on fewer CPUs. Then while claims hold CPUs."""
         was_held = True
         while True:
             self._changed.clear()
+            problems = []
             try:
-                was_held = await asyncio.to_thread(self._sweep_once, pool, was_held)
-            except OSError as error:
-                self._tell(str(error))
+                held = await asyncio.to_thread(self._held)
+                if held or was_held:
+                    problems = (await asyncio.to_thread(pool.sweep, held)).problems
+                was_held = bool(held)
+            except (DriverError, OSError) as error:
+                problems = [str(error)]
+            for problem in problems:
+                self._log.warning("sweep", "containers are not held to their CPUs: %s", problem)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_SWEEP):
                     await self._changed.wait()
 
-    def _sweep_once(self, pool: SharedPool, was_held: bool) -> bool:
-        held = {
+    def _held(self) -> dict[str, HeldCpus]:
+        return {
             uid: HeldCpus(state.cpus, None if state.pods is None else frozenset(state.pods))
             for uid, state in self._states()
             if state.cpus
         }
-        if held or was_held:
-            for problem in pool.sweep(held).problems:
-                self._tell(problem)
-        return bool(held)
-
-    def _tell(self, problem: str) -> None:
-        if problem not in self._problems:
-            self._problems.add(problem)
-            _logger.warning("containers are not held to their CPUs: %s", problem)
 
 
 def _state_of(recorded: Any) -> CpuState | None:
