@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 import sys
+import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -147,7 +149,12 @@ async def test_it_runs_beside_a_kubelet_until_it_is_asked_to_stop(tmp_path):
                 return answer.read().decode()
 
         assert "dra_driver_slice_writes" in await asyncio.to_thread(fetch, metrics)
-        assert await asyncio.to_thread(fetch, metrics.replace("/metrics", "/readyz"))
+
+        async def ready():
+            with suppress(urllib.error.HTTPError):
+                return await asyncio.to_thread(fetch, metrics.replace("/metrics", "/readyz"))
+
+        assert await cluster.eventually(ready)
         assert await asyncio.to_thread(process.stop) == 0
         assert "Driver dra.cpu of node worker" in process.output()
         assert "Traceback" not in process.output()

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.drivers.cpu.selection import select_cpus
@@ -59,6 +59,7 @@ def test_too_many_are_refused():
         chosen(17)
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 31)), st.data())
 def test_any_number_of_free_ones_is_found_and_cores_are_broken_at_most_once(taken, data):
     topology = machine(sockets=2, caches=2, cores=4)

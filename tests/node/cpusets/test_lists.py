@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.node.cpusets.lists import CpusetError, format_cpuset, parse_cpuset
@@ -27,6 +27,7 @@ def test_sets_are_written_in_ranges():
     assert format_cpuset([]) == ""
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 300)))
 def test_what_is_written_is_read_again(cpus):
     assert parse_cpuset(format_cpuset(cpus)) == cpus
