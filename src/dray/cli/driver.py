@@ -70,8 +70,10 @@ def driver(
 ) -> None:
     """Run the driver NAME beside the kubelet of this machine: publish its devices, prepare claims.
 
-    NAME is one of those that come with dray (cpu), one that an installed package offers as an entry point of the group
-    dray.drivers, or module:Class. It runs until it is interrupted; what is prepared stays so.
+    NAME is one of those that come with dray (cpu, simulated-gpu, simulated-nic, simulated-tpu), one that an installed
+    package offers as an entry point of the group dray.drivers, or module:Class.
+
+    It runs until it is interrupted; what is prepared stays so.
 
     Exit status: 0 interrupted, 1 the server refused or the driver failed, 2 it cannot start.
     """
