@@ -19,9 +19,12 @@ class CdiDirectory:
         """Readers see whole files only: their names end in .json, that of an unfinished one does not."""
         content = encode(spec)
         self.path.mkdir(mode=0o755, parents=True, exist_ok=True)
-        replace_file(self.path / f"{name}.json", content, mode=0o644, prefix="spec.")
+        replace_file(self.path / f"{name}.json", content, mode=0o644, prefix=_unfinished(name))
 
     def remove(self, name: str) -> bool:
+        # A process that was killed while it wrote has left an unfinished one.
+        for path in self.path.glob(f"{_unfinished(name)}*.tmp"):
+            remove_file(path)
         return remove_file(self.path / f"{name}.json")
 
     def remove_prefixed(self, prefix: str) -> None:
@@ -36,6 +39,10 @@ class CdiDirectory:
         except FileNotFoundError:
             return []
         return sorted(name.removesuffix(".json") for name in found if name.endswith(".json"))
+
+
+def _unfinished(name: str) -> str:
+    return f"spec.{name}."
 
 
 def spec_name(kind: str, claim_uid: str) -> str:
