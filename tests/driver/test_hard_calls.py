@@ -33,6 +33,10 @@ async def test_a_partial_failure_prepares_what_can_be_and_ends_clean():
         with pytest.raises(PrepareError, match=r"default/bad .*gpu-1 is broken"):
             await kubelet.try_pod("p")
         assert driver.in_use == ["gpu-0"]
+        [event] = [each for each in await cluster.list("Event") if each["type"] == "Warning"]
+        assert event["reason"] == "FailedPrepareDynamicResources"
+        assert event["involvedObject"]["name"] == "p"
+        assert "gpu-1 is broken" in event["message"]
         driver.broken.clear()
         assert len((await kubelet.start_pod("p")).cdi_ids["main"]) == 2
         await kubelet.end_pod("p")

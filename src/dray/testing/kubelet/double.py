@@ -30,12 +30,13 @@ from dray.client.api import ApiClient
 from dray.client.backoff import Backoff
 from dray.client.clock import TimeOfDay
 from dray.client.errors import ApiError
+from dray.client.events import EventRecorder
 from dray.client.interface import DeleteOptions, Selection
 from dray.driver import Driver, RunnerOptions
 from dray.driver.runner import DriverRunner
 from dray.node import cdi
 from dray.node.dra_node import DraNode
-from dray.node.errors import NodeError
+from dray.node.errors import NodeError, PrepareError
 from dray.node.plugin_registry import RegistrationState
 from dray.node.timing import Timing
 from dray.testing.kubelet.driver_process import DriverProcess
@@ -104,7 +105,8 @@ class KubeletDouble:
         self._processes: list[DriverProcess] = []
         self.node: DraNode
         """The part of it that a node agent has too."""
-        self._polling: asyncio.Task[None] | None = None
+        self._events = EventRecorder(client, "kubelet")
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def registry(self) -> Path:
@@ -140,14 +142,18 @@ class KubeletDouble:
         )
         await self.node.__aenter__()
         await self.find_pods()
-        self._polling = asyncio.create_task(self._find_pods(), name="pods of the kubelet double")
+        self._tasks = [
+            asyncio.create_task(self._find_pods(), name="pods of the kubelet double"),
+            asyncio.create_task(self._events.run(), name="events of the kubelet double"),
+        ]
 
     async def stop(self) -> None:
         """As a kubelet that is killed: nothing is called, nothing is written."""
-        if self._polling is not None:
-            self._polling.cancel()
-            await asyncio.gather(self._polling, return_exceptions=True)
-            self._polling = None
+        if self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._tasks = []
             await self.node.__aexit__(None, None, None)
 
     async def restart(self) -> None:
@@ -211,7 +217,12 @@ class KubeletDouble:
         assert node_of(pod) == self.node_name, f"pod {name} is bound to {node_of(pod)!r}, not to {self.node_name}"
         self._started[namespace, name] = uid_of(pod)
         self._pods[uid_of(pod)] = pod
-        await self.node.manager.prepare(pod)
+        try:
+            await self.node.manager.prepare(pod)
+        except PrepareError as error:
+            self._events.warning(pod, "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: {error}")
+            await self._events.written()
+            raise
         ids = {each["name"]: self.node.cdi_ids(pod, each) for each in containers_of(spec_of(pod))}
         started = StartedPod(pod, ids, {name: cdi.resolve(each, [self.cdi]) for name, each in ids.items()})
         await self.report_pod(name, namespace=namespace)
