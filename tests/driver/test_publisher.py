@@ -252,11 +252,13 @@ async def test_fields_that_the_server_does_not_keep_are_told_of_once(kubelet_nod
         kubelet_node.cluster = cluster
         driver = Pools(Pool("p", [Device("a", taints=[Taint("broken")])]))
         async with kubelet_node.running(driver) as runner:
-            for _ in range(3):
+            for watts in (None, None, 40):
+                attributes = {"watts": watts} if watts else {}
+                driver.declared = [Pool("p", [Device("a", attributes, taints=[Taint("broken")])])]
                 runner.publish()
                 await runner.publisher.published()
             (found,) = await slices(cluster)
-        assert found["spec"]["devices"] == [{"name": "a"}]
+        assert found["spec"]["devices"] == [{"name": "a", "attributes": {"watts": {"int": 40}}}]
         told = [each.getMessage() for each in caplog.records if "does not keep" in each.getMessage()]
         assert told == [
             "driver lamps.example.com: pool p, slice 0: the API server does not keep devices[].taints: "
