@@ -1,4 +1,4 @@
-"""What a driver costs: a claim through the whole gRPC path, and publishing many devices."""
+"""What a driver costs: preparing a claim again through the whole gRPC path, and publishing many devices."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -20,7 +20,7 @@ def runner():
         yield runner
 
 
-def test_prepare_and_unprepare_through_grpc(benchmark, runner):
+def test_prepare_again_through_grpc(benchmark, runner):
     async def start():
         stack = AsyncExitStack()
         node = await stack.enter_async_context(node_with_kubelet())
