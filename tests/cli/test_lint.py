@@ -127,14 +127,16 @@ def test_the_documentation_is_true(run: Callable[..., Result], monkeypatch: pyte
     monkeypatch.chdir(EXAMPLES.parent)
     documented = re.findall(r"^\| `([a-z-]+)` \| (?:error|warning) \|", Path("docs/lint.md").read_text(), re.MULTILINE)
     assert documented == [*RULES, "unreadable"]
-    readme = Path("README.md").read_text()
-    assert run("lint", "examples/manifests").stdout in readme
-    assert run("lint", "examples/mistakes").stdout in readme
-    assert run("convert", "examples/legacy/v1alpha2.yaml").stderr in readme
-    assert run("allocate", "examples/cluster").stdout in readme
-    assert run("explain", "simulation", "examples/cluster").stdout in readme
+    lint, convert, allocate, cel = (
+        Path(f"docs/{name}.md").read_text() for name in ("lint", "convert", "allocate", "cel")
+    )
+    assert run("lint", "examples/manifests").stdout in lint
+    assert run("lint", "examples/mistakes").stdout in lint
+    assert run("convert", "examples/legacy/v1alpha2.yaml").stderr in convert
+    assert run("allocate", "examples/cluster").stdout in allocate
+    assert run("explain", "simulation", "examples/cluster").stdout in allocate
     selector = 'device.attributes["gpu.example.com"].?model.orValue("") == "H100"'
-    assert run("cel", selector, "--device", "examples/manifests/partitions.yaml").stdout in readme
+    assert run("cel", selector, "--device", "examples/manifests/partitions.yaml").stdout in cel
 
 
 def test_unreadable_files_do_not_hide_findings(run: Callable[..., Result], write: Callable[..., str]) -> None:

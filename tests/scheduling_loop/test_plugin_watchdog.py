@@ -3,6 +3,8 @@
 import contextlib
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -91,6 +93,13 @@ def test_it_leaves_the_signal_as_it_was():
     watchdog.close()
     assert signal.getsignal(signal.SIGALRM) == before
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
+
+
+def test_a_process_that_ends_while_the_timer_runs_ends_well():
+    program = "from dray.scheduling_loop.plugin_watchdog import *; PluginWatchdog().call(Budget(), print, 'done')"
+    slow_end = "import time, sys; sys.modules['slow'] = type('Slow', (), {'__del__': lambda _: time.sleep(0.3)})()"
+    done = subprocess.run([sys.executable, "-c", f"{slow_end}\n{program}"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
 def test_in_another_thread_plugins_are_asked_without_a_limit(watchdog):

@@ -20,6 +20,7 @@ computed is then charged in full.
 
 from __future__ import annotations
 
+import atexit
 import signal
 import threading
 import time
@@ -58,6 +59,7 @@ class PluginWatchdog:
         if self._before is not None:
             signal.signal(signal.SIGALRM, self._before)
             self._before = None
+            atexit.unregister(self.close)
 
     def _arm(self) -> None:
         self._armed = True
@@ -65,6 +67,8 @@ class PluginWatchdog:
             return
         if self._before is None:
             self._before = signal.signal(signal.SIGALRM, self._tick) or signal.SIG_DFL
+            # A tick after the interpreter has let go of the handler would kill the process.
+            atexit.register(self.close)
         self._quiet = 0
         self._computed = time.thread_time()
         signal.setitimer(signal.ITIMER_REAL, _TICK, _TICK)
