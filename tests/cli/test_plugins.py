@@ -75,3 +75,10 @@ def test_a_plugin_must_be_named_in_a_form_that_is_known(run: Dray) -> None:
         result = run("scheduler", "--plugin", wrong)
         assert result.exit_code == 2
         assert "is not of the form MODULE:CLASS" in result.stderr
+
+
+def test_the_documentation_shows_the_example() -> None:
+    root = Path(__file__).parents[2]
+    example = (root / "examples/plugins/colours.py").read_text()
+    assert example.partition("\n\n")[2] in (root / "docs/plugins.md").read_text()
+    assert len(example.splitlines()) < 30
