@@ -11,7 +11,7 @@ from dray.scheduling.state import State
 
 
 class PreemptionTrial:
-    """`own` are the claims of the pod that wants the place: what they hold it requirements, whoever else used them."""
+    """`own` are the claims of the pod that wants the place: what they hold it keeps, whoever else uses them."""
 
     def __init__(self, state: State, own: set[Key], *, for_devices: bool) -> None:
         self._state = state
