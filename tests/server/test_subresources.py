@@ -141,7 +141,7 @@ class TestNodes:
 
     @pytest.mark.parametrize(
         ("spec", "query", "code"),
-        [({}, "", 400), ({"nodeName": "n1"}, "", 501), ({"nodeName": "n1"}, "?container=other", 400)],
+        [({}, "", 400), ({"nodeName": "n1"}, "", 404), ({"nodeName": "n1"}, "?container=other", 400)],
     )
     def test_logs(self, api, spec, query, code):
         api.create(PODS, pod(**spec))
@@ -152,7 +152,7 @@ class TestNodes:
     def test_connections(self, api, method, part):
         api.create(PODS, pod(nodeName="n1"))
         code, answer = api.ask(method, f"{PODS}/p/{part}")
-        assert (code, answer["reason"]) == (501, "NotImplemented")
+        assert (code, answer["message"]) == (404, 'nodes "n1" not found')
 
     def test_of_a_pod_that_is_not_there(self, api):
         assert api.ask("POST", f"{PODS}/p/exec?command=ls")[0] == 404

@@ -112,7 +112,8 @@ class NodeAgent:
         return [each.pod for each in self._workers.values()]
 
     def worker(self, namespace: str, name: str) -> PodWorker | None:
-        for each in self._workers.values():
+        # Of two pods with the same name, the one that was made later.
+        for each in reversed(self._workers.values()):
             metadata = each.pod["metadata"]
             if (metadata.get("namespace"), metadata["name"]) == (namespace, name):
                 return each

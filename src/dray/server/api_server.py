@@ -48,7 +48,7 @@ class ApiServer:
             await asyncio.gather(self._compacting, return_exceptions=True)
         await self._roles.close()
         await self.custom_kinds.close()
-        self.context.worker.close()
+        await self.context.close()
 
     async def handle(self, request: Request) -> Answer:
         started = time.perf_counter()

@@ -29,6 +29,8 @@ class Limits:
     open_watches: int = 10_000
     # Lists and the like that are being sent.
     long_answers: int = 200
+    # Logs that are read, commands that are executed, ports that are forwarded.
+    node_streams: int = 2000
     # How long a client may leave what was sent to it unread.
     stalled_seconds: float = 60.0
 
@@ -49,6 +51,7 @@ class Application:
         self._auditor = auditing.Auditor(audit) if audit is not None else None
         self._streams = Streams(stalled_seconds=self.limits.stalled_seconds)
         self._long_answers = Streams(stalled_seconds=self.limits.stalled_seconds)
+        self._node_streams = Streams(stalled_seconds=self.limits.stalled_seconds)
         server.metrics.count_watches(lambda: len(self._streams))
         if audit is not None:
             server.metrics.count_dropped_audit_events(lambda: audit.dropped)
@@ -56,6 +59,7 @@ class Application:
     def end_streams(self) -> None:
         self._streams.end()
         self._long_answers.end()
+        self._node_streams.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -94,7 +98,7 @@ class Application:
             if request.method not in ("GET", "HEAD"):
                 request.body = await self._body(request, receive)
             answer = await self.server.handle(request)
-            self._check_room(answer)
+            await self._check_room(answer)
         except status.ApiError as error:
             answer = refused(error)
         except _Gone:
@@ -106,8 +110,8 @@ class Application:
                 return
             answer, streams = Stream(answer.pieces(), endless=False), self._long_answers
         else:
-            streams = self._streams
-        headers = [_CONTENT_JSON, *warning_headers(request.warnings)]
+            streams = self._node_streams if answer.from_node else self._streams
+        headers = [_content_type(answer.content_type), *warning_headers(request.warnings)]
         await streams.run(answer, headers, receive, send, abort_of(scope))
 
     async def answer(self, request: Request) -> Answer:
@@ -128,8 +132,12 @@ class Application:
             code = answer.code if isinstance(answer, Response) else 200
             self._auditor.note(request, caller, code, received, source)
 
-    def _check_room(self, answer: Answer) -> None:
-        if not isinstance(answer, Response):
+    async def _check_room(self, answer: Answer) -> None:
+        if isinstance(answer, Stream) and answer.from_node:
+            if len(self._node_streams) >= self.limits.node_streams:
+                await answer.chunks.aclose()
+                raise status.too_many_requests("too many streams to nodes are open")
+        elif not isinstance(answer, Response):
             if len(self._streams) >= self.limits.open_watches:
                 raise status.too_many_requests("too many open watches")
         elif answer.rest is not None and len(self._long_answers) >= self.limits.long_answers:
@@ -142,7 +150,7 @@ class Application:
             answer = refused(error)
             body, content_type = answer.body, answer.content_type
         headers: Headers = [
-            _CONTENT_JSON if content_type == JSON else (b"content-type", content_type.encode()),
+            _content_type(content_type),
             (b"content-length", b"%d" % len(body)),
         ]
         if answer.headers:
@@ -187,6 +195,10 @@ async def _read(receive: Receive, limit: int) -> bytes:
             raise status.too_large(limit)
         parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _content_type(content_type: str) -> tuple[bytes, bytes]:
+    return _CONTENT_JSON if content_type == JSON else (b"content-type", content_type.encode())
 
 
 def _source(scope: Scope) -> str:

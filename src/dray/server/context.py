@@ -27,7 +27,7 @@ from dray.server.worker import Worker
 from dray.store.interface import Store
 
 if TYPE_CHECKING:
-    from dray.server.subresources.node_proxy import NodeConnection
+    from dray.server.kubelets.client import KubeletClient
 
 
 Observer = Callable[[Resource, str, Object | None], None]
@@ -63,8 +63,8 @@ class Context:
     usage: QuotaUsage = field(init=False)
     worker: Worker = field(default_factory=Worker)
     health: Health = field(default_factory=Health)
-    # The agents of nodes, by the node's name, for what only a node can answer.
-    nodes: dict[str, NodeConnection] = field(default_factory=dict)
+    # For what only the agent of a node can answer; made when it is first needed.
+    _kubelets: KubeletClient | None = None
 
     # By the prefix of the keys they want to know of.
     _observers: dict[str, list[Observer]] = field(default_factory=dict)
@@ -86,6 +86,19 @@ class Context:
     def observe(self, prefix: str, observer: Observer) -> None:
         """From now on it is called with every object of a kind that was created, updated or deleted (None)."""
         self._observers.setdefault(prefix, []).append(observer)
+
+    @property
+    def kubelets(self) -> KubeletClient:
+        if self._kubelets is None:
+            from dray.server.kubelets.client import KubeletClient
+
+            self._kubelets = KubeletClient(self.security.node_authority)
+        return self._kubelets
+
+    async def close(self) -> None:
+        if self._kubelets is not None:
+            await self._kubelets.close()
+        self.worker.close()
 
     @property
     def authorizer(self) -> Authorizer:

@@ -65,11 +65,15 @@ class Response(msgspec.Struct):
 
 
 class Stream(msgspec.Struct):
-    """An answer in chunks as they come, closed by whoever sends it; `endless` if it may end at any of them."""
+    """An answer in chunks as they come, closed by whoever sends it; `endless` if it may end at any of them.
+
+    `from_node` is set for what the agent of a node sends, which is neither a watch nor a list.
+    """
 
     chunks: AsyncGenerator[bytes, None]
     content_type: str = JSON
     endless: bool = True
+    from_node: bool = False
 
 
 Answer = Response | Stream

@@ -47,6 +47,7 @@ class Streams:
             for task in (gone, sender):
                 task.cancel()
             _, ended = await asyncio.gather(gone, sender, return_exceptions=True)
+            await stream.chunks.aclose()
         if left:
             return
         if isinstance(ended, Exception) and not isinstance(ended, TimeoutError):

@@ -24,6 +24,7 @@ AUTHORITY_LIFETIME = timedelta(days=3650)
 SERVER_LIFETIME = timedelta(days=365)
 CLIENT_LIFETIME = timedelta(days=365)
 _RENEW_AUTHORITY = timedelta(days=366)
+KUBELET_CLIENT = "kube-apiserver-kubelet-client"
 
 Clock = Callable[[], datetime]
 
@@ -102,6 +103,19 @@ class Authority:
 
     def node(self, name: str) -> Credential:
         return self.client(f"system:node:{name}", ("system:nodes",))
+
+    def kubelet_client(self) -> Credential:
+        """What the server shows the agents of nodes, and nobody else has; it gives no rights at the server itself."""
+        return self.client(KUBELET_CLIENT)
+
+    def node_server(self, name: str, addresses: Iterable[str] = ()) -> Credential:
+        """What the agent of a node shows the server: good for the node's name, and for its addresses."""
+        hosts = certificates.alternative_names((name, *addresses))
+        subject = certificates.subject(f"system:node:{name}", ("system:nodes",))
+        now = self._clock()
+        return certificates.issue(
+            self._authority, self._key, subject, SERVER, now=now, lifetime=SERVER_LIFETIME, hosts=hosts
+        )
 
     def scheduler(self) -> Credential:
         return self.client("system:kube-scheduler")

@@ -51,7 +51,11 @@ _KIND_OF = {kind.lower() + "s": kind for kind in KINDS}
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """`authority` is None for plain HTTP on loopback, where everybody who shows no credentials is the admin."""
+    """`authority` is None for plain HTTP on loopback, where everybody who shows no credentials is the admin.
+
+    `node_authority` is whom the server and the agents of nodes trust when they talk with each other; that is always
+    done with TLS.
+    """
 
     view: ClusterView
     policy: Policy
@@ -61,6 +65,7 @@ class Security:
     issuer: TokenIssuer
     admin_token: str
     authority: Authority | None
+    node_authority: Authority
 
     @classmethod
     def open(cls, directory: Path, view: ClusterView, *, plain: bool = False, clock: Clock = utc_now) -> Security:
@@ -140,6 +145,7 @@ def _compose(
     authorizer = Authorizers(nodes, RBAC(policy))
     tokens = Tokens.for_admin(admin_token, issuer)
     plain = authority is None
+    nodes_trust = Authority.ephemeral(clock=clock) if authority is None else authority
     authenticator = Authenticator(tokens, trusted=ADMIN if plain else None, clock=clock)
     guard = Guard(authenticator, authorizer, plain=plain)
-    return Security(view, policy, authorizer, guard, tokens, issuer, admin_token, authority)
+    return Security(view, policy, authorizer, guard, tokens, issuer, admin_token, authority, nodes_trust)

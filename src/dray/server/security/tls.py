@@ -30,6 +30,18 @@ def server_context(authority: Authority, names: Iterable[str] = ()) -> ssl.SSLCo
     return context
 
 
+def node_context(authority: bytes, credential: Credential) -> ssl.SSLContext:
+    """For the agent of a node: who has no certificate of the authority does not get past the handshake."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    context.num_tickets = 0
+    context.load_verify_locations(cadata=authority.decode())
+    load_credential(context, credential)
+    return context
+
+
 def renew(context: ssl.SSLContext, authority: Authority, names: Iterable[str] = ()) -> None:
     """Gives a server that is running the certificate of today: handshakes from now on use it. Call it once a day."""
     load_credential(context, authority.server(names))

@@ -8,7 +8,7 @@ from dray.server import verbs
 from dray.server.calls import Call
 from dray.server.requests import Answer
 from dray.server.resources import Resource
-from dray.server.subresources import binding, eviction, finalize, node_proxy, pod_parts, scale, token
+from dray.server.subresources import binding, eviction, finalize, node_proxy, pod_log, pod_parts, scale, token
 
 Handler = Callable[[Call], Awaitable[Answer]]
 Choices = Mapping[str, tuple[str, Handler]]
@@ -16,7 +16,7 @@ Choices = Mapping[str, tuple[str, Handler]]
 _SPECIAL: dict[tuple[str, str, str], Choices] = {
     ("", "pods", "binding"): {"POST": ("create", binding.create)},
     ("", "pods", "eviction"): {"POST": ("create", eviction.create)},
-    ("", "pods", "log"): {"GET": ("get", node_proxy.forward)},
+    ("", "pods", "log"): {"GET": ("get", pod_log.get)},
     ("", "namespaces", "finalize"): {"PUT": ("update", finalize.update)},
     ("", "serviceaccounts", "token"): {"POST": ("create", token.create)},
 }

@@ -1,0 +1,128 @@
+"""Kubelet client: requests of the server to the API of a node, with a certificate that only the server has.
+
+The agent must show a certificate of the server's authority for the name of its node: an address in a Node object
+cannot lead a request to another place. Answers are read as they are needed, a piece at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+
+from dray.server.kubelets.endpoint import Endpoint
+from dray.server.security.authority import Authority
+from dray.server.security.tls import client_context
+
+DIAL_SECONDS: Final = 10.0
+CHUNK: Final = 64 * 1024
+_LONGEST_REFUSAL: Final = 64 * 1024
+
+
+class Unreachable(Exception):
+    """The node did not answer; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletAnswer:
+    code: int
+    content_type: str
+    chunks: AsyncGenerator[bytes, None]
+
+    async def text(self) -> str:
+        """The beginning of it, for answers that say what is wrong."""
+        found = b""
+        try:
+            async for chunk in self.chunks:
+                found += chunk
+                if len(found) > _LONGEST_REFUSAL:
+                    break
+        finally:
+            await self.chunks.aclose()
+        return found[:_LONGEST_REFUSAL].decode(errors="replace").strip()
+
+
+class KubeletClient:
+    def __init__(self, authority: Authority) -> None:
+        self._authority = authority
+        self._context: ssl.SSLContext | None = None
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def tls(self) -> ssl.SSLContext:
+        """Made when it is first needed: most servers have no nodes to ask."""
+        if self._context is None:
+            self._context = client_context(self._authority.certificate, self._authority.kubelet_client())
+        return self._context
+
+    async def request(
+        self,
+        endpoint: Endpoint,
+        path: str,
+        query: Mapping[str, str] | str = "",
+        *,
+        method: str = "GET",
+        body: bytes = b"",
+        content_type: str = "",
+        seconds: float | None = None,
+    ) -> KubeletAnswer:
+        """`seconds` limits the whole answer; without it, it may last. Raises Unreachable."""
+        session = self._opened()
+        url = f"https://{endpoint.place}{path}"
+        try:
+            answer = await session.request(
+                method,
+                url,
+                params=query or None,
+                data=body or None,
+                headers={"Content-Type": content_type} if content_type else None,
+                ssl=self.tls,
+                server_hostname=endpoint.node,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=DIAL_SECONDS, connect=None),
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise Unreachable(f'{method.capitalize()} "{url}": {error or type(error).__name__}') from error
+        return KubeletAnswer(answer.status, answer.headers.get("Content-Type", "text/plain"), _Body(answer))
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
+            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True, trust_env=False)
+        return self._session
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+            # Connections with TLS are closed in the turns that follow.
+            await asyncio.sleep(0)
+
+
+class _Body(AsyncGenerator[bytes, None]):
+    """What is left of an answer. Closing it lets go of the connection, also if nothing was read of it."""
+
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+        self._answer = answer
+
+    async def asend(self, value: None) -> bytes:
+        try:
+            chunk = await self._answer.content.read(CHUNK)
+        except (aiohttp.ClientError, OSError, TimeoutError):
+            # The node is gone in the middle of it: what has come is all there is.
+            chunk = b""
+        except BaseException:
+            self._answer.close()
+            raise
+        if not chunk:
+            self._answer.close()
+            raise StopAsyncIteration
+        return chunk
+
+    async def athrow(self, kind: Any, value: Any = None, traceback: Any = None) -> bytes:
+        self._answer.close()
+        raise kind if value is None else value
