@@ -93,7 +93,7 @@ async def test_followed_over_rotations_until_it_ends(machine, monkeypatch, tmp_p
 async def test_nothing_is_lost_while_files_rotate_quickly(machine, monkeypatch):
     monkeypatch.setattr(process_spec, "LOG_SIZE", 3000)
     await machine.create(pod("p", "for i in $(seq 400); do echo line $i; [ $((i % 10)) = 0 ] && sleep 0.02; done"))
-    code, text = await machine.log("p", follow="true")
+    _, text = await machine.log("p", follow="true")
     numbers = [int(line.split()[1]) for line in text.splitlines()]
     assert numbers == list(range(numbers[0], 401))
 

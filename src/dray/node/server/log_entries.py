@@ -29,7 +29,7 @@ def ends_line(entry: bytes) -> bool:
 
 
 class Rendering:
-    """Entries in, what the client gets out. It knows whether the last entry left a line open, and what is left to give."""
+    """Entries in, what the client gets out. Knows whether the last entry left a line open, and how much may follow."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options

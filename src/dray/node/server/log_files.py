@@ -50,7 +50,7 @@ class LogFiles:
                 current.close()
 
     def _open(self) -> list[BinaryIO]:
-        """All files, oldest first. The newest is opened first: one that is renamed meanwhile is met again, not missed."""
+        """All files, oldest first. The newest is opened first: one renamed meanwhile is met twice, not missed."""
         found: dict[int, BinaryIO] = {}
         for path in self._paths():
             try:
