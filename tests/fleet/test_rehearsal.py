@@ -149,18 +149,19 @@ async def ended(cluster):
     for pod in pods:
         endless = pod["metadata"]["labels"]["life"] in ("endless", "stubborn")
         runs = (pod.get("status") or {}).get("phase") == "Running"
-        if endless and runs and not pod["metadata"].get("deletionTimestamp") and cluster.random.random() < 0.1:
+        if endless and runs and not pod["metadata"].get("deletionTimestamp") and cluster.random.random() < 0.3:
             await remove(cluster, pod["metadata"]["name"])
-    await asyncio.sleep(15)
+    await asyncio.sleep(60)
     return all((pod.get("status") or {}).get("phase") in ("Succeeded", "Failed") for pod in pods)
 
 
 async def nothing_failed(cluster):
     """Neither devices nor nodes, for the moment; and whatever follows from the end of pods has been done."""
-    await asyncio.sleep(30)
-    slices, nodes = await cluster.list("ResourceSlice"), await cluster.list("Node")
-    failed = any(each.get("taints") for found in slices for each in found["spec"].get("devices") or ())
-    return not failed and not any(each["spec"].get("taints") for each in nodes)
+    await asyncio.sleep(60)
+    if any(each["spec"].get("taints") for each in await cluster.list("Node")):
+        return False
+    slices = cluster.simulation.informers.of(kind_of("ResourceSlice")).cache
+    return not any(each.get("taints") for found in slices for each in found["spec"].get("devices") or ())
 
 
 async def check_quiet(cluster, witness):

@@ -15,6 +15,7 @@ import click
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 _PLACES: Final = (_PACKAGE / "examples", _PACKAGE.parent.parent / "examples")
 _PARTS: Final = {
+    "fleet": "machines of one's own, and a life for their pods: dray up --fleet {}/workshop.yaml",
     "lab": "four machines with GPUs and NICs: dray up {}",
     "tour": "claims for the lab: dray apply -f {}",
     "tour.py": "starts the lab and shows the tour: python {}",

@@ -17,6 +17,7 @@ import msgspec
 from dray.api.objects import Object, labels_of, mappings, spec_of, status_of
 from dray.api.quantity import Quantity
 from dray.fleet.machine_type import API_VERSION
+from dray.fleet.stages import ANNOTATION
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _ADDRESSES: Final = frozenset({"mac", "ipv4", "ipv6", "alias"})
@@ -154,7 +155,9 @@ def _common_labels(members: list[Object]) -> dict[str, str]:
     return {
         key: value
         for key, value in sorted(first.items())
-        if key not in _OWN_LABELS and all(labels_of(each).get(key) == value for each in members)
+        if key not in _OWN_LABELS
+        and not key.startswith(ANNOTATION)
+        and all(labels_of(each).get(key) == value for each in members)
     }
 
 

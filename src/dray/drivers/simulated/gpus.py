@@ -88,7 +88,7 @@ class SimulatedGpus(Driver):
         return self._gpus[str(uuid)]
 
     def _description(self, claim: Claim, allocated: AllocatedDevice, device: Device) -> str:
-        """What the script reads: index, product, UUID, memory in MiB, bus, profile, UUID of the partition, driver."""
+        """What the script reads: index, product, UUID, MiB, bus, profile, partition, driver, MiB of the whole GPU."""
         gpu = self._gpu(device)
         profile = str(device.attributes.get("profile") or "")
         partition = f"MIG-{uuid5(NAMESPACE_OID, f'{claim.uid}/{allocated.device}')}" if profile else ""
@@ -97,7 +97,8 @@ class SimulatedGpus(Driver):
         share = Quantity.parse(allocated.consumed_capacity.get("memory") or "0")
         size = (share if share.sign() else whole).value() // 2**20
         fields = (gpu.minor, gpu.model.product_name, gpu.uuid, size, gpu.pci_bus_id, profile, partition)
-        return "|".join(map(str, (*fields, gpu.driver_version)))
+        board = Quantity.parse(gpu.model.memory).value() // 2**20
+        return "|".join(map(str, (*fields, gpu.driver_version, board)))
 
 
 def _variable(gpu: Gpu, device: Device) -> str:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # nvidia-smi of a simulated GPU: shows the devices that this container was given, and nothing else.
-# Each is a variable SIMULATED_GPU_*: index|product|uuid|MiB|bus|profile|partition uuid|driver.
+# Each is a variable SIMULATED_GPU_*: index|product|uuid|MiB|bus|profile|partition uuid|driver|MiB of the GPU.
 
 devices() { env | grep '^SIMULATED_GPU_' | sort | cut -d= -f2-; }
 
@@ -23,7 +23,7 @@ value() {
 list() {
     last=""
     number=0
-    devices | while IFS='|' read -r index product uuid memory bus profile partition driver; do
+    devices | while IFS='|' read -r index product uuid memory bus profile partition driver board; do
         if [ "$uuid" != "$last" ]; then
             echo "GPU $index: $product (UUID: $uuid)"
             last="$uuid"
@@ -39,12 +39,12 @@ list() {
 query() {
     [ -n "$header" ] && echo "$1" | sed 's/,/, /g'
     last=""
-    devices | while IFS='|' read -r index product uuid memory bus profile partition driver; do
+    devices | while IFS='|' read -r index product uuid memory bus profile partition driver board; do
         [ "$uuid" = "$last" ] && continue
         last="$uuid"
         line=""
         for field in $(echo "$1" | tr ',' ' '); do
-            found=$(value "$field" "$index" "$product" "$uuid" "$memory" "$bus" "$profile" "$partition" "$driver")
+            found=$(value "$field" "$index" "$product" "$uuid" "$board" "$bus" "$profile" "$partition" "$driver")
             line="${line:+$line, }$found"
         done
         echo "$line"
@@ -55,7 +55,7 @@ table() {
     version=$(devices | head -1 | cut -d'|' -f8)
     echo "NVIDIA-SMI (simulated)    Driver Version: ${version:-none}"
     printf '%-4s %-28s %-14s %-10s %s\n' GPU Name Bus-Id Memory MIG
-    devices | while IFS='|' read -r index product uuid memory bus profile partition driver; do
+    devices | while IFS='|' read -r index product uuid memory bus profile partition driver board; do
         printf '%-4s %-28s %-14s %-10s %s\n' "$index" "$product" "$bus" "${memory}MiB" "${profile:--}"
     done
 }
