@@ -8,7 +8,7 @@ import pytest
 
 from tests.virtual_time import VirtualLoop, VirtualTime
 
-LONGEST = 20
+LONGEST = 120
 """Seconds, where no mark says otherwise."""
 
 

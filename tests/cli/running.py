@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 DRAY = (sys.executable, "-c", "from dray.cli import main; main()")
 
 

@@ -75,7 +75,7 @@ def url(process: Running) -> str:
 
 
 def read(address: str) -> str:
-    with urllib.request.urlopen(address, timeout=10) as answer:
+    with urllib.request.urlopen(address, timeout=30) as answer:
         return str(answer.read().decode())
 
 

@@ -71,11 +71,11 @@ async def burst(options):
             async with clients(Endpoint(url)) as (client, lease_client):
                 plane = ControlPlane(client, options, lease_client=lease_client)
                 running = asyncio.create_task(plane.run())
-                await asyncio.wait_for(plane.ready.wait(), 10)
-                async with asyncio.timeout(10):
+                await asyncio.wait_for(plane.ready.wait(), 30)
+                async with asyncio.timeout(30):
                     while held.held < 32:
                         await asyncio.sleep(0.02)
-                await asyncio.wait_for(renewals(straight, "l", 1), 10)
+                await asyncio.wait_for(renewals(straight, "l", 1), 30)
                 assert held.held == 32
                 assert not running.done()
                 held.over.set()

@@ -21,6 +21,7 @@ from dray.controllers.registry import CONTROLLERS
 from dray.testing.cluster import LocalCluster
 from tests.cli.running import running
 from tests.server.process import listening
+from tests.virtual_time import VirtualTime
 
 Dray = Callable[..., Result]
 LONG_AGO = "2020-01-01T00:00:00.000000Z"
@@ -99,7 +100,9 @@ def test_controllers_that_run_elsewhere_do_not_start(config: Path, apply: Callab
         ({**lease("kube-scheduler"), "spec": {"holderIdentity": ""}}, False, False),
     ],
 )
-async def test_a_lease_that_is_renewed_tells(made: dict[str, Any] | None, renews: bool, found: bool) -> None:
+async def test_a_lease_that_is_renewed_tells(
+    made: dict[str, Any] | None, renews: bool, found: bool, virtual_time: VirtualTime
+) -> None:
     async with LocalCluster() as cluster:
         if made is not None:
             await cluster.create(made)

@@ -101,9 +101,9 @@ def test_a_file_of_100_mb_is_refused_unread(write: Callable[..., str]) -> None:
     path = write(b"")
     os.truncate(path, 100 * 1024 * 1024)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    started = time.monotonic()
+    started = time.process_time()
     assert problem(path) == "m.yaml:1:1: larger than 16 MiB; split it into smaller files"
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20 * 1024
 
 

@@ -13,7 +13,7 @@ from tests.scheduling_loop.api_servers import DrayServer
 
 def answer(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=10) as found:
+        with urllib.request.urlopen(url, timeout=30) as found:
             return found.status, found.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

@@ -285,7 +285,7 @@ async def test_leaving_a_watch_ends_it_at_the_server():
             await anext(events)
             await asyncio.sleep(0.05)
             assert script.hanging == 1
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while script.hanging:
                 await asyncio.sleep(0.01)
 

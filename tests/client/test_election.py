@@ -73,7 +73,7 @@ async def lease(cluster):
 
 
 async def until(holds):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not holds():
             await asyncio.sleep(0.002)
 

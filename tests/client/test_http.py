@@ -123,7 +123,7 @@ async def test_streams_do_not_keep_requests_waiting():
     async with serving(script) as address:
         transport = HttpTransport(Endpoint(address), connections=1)
         streams = [await transport.stream(Request("GET", "/")) for _ in range(5)]
-        answer = await asyncio.wait_for(transport.send(Request("GET", "/")), 5)
+        answer = await asyncio.wait_for(transport.send(Request("GET", "/")), 30)
         assert answer.body == b'{"ok":1}'
         for stream in streams:
             await stream.close()

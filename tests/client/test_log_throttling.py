@@ -7,7 +7,7 @@ from dray.client.log_throttling import ThrottledLog, cause_of
 LOGGER = logging.getLogger("dray.test")
 
 
-async def test_the_first_is_said_at_once_and_then_how_many_there_were(caplog):
+async def test_the_first_is_said_at_once_and_then_how_many_there_were(caplog, virtual_time):
     throttled = ThrottledLog(LOGGER, period=0.1)
     for number in range(500):
         throttled.warning("slow", "Pod default/p-%d: slow", number)

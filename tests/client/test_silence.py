@@ -36,7 +36,7 @@ async def behind_proxy(**options):
                 yield proxy, client, straight
 
 
-async def until(holds, seconds=10.0):
+async def until(holds, seconds=30.0):
     async with asyncio.timeout(seconds):
         while not holds():
             await asyncio.sleep(0.01)
@@ -67,7 +67,7 @@ async def test_requests_on_silent_connections_are_sent_again_on_new_ones():
         began = time.monotonic()
         await client.list(MAPS, namespace="default")
         # One connection is waited for, not eight.
-        assert 0.9 < time.monotonic() - began < 4
+        assert 0.9 < time.monotonic() - began < 7
 
 
 async def test_a_write_on_a_silent_connection_fails_in_time_and_the_next_one_works():
@@ -78,12 +78,14 @@ async def test_a_write_on_a_silent_connection_fails_in_time_and_the_next_one_wor
         with contextlib.suppress(Exception):
             await client.create(MAPS, config_map("a"))
         await client.create(MAPS, config_map("b"))
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 7
 
 
 async def test_a_lease_is_kept_over_a_silent_connection():
     async with behind_proxy(timeout=0.5, connections=1) as (proxy, client, straight):
-        election = LeaderElection(client, "kube-system", "x", "me", lease_seconds=5, renew_deadline=4, retry_period=0.1)
+        election = LeaderElection(
+            client, "kube-system", "x", "me", lease_seconds=15, renew_deadline=12, retry_period=0.1
+        )
         leads = asyncio.Event()
 
         async def work():
@@ -98,7 +100,7 @@ async def test_a_lease_is_kept_over_a_silent_connection():
             return (await straight.get(LEASES, "x", namespace="kube-system"))["spec"]["renewTime"]
 
         before = await renewed()
-        async with asyncio.timeout(4):
+        async with asyncio.timeout(30):
             while await renewed() == before:
                 await asyncio.sleep(0.05)
         assert not task.done()
@@ -141,9 +143,9 @@ async def test_a_watch_of_what_does_not_change_ends_and_begins_without_a_pause()
 
 
 async def test_waiting_for_a_connection_is_not_silence():
-    script = Script(*[Say({}, after=0.4)] * 5)
+    script = Script(*[Say({}, after=0.5)] * 5)
     async with serving(script) as address:
-        transport = HttpTransport(Endpoint(address), timeout=1.0, silence=1.0, connections=1)
+        transport = HttpTransport(Endpoint(address), timeout=2.0, silence=2.0, connections=1)
         answers = await asyncio.gather(*(transport.send(Request("POST", "/", body=b"{}")) for _ in range(5)))
         assert [answer.status for answer in answers] == [200] * 5
         await transport.close()

@@ -86,7 +86,7 @@ class Running:
 
 
 @pytest.mark.parametrize("again", [0.0, -5.0, 1e-9], ids=["at once", "in the past", "nearly at once"])
-async def test_a_reconciler_that_asks_to_come_again_at_once_waits_longer_each_time(again):
+async def test_a_reconciler_that_asks_to_come_again_at_once_waits_longer_each_time(again, virtual_time):
     looks = 0
 
     async def reconcile(key):
@@ -116,12 +116,12 @@ async def test_a_reconciler_that_never_waits_leaves_others_their_turn():
     beside = asyncio.create_task(others())
     async with Running(reconcile) as workers:
         workers.queue.add("key")
-        await asyncio.sleep(0.1)
+        while turns <= 50:
+            await asyncio.sleep(0.01)
     beside.cancel()
-    assert turns > 50
 
 
-async def test_a_key_that_changes_without_end_is_looked_at_less_often(caplog, monkeypatch):
+async def test_a_key_that_changes_without_end_is_looked_at_less_often(caplog, monkeypatch, virtual_time):
     monkeypatch.setattr(environment, "_OFTEN", 20)
     monkeypatch.setattr(environment, "_MOMENT", 0.05)
     looks = {"hot": 0, "cold": 0}
@@ -144,7 +144,7 @@ async def test_a_key_that_changes_without_end_is_looked_at_less_often(caplog, mo
     ]
 
 
-async def test_a_look_at_a_time_is_no_failure():
+async def test_a_look_at_a_time_is_no_failure(virtual_time):
     looks = []
 
     async def reconcile(key):

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import os
 import threading
 import time
 
 from prometheus_client import CollectorRegistry
 
 from dray.process.loop_watch import LoopWatch
+from tests.attacks.processes import Starvation
 
 
 def compute(seconds):
@@ -26,16 +28,28 @@ async def test_a_task_that_holds_the_loop_is_named(caplog):
 
         await asyncio.create_task(work(), name="job: default/slow")
         await asyncio.sleep(0.1)
-    (line,) = caplog.messages
-    assert "job: default/slow" in line
-    assert registry.get_sample_value("dray_event_loop_stalls_total") == 1
+    # On a busy machine there may be others.
+    assert any("job: default/slow" in line for line in caplog.messages)
+    assert registry.get_sample_value("dray_event_loop_stalls_total") == len(caplog.messages)
     assert registry.get_sample_value("dray_event_loop_longest_delay_seconds") > 0.5
+    assert 0.7 < registry.get_sample_value("dray_event_loop_longest_computation_seconds") < 1.5
+
+
+async def test_time_in_which_it_sleeps_or_has_no_cpu_is_not_computed():
+    registry = CollectorRegistry()
+    with LoopWatch(registry).watching():
+        await asyncio.sleep(0.1)
+        time.sleep(0.4)
+        await asyncio.sleep(0.1)
+    assert registry.get_sample_value("dray_event_loop_longest_delay_seconds") > 0.2
+    assert registry.get_sample_value("dray_event_loop_longest_computation_seconds") < 0.2
 
 
 async def test_a_loop_that_sleeps_is_not_blamed(caplog):
+    starvation = Starvation([os.getpid()])
     with caplog.at_level(logging.WARNING), LoopWatch().watching():
         await asyncio.sleep(0.7)
-    assert not caplog.messages
+    assert not caplog.messages or starvation.seconds > 0.2
 
 
 async def test_a_loop_that_never_comes_back_is_reported_from_outside():

@@ -4,7 +4,7 @@ The bounds are many times what it takes, and a small part of what it takes where
 large numbers.
 """
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -115,10 +115,10 @@ LARGE = [
 def test_a_decision_about_a_large_pod_is_short(make):
     there, large = make()
     core = Core(*there)
-    began = perf_counter()
+    began = process_time()
     core.put(large)
     core.actions()
-    assert perf_counter() - began < LONGEST
+    assert process_time() - began < LONGEST
 
 
 def test_pods_that_each_speak_of_their_own_kind_do_not_slow_each_other_down():
@@ -128,6 +128,6 @@ def test_pods_that_each_speak_of_their_own_kind_do_not_slow_each_other_down():
         term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
         affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
         core.put(labelled(pod(f"p{n}", affinity=affinity), app=f"a{n}"))
-    began = perf_counter()
+    began = process_time()
     assert len(bound(core.actions())) == 1500
-    assert perf_counter() - began < 2 * LONGEST
+    assert process_time() - began < 2 * LONGEST

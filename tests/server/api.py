@@ -92,7 +92,7 @@ class Api:
 
 async def _collect(chunks, count):
     found = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async for chunk in chunks:
             found += map(msgspec.json.decode, chunk.splitlines())
             if count is not None and len(found) >= count:

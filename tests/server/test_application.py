@@ -67,7 +67,7 @@ def serving(story, **options):
         app = Application(ApiServer(context), **options)
         await app.server.start()
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 return await story(app)
         finally:
             await app.server.close()

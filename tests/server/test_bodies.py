@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from time import monotonic
+from time import process_time
 from typing import Any
 
 import pytest
@@ -84,9 +84,9 @@ def test_merge_keys_are_followed_and_counted(api):
     ids=["base 60", "integer", "float", "hexadecimal"],
 )
 def test_a_long_scalar_is_read_in_time(api, value):
-    started = monotonic()
+    started = process_time()
     assert post(api, REVIEWS, f"spec: {{x: {value}}}\n")[0] == 422
-    assert monotonic() - started < 5
+    assert process_time() - started < 5
 
 
 def test_aliases_do_not_share_what_the_server_changes(api):

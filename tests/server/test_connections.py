@@ -96,7 +96,7 @@ def test_what_nobody_reads_is_bounded_in_bytes(room, monkeypatch):
 
 @contextmanager
 def connected(server):
-    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=30) as client:
         yield client
 
 
@@ -126,7 +126,7 @@ def test_a_crowd_of_strangers_keeps_nobody_out(monkeypatch, caplog):
             crowd.enter_context(context.wrap_socket(raw)).sendall(HEALTH)
         request = urllib.request.Request(f"{server.url}/api/v1/namespaces")
         request.add_header("Authorization", f"Bearer {server.context.security.admin_token}")
-        with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=30) as answer:
             assert json.load(answer)["items"]
     assert sum("connections are scarce" in record.message for record in caplog.records) == 1
 
@@ -140,7 +140,7 @@ def test_a_list_that_is_not_read_holds_no_memory_and_does_not_stop_others(monkey
         for number in range(40):
             body = json.dumps({"metadata": {"name": f"m{number}"}, "data": {"a": "x" * 500_000}}).encode()
             headers = {"Content-Type": "application/json"}
-            urllib.request.urlopen(urllib.request.Request(maps, data=body, headers=headers), timeout=10).close()
+            urllib.request.urlopen(urllib.request.Request(maps, data=body, headers=headers), timeout=30).close()
         before = resident()
         clients = [deaf.enter_context(connected(server)) for _ in range(30)]
         for client in clients:
@@ -150,7 +150,7 @@ def test_a_list_that_is_not_read_holds_no_memory_and_does_not_stop_others(monkey
         with urllib.request.urlopen(f"{server.url}/api/v1/configmaps", timeout=20) as answer:
             assert len(json.load(answer)["items"]) == 40
         assert resident() - before < 200_000_000
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 30
         while server.application._long_answers and time.monotonic() < deadline:
             time.sleep(0.1)
         assert not len(server.application._long_answers)
@@ -167,4 +167,4 @@ def test_a_client_that_does_not_begin_with_tls_is_cut_off(monkeypatch):
         began = time.monotonic()
         with suppress(ConnectionError):
             assert client.recv(10) == b""
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 25

@@ -138,7 +138,7 @@ def test_get_and_watch(kubectl):
         assert watching.stdout.readline() == "configmap/later\n"
     finally:
         watching.terminate()
-        watching.communicate(timeout=10)
+        watching.communicate(timeout=30)
 
 
 def test_create_and_delete(kubectl):
@@ -162,7 +162,7 @@ def test_delete_with_and_without_finalizers(kubectl):
     kubectl("delete", "configmap", "held", "--wait=false")
     assert kubectl.json("get", "configmap", "held")["metadata"]["deletionTimestamp"]
     kubectl("patch", "configmap", "held", "--type=json", "-p", '[{"op":"remove","path":"/metadata/finalizers"}]')
-    kubectl("wait", "--for=delete", "configmap/held", "--timeout=10s")
+    kubectl("wait", "--for=delete", "configmap/held", "--timeout=30s")
     kubectl("create", "configmap", "one", "--from-literal=a=b")
     assert 'configmap "one" deleted' in kubectl("delete", "configmaps", "--all")
 
@@ -337,7 +337,7 @@ spec:
           spec: {type: object, properties: {size: {type: integer, description: how large it is}}}
 """
     kubectl("apply", "-f", "-", text=definition)
-    kubectl("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=10s")
+    kubectl("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=30s")
     widget = "apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\nspec: {size: 3}\n"
     kubectl("apply", "-f", "-", text=widget)
     assert "SIZE" in kubectl("get", "wd")

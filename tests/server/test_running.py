@@ -22,7 +22,7 @@ from tests.server.process import listening
 def fetch(url, *, method="GET", body=None, context=None, **headers):
     request = urllib.request.Request(url, data=body, method=method, headers=headers)
     try:
-        with urllib.request.urlopen(request, context=context, timeout=10) as answer:
+        with urllib.request.urlopen(request, context=context, timeout=30) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -101,7 +101,7 @@ def test_gates_that_are_none(gates):
 
 def connection(server):
     host, _, port = server.url.rpartition("/")[2].partition(":")
-    made = socket.create_connection((host, int(port)), timeout=10)
+    made = socket.create_connection((host, int(port)), timeout=30)
     made.settimeout(10)
     return made
 

@@ -23,7 +23,7 @@ def crash(store):
 
 async def take(watch, count):
     """The next events; fails instead of waiting for ever."""
-    return [await asyncio.wait_for(anext(watch), 5) for _ in range(count)]
+    return [await asyncio.wait_for(anext(watch), 30) for _ in range(count)]
 
 
 async def drain(watch):

@@ -50,12 +50,18 @@ class LoopWatch:
         self._ticked = self._computed = 0.0
         self._noted: Stall | None = None
         self._stopped = threading.Event()
-        self._longest = 0.0
+        self._longest = self._longest_computed = 0.0
         registry = registry or CollectorRegistry()
         longest = Gauge(
             "dray_event_loop_longest_delay_seconds", "The longest that the event loop stood still.", registry=registry
         )
         longest.set_function(lambda: self._longest)
+        computed = Gauge(
+            "dray_event_loop_longest_computation_seconds",
+            "The longest that the event loop stood still because it computed, not for want of a CPU.",
+            registry=registry,
+        )
+        computed.set_function(lambda: self._longest_computed)
         self._stalls = Counter(
             "dray_event_loop_stalls_total", f"How often the event loop stood still for {WARN} s.", registry=registry
         )
@@ -84,6 +90,7 @@ class LoopWatch:
         if self._ticked:
             late = now - self._ticked - _TICK
             self._longest = max(self._longest, late)
+            self._longest_computed = max(self._longest_computed, min(late, time.thread_time() - self._computed))
             if self._noted is not None:
                 held, self._noted = self._noted, None
                 self._stalls.inc()

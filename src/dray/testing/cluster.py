@@ -33,7 +33,7 @@ from dray.server.inprocess import InProcessTransport
 from dray.store.interface import Store
 from dray.store.memory import MemoryStore
 
-_PATIENCE = 10.0
+_PATIENCE = 30.0
 _VOUCHING = WriteOptions("dray-testing", force=True)
 
 

@@ -26,7 +26,7 @@ T = TypeVar("T")
 Source = Object | str | Path
 """An object, YAML with one or several, or a file or directory of that."""
 
-_PATIENCE = 10.0
+_PATIENCE = 30.0
 _PAUSE = 0.02
 _APPLY = WriteOptions("dray-testing", force=True)
 

@@ -50,7 +50,7 @@ def serve(guard: Guard, context: ssl.SSLContext | None, *, loop: str = "uvloop")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not server.started and time.monotonic() < deadline:
         time.sleep(0.01)
     try:
@@ -64,9 +64,9 @@ def ask(
     port: int, context: ssl.SSLContext | None, path: str = "/api/v1/pods", headers: dict[str, str] | None = None
 ) -> tuple[int, dict[str, Any]]:
     if context is None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     else:
-        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
     try:
         connection.request("GET", path, headers=headers or {})
         response = connection.getresponse()

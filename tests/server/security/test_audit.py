@@ -170,7 +170,7 @@ def test_a_full_queue_drops_and_says_so(path: Path, monkeypatch: pytest.MonkeyPa
     append = audit_log._RotatingFile.append
 
     def slow(self: Any, content: bytes) -> None:
-        gate.wait(10)
+        gate.wait(20)
         append(self, content)
 
     monkeypatch.setattr(audit_log._RotatingFile, "append", slow)
@@ -178,7 +178,7 @@ def test_a_full_queue_drops_and_says_so(path: Path, monkeypatch: pytest.MonkeyPa
     started = time.monotonic()
     for number in range(200):
         log.write(entry(audit_id=str(number)))
-    assert time.monotonic() - started < 1, "writing waited for the disk"
+    assert time.monotonic() - started < 8, "writing waited for the disk"
     assert log.dropped > 0
     gate.set()
     log.close()
@@ -232,7 +232,7 @@ def test_many_writers(path: Path) -> None:
 
 
 def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.005)
     assert condition(), os.getpid()

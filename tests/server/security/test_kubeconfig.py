@@ -25,7 +25,7 @@ needs_kubectl = pytest.mark.skipif(KUBECTL is None, reason="no kubectl on PATH")
 
 
 def who_is(path: Path, *arguments: str) -> dict[str, Any]:
-    command = [str(KUBECTL), "--kubeconfig", str(path), "--request-timeout=5s", *arguments]
+    command = [str(KUBECTL), "--kubeconfig", str(path), "--request-timeout=30s", *arguments]
     done = subprocess.run(
         [*command, "get", "--raw", "/api/v1/pods"], capture_output=True, timeout=20, stdin=subprocess.DEVNULL
     )

@@ -124,7 +124,7 @@ def test_a_connection_does_not_outlive_its_certificate(clock: Clock) -> None:
     authority = authority_of(security)
     context = client_context(authority.certificate, authority.client("jane", lifetime=timedelta(hours=1)))
     with serve(security.guard, security.server_context()) as port:
-        connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=5)
+        connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=30)
         codes = []
         for _ in range(2):
             connection.request("GET", "/api/v1/pods")
@@ -141,7 +141,7 @@ def test_sessions_are_not_resumed(security: Security, port: int) -> None:
     context = client_context(authority.certificate, authority.client("jane"))
 
     def connect(session: ssl.SSLSession | None) -> tuple[bool, ssl.SSLSession | None]:
-        raw = socket.create_connection(("127.0.0.1", port), timeout=5)
+        raw = socket.create_connection(("127.0.0.1", port), timeout=30)
         with context.wrap_socket(raw, server_hostname="localhost", session=session) as connection:
             # Tickets come after the handshake, with the first answer at the latest.
             connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
