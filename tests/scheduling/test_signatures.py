@@ -47,9 +47,9 @@ def test_ports() -> None:
     init = {**container(), "ports": [{"hostPort": 7}]}
     sidecar = {**container(), "ports": [{"hostPort": 9, "hostIP": "10.0.0.1"}], "restartPolicy": "Always"}
     needs = Signatures().requirements(document(containers=[plain], initContainers=[init, sidecar]))
-    assert needs.ports.exact == {("TCP", "0.0.0.0", 8080), ("UDP", "0.0.0.0", 1), ("TCP", "10.0.0.1", 9)}
+    assert needs.ports == {("TCP", "0.0.0.0", 8080), ("UDP", "0.0.0.0", 1), ("TCP", "10.0.0.1", 9)}
     needs = Signatures().requirements(document(containers=[plain], hostNetwork=True))
-    assert ("TCP", "0.0.0.0", 81) in needs.ports.exact
+    assert ("TCP", "0.0.0.0", 81) in needs.ports
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def _nodes(scheduler):
             node.document is not None and node.document["metadata"]["resourceVersion"],
             sorted(node.pods),
             node.requested,
-            node.ports.exact,
+            node.ports.all(),
         )
         for node in scheduler.state.nodes.values()
     }

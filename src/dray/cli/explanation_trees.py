@@ -13,9 +13,11 @@ from dray.allocation.wording import some
 from dray.api.objects import Object, mapping, status_of
 from dray.api.resource_claims import allocation_results
 from dray.cli.explanations import allocation_row, rejection_row
+from dray.scheduling.actions import Preemption
 from dray.scheduling.details import LabelMismatch, Shortage, UntoleratedTaint
-from dray.scheduling.explainer import Explainer, Explanation, NodeAnswer
+from dray.scheduling.explainer import Explainer, NodeAnswer
 from dray.scheduling.messages import reason_text
+from dray.scheduling.model import Pod
 from dray.scheduling.reasons import Code, Reason
 from dray.scheduling.scheduler import Scheduler
 
@@ -27,10 +29,15 @@ _MOST_NAMES: Final = 6
 class NodeAnswers:
     """The answers of the nodes: those that fit, those that lack devices, and the others by what they lack."""
 
-    def __init__(self, explainer: Explainer, scheduler: Scheduler, explanation: Explanation, only: str = "") -> None:
+    def __init__(self, scheduler: Scheduler, pod: Pod, now: float, only: str = "") -> None:
+        explainer = Explainer(scheduler)
         self._scheduler = scheduler
         self._state = scheduler.state
-        self._explanation = explanation
+        self._explanation = explanation = explainer.explain(pod, now)
+        self.problem = explanation.problem
+        """Why no node can be asked."""
+        self.chosen = explanation.chosen
+        """The node that the scheduler would choose."""
         self.nodes = [each for each in explanation.nodes if only in ("", each.node)]
         self.rejections: list[Rejection] = []
         """Of nodes that lack devices."""
@@ -47,14 +54,14 @@ class NodeAnswers:
                 self._others.append(answer)
 
     @property
-    def chosen(self) -> str:
-        """The node that the scheduler would choose."""
-        return self._explanation.chosen
+    def fitting(self) -> list[str]:
+        """The nodes that would take the pod."""
+        return [each.node for each in self.nodes if each.placement is not None]
 
     def conclusion(self) -> str:
         """Why no node takes the pod."""
-        if self._explanation.problem:
-            return self._explanation.problem
+        if self.problem:
+            return self.problem
         concluded = conclude(self.rejections)
         others: dict[str, list[NodeAnswer]] = {}
         for each in self._others:
@@ -73,6 +80,8 @@ class NodeAnswers:
         for answer in [each for each in self.nodes if each.placement is not None][:MOST_TREES]:
             yield Tree(f"node {answer.node}: fits", [Tree(text) for text in _placed(answer)])
         yield from self._refusals(reasoning)
+        if self._explanation.preemption is not None:
+            yield _preempting(self._explanation.preemption)
 
     def trees_of_choice(self) -> Iterator[Tree]:
         """As `trees`, with what there was to choose from on the node that was chosen, and without others that fit."""
@@ -250,12 +259,11 @@ def _placed(answer: NodeAnswer) -> Iterator[str]:
             yield f"claim {'/'.join(key)}, {requested_device(each)}"
 
 
-def preemption(answer: Explanation) -> Tree:
-    assert answer.preemption is not None
-    victims = [f"{'/'.join(each.key)} (priority {each.priority})" for each in answer.preemption.victims]
+def _preempting(preemption: Preemption) -> Tree:
+    victims = [f"{'/'.join(each.key)} (priority {each.priority})" for each in preemption.victims]
     if not victims:
-        return Tree(f"will fit on node {answer.preemption.node} when the pods that are leaving are gone")
-    return Tree(f"would fit on node {answer.preemption.node} without pods of lower priority: {few(victims)}")
+        return Tree(f"will fit on node {preemption.node} when the pods that are leaving are gone")
+    return Tree(f"would fit on node {preemption.node} without pods of lower priority: {few(victims)}")
 
 
 def _amount(resource: str, number: int) -> str:

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dray.allocation import Rejection, allocate
-from dray.allocation.conclusions import conclude
 from dray.allocation.policies import Policy
-from dray.allocation.text import Reasoning, Tree, concluding
+from dray.allocation.text import Tree
 from dray.api.objects import Object, status_of
 from dray.api.pods import extended_claim
 from dray.api.resource_claims import allocation_of
 from dray.cli.cluster import Cluster
-from dray.cli.explanation_trees import MOST_TREES, NodeAnswers, few, holding, preemption, requested_device
-from dray.cli.explanations import Explanation, allocation_row, rejection_row
+from dray.cli.explanation_trees import NodeAnswers, few, holding
+from dray.cli.explanations import Explanation
 from dray.cli.plugins import asked_scheduler
+from dray.cli.wanted import claim as wanted_claim
 from dray.scheduling import groups
-from dray.scheduling.explainer import Explainer
+from dray.scheduling.pods import read
 from dray.scheduling.scheduler import Options, Scheduler
 
 if TYPE_CHECKING:
@@ -216,27 +215,25 @@ class World:
         if template := self._missing_template(document):
             missing = f"there is no ResourceClaimTemplate {self.namespace}/{template}, which a claim is to be made from"
             return self._say("pod", name, "cannot be placed", missing)
-        scheduler = self._scheduler(document["spec"].get("schedulerName") or "default-scheduler")
-        waiting = scheduler.queue.get(document["metadata"]["uid"])
-        assert waiting is not None
-        explainer = Explainer(scheduler)
-        answer = explainer.explain(waiting.pod, self._now)
-        if answer.problem:
-            made = self._say("pod", name, "cannot be placed", answer.problem)
+        nodes = self._asked(document, only)
+        if nodes.problem:
+            made = self._say("pod", name, "cannot be placed", nodes.problem)
             made.unmade = bool(self._unmade(document))
             return made
-        if only and not any(each.node == only for each in answer.nodes):
-            raise Unfindable(f"there is no node {only}")
-        fitting = [each.node for each in answer.nodes if each.placement is not None]
-        nodes = NodeAnswers(explainer, scheduler, answer, only)
+        fitting = nodes.fitting
         made = self._say("pod", name, f"fits on {few(fitting)}" if fitting else "does not fit", good=bool(fitting))
-        made.conclusion = "" if fitting else nodes.conclusion()
-        made.trees, made.data = list(nodes.trees()), lambda: {"nodes": nodes.rows()}
-        if answer.preemption is not None:
-            made.trees.append(preemption(answer))
+        _tell(made, nodes)
         if fitting and not only:
             made.trees.append(Tree("it has not been tried since, or its scheduler does not run"))
         return made
+
+    def _asked(self, document: Object, only: str) -> NodeAnswers:
+        """What the nodes, or only one of them, say of a pod that waits."""
+        scheduler = self._scheduler(document["spec"].get("schedulerName") or "default-scheduler")
+        nodes = NodeAnswers(scheduler, read(document, scheduler.state.signatures), self._now, only)
+        if only and not nodes.problem and not nodes.nodes:
+            raise Unfindable(f"there is no node {only}")
+        return nodes
 
     def _unmade(self, document: Object) -> list[str]:
         """The templates of claims that the pod has not been given yet."""
@@ -267,32 +264,13 @@ class World:
         waiting = [each["metadata"]["name"] for each in users if not each["spec"].get("nodeName")]
         why = f"pods that wait with it: {few(waiting)}" if waiting else "no pod uses it"
         made = self._say("claim", name, f"not allocated; {why}")
-        self._offers(made, claim, only)
+        _tell(made, self._asked(wanted_claim(claim).pod, only))
         return made
 
-    def _offers(self, made: Explanation, claim: Object, only: str) -> None:
-        """What every node has for a claim by itself."""
-        inventory = self._scheduler("").state.inventory
-        nodes = sorted(self._listed["Node"], key=lambda each: str(each["metadata"]["name"]))
-        answers = [
-            allocate(inventory, node, [claim], policy=self._policy)
-            for node in nodes
-            if only in ("", node["metadata"]["name"])
-        ]
-        rejections = [each for each in answers if isinstance(each, Rejection)]
-        for each in [each for each in answers if not isinstance(each, Rejection)][:MOST_TREES]:
-            devices = [requested_device(one) for one in each.results[0]["devices"].get("results") or ()]
-            made.trees.append(Tree(f"node {each.node}: fits", [Tree(text) for text in devices]))
-        if not made.trees and (concluded := conclude(rejections)) is not None:
-            made.conclusion = concluding(concluded, inventory)
-        reasoning = Reasoning(inventory)
-        made.trees += [*reasoning.trees(rejections), *reasoning.selectors()]
-        made.data = lambda: {
-            "nodes": [
-                rejection_row(each, inventory) if isinstance(each, Rejection) else allocation_row(each)
-                for each in answers
-            ]
-        }
+
+def _tell(made: Explanation, nodes: NodeAnswers) -> None:
+    made.conclusion = "" if nodes.fitting else nodes.conclusion()
+    made.trees, made.data = list(nodes.trees()), lambda: {"nodes": nodes.rows()}
 
 
 def _key(obj: Object) -> tuple[str, str]:

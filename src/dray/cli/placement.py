@@ -21,7 +21,6 @@ from dray.cli.plugins import asked_scheduler
 from dray.cli.stored import Stored, read_objects
 from dray.cli.wanted import Wanted, Workload, claim, pods, unserved
 from dray.scheduling.actions import Bind, ClaimWrite
-from dray.scheduling.explainer import Explainer
 from dray.scheduling.extended import ResourceMap
 from dray.scheduling.nodes import DEFAULT_CAPACITY
 from dray.scheduling.pods import read
@@ -92,9 +91,8 @@ class Cluster:
 
     def ask(self, wanted: Wanted) -> NodeAnswers:
         """What every node says of it; nothing is changed."""
-        explainer = Explainer(self._scheduler)
         pod = read(wanted.pod, self._scheduler.state.signatures)
-        return NodeAnswers(explainer, self._scheduler, explainer.explain(pod, self._now))
+        return NodeAnswers(self._scheduler, pod, self._now)
 
 
 def _written(wanted: Wanted, write: ClaimWrite) -> Object:

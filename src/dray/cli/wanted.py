@@ -104,7 +104,7 @@ def claim(document: Object) -> Wanted:
     """A claim that no pod uses."""
     namespace, name = key_of(document)
     entries = [{"name": "claim", "resourceClaimName": name}]
-    pod = {"metadata": {}, "spec": {"tolerations": _ANYWHERE, "resourceClaims": entries}}
+    pod = {"metadata": {}, "spec": {"tolerations": _ANYWHERE, "preemptionPolicy": "Never", "resourceClaims": entries}}
     return Wanted("claim", namespace, name, _unplaced(pod, namespace, name))
 
 

@@ -2,7 +2,7 @@
 
 A node serves a name either by itself (its allocatable has some) or by devices, never both; so the requests depend on
 the names that devices must serve there. Containers that follow each other may use the same devices: an init container
-takes over what later containers hold, and only the most that any of them requirements beyond that is requested for all.
+takes over what later containers hold, and only the most that any of them needs beyond that is requested for all.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ def requests_for(document: Object, served: Iterable[str], resources: ResourceMap
     for name in sorted(served):
         device_class = resources.class_of(name)
         if device_class is not None:
-            ledger = _Ledger(name, device_class, containers)
-            ledger.share(short)
-            requests += ledger.requests
-            mapped += ledger.mappings
+            found = _ResourceRequests(name, device_class, containers)
+            found.share(short)
+            requests += found.requests
+            mapped += found.mappings
     return sorted(requests, key=lambda request: str(request["name"])), mapped
 
 
@@ -126,7 +126,7 @@ def claim_for(key: Key, uid: str, requests: Sequence[Object]) -> Object:
     }
 
 
-class _Ledger:
+class _ResourceRequests:
     """The requests for one resource."""
 
     def __init__(self, resource: str, device_class: str, containers: Sequence[Object]) -> None:
@@ -158,7 +158,7 @@ class _Ledger:
         self.mappings += passing
 
     def _reuse(self, index: int, lasting: dict[int, Object]) -> tuple[int, list[str]]:
-        """How many devices a passing container requirements beyond those of later ones, and whose it uses."""
+        """How many devices a passing container needs beyond those of later ones, and whose it uses."""
         missing, used = self._wants(self._containers[index]), []
         for later, request in lasting.items():
             if missing <= 0:

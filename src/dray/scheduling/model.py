@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from dray.api.objects import Key, Object, annotations_of, labels_of
 from dray.scheduling.node_terms import NodeTerms
 from dray.scheduling.pod_terms import PodTerms
-from dray.scheduling.ports import HostPorts, TakenPorts
+from dray.scheduling.ports import Port, TakenPorts
 from dray.scheduling.tolerations import Tolerations
 
 Amounts = Mapping[str, int]
@@ -31,7 +31,8 @@ class Requirements:
     """Whether it asks for resources with a domain: those that a class may serve are among them."""
     scoring: Amounts
     """cpu and memory with the amounts that scoring assumes where a container asks for none."""
-    ports: HostPorts
+    ports: frozenset[Port]
+    """Host ports."""
     tolerations: Tolerations
     node_selector: Mapping[str, str]
     node_affinity: NodeTerms | None

@@ -1,72 +1,50 @@
 """Host ports: those a pod wants and those that are taken on a node.
 
-Two collide where protocol and number are the same and the addresses are too, or one of them stands for all. Each way in
-which they can is a question of two sets, so that it costs as much as the smaller one has members.
+Two collide where protocol and number are the same and the addresses are too, or one of them stands for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 EVERYWHERE: Final = "0.0.0.0"
 
 Port = tuple[str, str, int]
 """Protocol, address (0.0.0.0 for all), number."""
-_Number = tuple[str, int]
-K = TypeVar("K")
-
-
-@dataclass(frozen=True, slots=True)
-class HostPorts:
-    exact: frozenset[Port]
-    numbers: frozenset[_Number]
-    everywhere: frozenset[_Number]
-    """Those at all addresses."""
-
-    @classmethod
-    def of(cls, ports: Iterable[Port]) -> HostPorts:
-        exact = frozenset(ports)
-        numbers = frozenset((protocol, number) for protocol, _, number in exact)
-        return cls(exact, numbers, frozenset((each[0], each[2]) for each in exact if each[1] == EVERYWHERE))
-
-    def __bool__(self) -> bool:
-        return bool(self.exact)
 
 
 class TakenPorts:
     """How many pods have each; none that nobody has."""
 
-    __slots__ = ("_everywhere", "_numbers", "exact")
+    __slots__ = ("_addresses",)
 
     def __init__(self) -> None:
-        self.exact: dict[Port, int] = {}
-        self._numbers: dict[_Number, int] = {}
-        self._everywhere: dict[_Number, int] = {}
+        self._addresses: dict[tuple[str, int], dict[str, int]] = {}
+        """By protocol and number, then by address."""
 
     def __bool__(self) -> bool:
-        return bool(self.exact)
+        return bool(self._addresses)
 
-    def count(self, ports: HostPorts, sign: int) -> None:
-        for port in ports.exact:
-            protocol, address, number = port
-            _count(self.exact, port, sign)
-            _count(self._numbers, (protocol, number), sign)
-            if address == EVERYWHERE:
-                _count(self._everywhere, (protocol, number), sign)
+    def all(self) -> dict[Port, int]:
+        return {
+            (protocol, address, number): count
+            for (protocol, number), addresses in self._addresses.items()
+            for address, count in addresses.items()
+        }
 
-    def collide(self, wanted: HostPorts) -> bool:
-        return not (
-            self.exact.keys().isdisjoint(wanted.exact)
-            and self._numbers.keys().isdisjoint(wanted.everywhere)
-            and self._everywhere.keys().isdisjoint(wanted.numbers)
-        )
+    def count(self, ports: Iterable[Port], sign: int) -> None:
+        for protocol, address, number in ports:
+            addresses = self._addresses.setdefault((protocol, number), {})
+            addresses[address] = addresses.get(address, 0) + sign
+            if not addresses[address]:
+                del addresses[address]
+            if not addresses:
+                del self._addresses[protocol, number]
 
-
-def _count(counts: dict[K, int], key: K, change: int) -> None:
-    left = counts.get(key, 0) + change
-    if left:
-        counts[key] = left
-    else:
-        del counts[key]
+    def collide(self, wanted: Iterable[Port]) -> bool:
+        for protocol, address, number in wanted:
+            taken = self._addresses.get((protocol, number))
+            if taken and (address == EVERYWHERE or EVERYWHERE in taken or address in taken):
+                return True
+        return False

@@ -21,7 +21,7 @@ from dray.api.quantity import INT32_MAX
 from dray.scheduling.model import Requirements
 from dray.scheduling.node_terms import NodeTerms
 from dray.scheduling.pod_terms import PodTerms
-from dray.scheduling.ports import EVERYWHERE, HostPorts, Port
+from dray.scheduling.ports import EVERYWHERE, Port
 from dray.scheduling.tolerations import Tolerations
 
 _MOST: Final = 4096
@@ -98,7 +98,7 @@ def compiled(document: Object) -> Requirements:
         requests=amounts,
         extended=any("/" in name for name in amounts),
         scoring=requests.scoring(spec),
-        ports=HostPorts.of(_ports(spec)),
+        ports=frozenset(_ports(spec)),
         tolerations=Tolerations(mappings(spec.get("tolerations"))),
         node_selector=mapping(spec.get("nodeSelector")),
         node_affinity=NodeTerms(mappings(required.get("nodeSelectorTerms"))) if isinstance(required, dict) else None,

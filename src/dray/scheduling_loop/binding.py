@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, status_of
+from dray.api.resource_claims import allocation_of, results_of
 from dray.client.dropped_fields import NotKept, dropped
 from dray.client.errors import ApiError, ClientError
 from dray.client.events import EventRecorder
@@ -145,32 +146,22 @@ class Binder:
             self._ledger.leave(work.stamp)
 
     async def _write_claims(self, work: _Work) -> None:
-        writes = work.action.writes
-        if self._ledger is None or work.stamp is None:
-            await _all([self._write_claim(work, write) for write in writes])
-            return
+        """All are made ready before the first is written: with a ledger, their devices are entered in between."""
+        writes, shared = work.action.writes, self._ledger is not None and work.stamp is not None
         prepared: dict[int, Object] = {}
         await _all([self._prepare(work, number, write, prepared) for number, write in enumerate(writes)])
-        intents = [(prepared[n], write.allocation) for n, write in enumerate(writes) if write.allocation is not None]
-        await self._ledger.enter(work.stamp, intents)
-        await _all([self._put_claim(work, write, prepared[n], exactly=True) for n, write in enumerate(writes)])
+        if self._ledger is not None and work.stamp is not None:
+            allocated = [(prepared[n], each.allocation) for n, each in enumerate(writes) if each.allocation is not None]
+            await self._ledger.enter(work.stamp, allocated)
+        await _all([self._put_claim(work, write, prepared[n], exactly=shared) for n, write in enumerate(writes)])
 
     async def _prepare(self, work: _Work, number: int, write: ClaimWrite, prepared: dict[int, Object]) -> None:
         prepared[number] = await self._claims.prepare(work.action.pod, write)
         if write.special:
-            self._made(work, prepared[number])
+            work.special = prepared[number]
+            self._metrics.claims_created.labels("success", "false", "core", "Pod").inc()
 
-    async def _write_claim(self, work: _Work, write: ClaimWrite) -> None:
-        claim = await self._claims.prepare(work.action.pod, write)
-        if write.special:
-            self._made(work, claim)
-        await self._put_claim(work, write, claim)
-
-    def _made(self, work: _Work, claim: Object) -> None:
-        work.special = claim
-        self._metrics.claims_created.labels("success", "false", "core", "Pod").inc()
-
-    async def _put_claim(self, work: _Work, write: ClaimWrite, claim: Object, *, exactly: bool = False) -> None:
+    async def _put_claim(self, work: _Work, write: ClaimWrite, claim: Object, *, exactly: bool) -> None:
         exactly = exactly and write.allocation is not None
         claim = await self._claims.write(write.consumer, claim, write.allocation, exactly=exactly)
         self._scheduler.written(work.action, write, claim, self._now())
@@ -178,7 +169,7 @@ class Binder:
             work.special = claim
         else:
             work.written.append(claim)
-        if field := dropped(write.allocation, (claim.get("status") or {}).get("allocation")):
+        if field := dropped(write.allocation, allocation_of(claim)):
             raise NotKept(f"status.allocation.{field} of claims")
 
     async def _write_pod(self, work: _Work) -> None:
@@ -190,7 +181,7 @@ class Binder:
             }
         if action.node_allocatable:
             status[_NODE_ALLOCATABLE] = list(action.node_allocatable)
-        elif (action.pod.document.get("status") or {}).get(_NODE_ALLOCATABLE):
+        elif status_of(action.pod.document).get(_NODE_ALLOCATABLE):
             # Of an attempt that failed.
             status[_NODE_ALLOCATABLE] = None
         if status:
@@ -270,9 +261,7 @@ async def _all(writes: list[Any]) -> None:
 
 def _conditional(claim: Object) -> list[str]:
     """The drivers of a claim's devices that have binding conditions."""
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    results = (allocation.get("devices") or {}).get("results") or ()
-    return [result["driver"] for result in results if result.get("bindingConditions")]
+    return [result["driver"] for result in results_of(claim) if result.get("bindingConditions")]
 
 
 def reference(document: Object) -> Object:

@@ -13,8 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from dray.api.objects import Object
-from dray.api.resource_claims import EXTENDED_CLAIM_ANNOTATION
+from dray.api.objects import Object, key_of, status_of
+from dray.api.resource_claims import (
+    EXTENDED_CLAIM_ANNOTATION,
+    FINALIZER,
+    allocation_of,
+    allocation_results,
+    reserved_for,
+)
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
@@ -24,7 +30,6 @@ from dray.scheduling.actions import ClaimWrite
 from dray.scheduling.model import Pod
 from dray.scheduling_loop.feed import CLAIMS
 
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _TRIES: Final = 6
 
 
@@ -124,7 +129,7 @@ class ClaimWriter:
         return None
 
     def _written(self, consumer: Object, claim: Object, allocation: Object | None) -> Object:
-        status = dict(claim.get("status") or {})
+        status = dict(status_of(claim))
         if allocation is not None:
             status["allocation"] = {**allocation, "allocationTimestamp": timestamp(self._now())}
         status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
@@ -196,7 +201,7 @@ class ClaimWriter:
         name, namespace = metadata["name"], metadata["namespace"]
         finalizers = [each for each in metadata.get("finalizers") or () if each != FINALIZER]
         try:
-            if (claim.get("status") or {}).get("allocation"):
+            if allocation_of(claim):
                 await self.release(claim)
             await self._client.patch(CLAIMS, name, {"metadata": {"finalizers": finalizers}}, namespace=namespace)
             await self._client.delete(CLAIMS, name, namespace=namespace, options=DeleteOptions(uid=metadata["uid"]))
@@ -207,7 +212,7 @@ class ClaimWriter:
 
 def _left(pod: Pod, claim: Object, keeping: bool) -> Object | None:
     """The claim's status without the pod; None where it is no user of it."""
-    status = dict(claim.get("status") or {})
+    status = dict(status_of(claim))
     users = status.get("reservedFor") or []
     status["reservedFor"] = [each for each in users if each.get("uid") != pod.uid]
     if len(status["reservedFor"]) == len(users):
@@ -219,7 +224,7 @@ def _check(claim: Object, fresh: Object, allocation: Object | None) -> None:
     """Whether what was decided about a claim can still be written to it; raises Lost."""
     if fresh["metadata"].get("deletionTimestamp"):
         raise _deleted(claim)
-    known, found = _allocation(claim), _allocation(fresh)
+    known, found = allocation_of(claim), allocation_of(fresh)
     if allocation is not None and found is not None:
         raise Lost(f"claim {_title(claim)} got allocated elsewhere in the meantime")
     if allocation is None and found != known:
@@ -228,21 +233,15 @@ def _check(claim: Object, fresh: Object, allocation: Object | None) -> None:
 
 def _is_written(claim: Object, consumer: Object, allocation: Object | None) -> bool:
     """Whether an earlier try succeeded after all."""
-    consumers = (claim.get("status") or {}).get("reservedFor") or ()
-    if not any(each.get("uid") == consumer["uid"] for each in consumers):
+    if not any(each.get("uid") == consumer["uid"] for each in reserved_for(claim)):
         return False
-    found = _allocation(claim)
+    found = allocation_of(claim)
     return found is not None and (allocation is None or _devices(found) == _devices(allocation))
-
-
-def _allocation(claim: Object) -> Object | None:
-    return (claim.get("status") or {}).get("allocation") or None
 
 
 def _devices(allocation: Object) -> list[tuple[object, ...]]:
     members = ("request", "driver", "pool", "device", "shareID")
-    results = (allocation.get("devices") or {}).get("results") or ()
-    return [tuple(each.get(member) for member in members) for each in results]
+    return [tuple(each.get(member) for member in members) for each in allocation_results(allocation)]
 
 
 def _without_devices(status: Object) -> Object:
@@ -254,5 +253,4 @@ def _deleted(claim: Object) -> Lost:
 
 
 def _title(claim: Object) -> str:
-    metadata = claim["metadata"]
-    return f"{metadata.get('namespace')}/{metadata['name']}"
+    return "/".join(key_of(claim))

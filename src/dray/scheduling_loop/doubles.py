@@ -14,7 +14,8 @@ from typing import Final
 
 from dray.allocation.devices import DeviceID
 from dray.allocation.usage import device_of
-from dray.api.objects import Object
+from dray.api.objects import Object, key_of
+from dray.api.resource_claims import results_of
 from dray.client.cache import Change
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
@@ -74,7 +75,7 @@ class Doubles:
             self._report(device, claims)
 
     def _report(self, device: DeviceID, claims: list[Object]) -> None:
-        names = [_title(claim) for claim in claims]
+        names = ["/".join(key_of(claim)) for claim in claims]
         self._throttled.warning(
             "twice", "device %s is held by ResourceClaims %s", "/".join(device), " and ".join(names)
         )
@@ -86,11 +87,4 @@ class Doubles:
 
 def _devices(claim: Object) -> Iterable[DeviceID]:
     """What it holds, for itself or a share of."""
-    allocation = (claim.get("status") or {}).get("allocation") or {}
-    results = (allocation.get("devices") or {}).get("results") or ()
-    return [device_of(each) for each in results if not each.get("adminAccess")]
-
-
-def _title(claim: Object) -> str:
-    metadata = claim["metadata"]
-    return f"{metadata.get('namespace')}/{metadata['name']}"
+    return [device_of(each) for each in results_of(claim) if not each.get("adminAccess")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dray.api.catalogue import KindVersion, find
+from dray.api.catalogue import KindVersion, built_in
 from dray.client.cache import Change
 from dray.client.discovery import OptionalInformer
 from dray.client.informer import Informer
@@ -16,21 +16,15 @@ Now = Callable[[], float]
 SetAside = Callable[[KindVersion, Change, Exception], None]
 
 
-def kind(api_version: str, name: str) -> KindVersion:
-    found = find(api_version, name)
-    assert found is not None, name
-    return found
-
-
-PODS = kind("v1", "Pod")
-NODES = kind("v1", "Node")
-CLAIMS = kind("resource.k8s.io/v1", "ResourceClaim")
-_NAMESPACES = kind("v1", "Namespace")
-_SLICES = kind("resource.k8s.io/v1", "ResourceSlice")
-_CLASSES = kind("resource.k8s.io/v1", "DeviceClass")
-_TAINT_RULES = kind("resource.k8s.io/v1", "DeviceTaintRule")
-_GROUPS = kind("scheduling.k8s.io/v1beta1", "PodGroup")
-_BUDGETS = kind("policy/v1", "PodDisruptionBudget")
+PODS = built_in("v1", "Pod")
+NODES = built_in("v1", "Node")
+CLAIMS = built_in("resource.k8s.io/v1", "ResourceClaim")
+_NAMESPACES = built_in("v1", "Namespace")
+_SLICES = built_in("resource.k8s.io/v1", "ResourceSlice")
+_CLASSES = built_in("resource.k8s.io/v1", "DeviceClass")
+_TAINT_RULES = built_in("resource.k8s.io/v1", "DeviceTaintRule")
+_GROUPS = built_in("scheduling.k8s.io/v1beta1", "PodGroup")
+_BUDGETS = built_in("policy/v1", "PodDisruptionBudget")
 
 
 def feed(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, condition_of, walk
 from dray.api.pods import group_name
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
@@ -50,7 +50,7 @@ class Gangs:
         if len(self._told) >= _MOST_KNOWN:
             self._told.clear()
         self._told.add(str(group["metadata"].get("uid")))
-        known = _condition(group)
+        known = condition_of(group, CONDITION) or {}
         if known.get("status") == "True" or known.get("reason") == REASON:
             return
         version = self._groups.version
@@ -80,10 +80,4 @@ class Gangs:
 
 
 def _is_gang(group: Object) -> bool:
-    policy = (group.get("spec") or {}).get("schedulingPolicy") or {}
-    return policy.get("gang") is not None
-
-
-def _condition(group: Object) -> Object:
-    conditions: list[Object] = (group.get("status") or {}).get("conditions") or []
-    return next((each for each in conditions if each.get("type") == CONDITION), {})
+    return walk(group, "spec", "schedulingPolicy").get("gang") is not None

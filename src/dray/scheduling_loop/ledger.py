@@ -26,8 +26,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from dray.api.catalogue import find
+from dray.api.catalogue import built_in
 from dray.api.objects import Object
+from dray.api.resource_claims import allocation_results
 from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.errors import ApiError, ClientError
@@ -47,9 +48,7 @@ _LOOK: Final = 1.0
 _CLEARING: Final = 60.0
 _logger = logging.getLogger("dray.scheduler")
 
-_found = find("v1", "ConfigMap")
-assert _found is not None
-_PAGES: Final = _found
+_PAGES: Final = built_in("v1", "ConfigMap")
 
 
 @dataclass(slots=True)
@@ -291,7 +290,7 @@ class Ledger:
 def _by_pool(allocation: Object) -> dict[PoolKey, list[Object]]:
     """The results that hold something."""
     found: dict[PoolKey, list[Object]] = {}
-    for result in (allocation.get("devices") or {}).get("results") or ():
+    for result in allocation_results(allocation):
         if not result.get("adminAccess"):
             found.setdefault((result["driver"], result["pool"]), []).append(result)
     return found

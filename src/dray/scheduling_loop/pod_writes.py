@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from dray.api.objects import Object
+from dray.api.objects import Object, condition_of
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
@@ -75,7 +75,7 @@ class PodWriter:
 
     async def explain(self, pod: Pod, reason: str, message: str, nominated: str = "") -> None:
         """Says in the pod's status why it is not on a node yet."""
-        known = _condition(pod.document, "PodScheduled")
+        known = condition_of(pod.document, "PodScheduled") or {}
         status: dict[str, Any] = {}
         wanted = {"status": "False", "reason": reason, "message": message, **_observed(pod)}
         if any(known.get(member) != value for member, value in wanted.items()):
@@ -131,8 +131,3 @@ def _observed(pod: Pod) -> Object:
     """Which generation of the pod a condition is about."""
     generation = pod.document["metadata"].get("generation")
     return {"observedGeneration": generation} if generation else {}
-
-
-def _condition(document: Object, type_: str) -> Object:
-    conditions: list[Object] = (document.get("status") or {}).get("conditions") or []
-    return next((each for each in conditions if each["type"] == type_), {})

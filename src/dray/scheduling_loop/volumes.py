@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from dray.api.objects import Object, key_of
+from dray.api.objects import Object, annotations_of, key_of
 from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.discovery import serves, until_answered
@@ -101,6 +101,6 @@ class VolumeWriter:
         now = self._known.get(key_of(claim))
         if now is None:
             raise NotProvisioned(f'persistentvolumeclaim "{claim["metadata"]["name"]}" not found')
-        selected = (now["metadata"].get("annotations") or {}).get(SELECTED_NODE)
+        selected = annotations_of(now).get(SELECTED_NODE)
         if grown and not is_bound(now) and selected != node:
             raise NotProvisioned(f'persistentvolumeclaim "{now["metadata"]["name"]}" cannot have a volume on {node}')

@@ -69,16 +69,16 @@ def takes(requests: Sequence[Object]) -> list[Take]:
     """Of the first choice of each request."""
     found = []
     for request in requests:
-        way = request.get("exactly") or next(iter(request.get("firstAvailable") or ()), None)
-        if way is None or way.get("adminAccess") or way.get("allocationMode") == "All":
+        subrequest = request.get("exactly") or next(iter(request.get("firstAvailable") or ()), None)
+        if subrequest is None or subrequest.get("adminAccess") or subrequest.get("allocationMode") == "All":
             continue
         amounts = {}
-        for name, amount in ((way.get("capacity") or {}).get("requests") or {}).items():
+        for name, amount in ((subrequest.get("capacity") or {}).get("requests") or {}).items():
             try:
                 amounts[name] = Quantity.parse(str(amount)).nanos
             except QuantityError:
                 continue
-        found.append(Take(way.get("count") or 1, amounts))
+        found.append(Take(subrequest.get("count") or 1, amounts))
     return found
 
 
