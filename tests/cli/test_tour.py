@@ -20,7 +20,8 @@ def test_the_readme_shows_what_the_tour_prints() -> None:
     command = [sys.executable, "examples/tour.py"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert not done.stderr
+    # A machine that is busy with other things lets the event loop stand still, which is said and no fault.
+    assert not [line for line in done.stderr.splitlines() if "the event loop stood still" not in line]
     printed = steady(done.stdout)
     readme = (ROOT / "README.md").read_text()
     demo = readme.partition("`make demo` starts")[2].partition("\n## ")[0]

@@ -5,7 +5,7 @@
         ...
     scheduler.bound(action, now)                # or failed(action, now): how it went
 
-The stages of a pod: queue, prefilter, filter, score, reserve (`SchedulingCycles`), write and bind (the loop around it).
+The stages of a pod: queue, prefilter, filter, score, reserve (`Attempts`), write and bind (the loop around it).
 A decision is in force from the moment it is made: resources and devices are taken before anything is written. If the
 write fails, `failed` takes it back and the pod is tried again.
 """
