@@ -16,7 +16,7 @@ from dray.server.context import Context
 from dray.server.custom_kinds import CustomKinds
 from dray.server.metrics import Metrics
 from dray.server.nonresource_paths import NonresourcePaths
-from dray.server.requests import Answer, Request, Response
+from dray.server.requests import Answer, Request, Response, code_of
 from dray.server.role_aggregation import RoleAggregation
 from dray.store.interface import NotDurable
 from dray.store.retention import Retention
@@ -54,7 +54,7 @@ class ApiServer:
         started = time.perf_counter()
         answer = await self._handle(request)
         path = paths.parse(request.path)
-        code = answer.code if isinstance(answer, Response) else 200
+        code = code_of(answer)
         where = (path.group, path.plural, path.subresource) if path and code != 404 else ("", "", "")
         self.metrics.count(request.method, *where, code, time.perf_counter() - started)
         return answer

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from dray.server import auditing, negotiation, status, yaml_answers
 from dray.server.api_server import ApiServer, refused
 from dray.server.authorization import ANONYMOUS
-from dray.server.http_protocol import abort_of, recognise
-from dray.server.requests import JSON, Answer, Request, Response, Stream
+from dray.server.http_protocol import abort_of, recognise, take_of
+from dray.server.kubelets.upgrades import close
+from dray.server.requests import JSON, Answer, Request, Response, Stream, Upgrade, code_of
 from dray.server.security.audit_log import AuditLog
 from dray.server.security.guard import Caller
 from dray.server.streams import Headers, Message, Receive, Scope, Send, Streams
+from dray.server.tunnels import Tunnels
 from dray.server.warning_headers import warning_headers
 from dray.server.worker import AT_ONCE
 
@@ -51,6 +53,7 @@ class Application:
         self._auditor = auditing.Auditor(audit) if audit is not None else None
         self._streams = Streams(stalled_seconds=self.limits.stalled_seconds)
         self._long_answers = Streams(stalled_seconds=self.limits.stalled_seconds)
+        self._tunnels = Tunnels()
         self._node_streams = Streams(stalled_seconds=self.limits.stalled_seconds)
         server.metrics.count_watches(lambda: len(self._streams))
         if audit is not None:
@@ -60,6 +63,7 @@ class Application:
         self._streams.end()
         self._long_answers.end()
         self._node_streams.end()
+        self._tunnels.end()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -104,6 +108,9 @@ class Application:
         except _Gone:
             return
         self._audit(request, caller, answer, received, _source(scope))
+        if isinstance(answer, Upgrade):
+            await self._tunnel(answer, scope)
+            return
         if isinstance(answer, Response):
             if answer.rest is None or not _in_pieces(scope, request):
                 await self._respond(answer, request, send)
@@ -114,13 +121,23 @@ class Application:
         headers = [_content_type(answer.content_type), *warning_headers(request.warnings)]
         await streams.run(answer, headers, receive, send, abort_of(scope))
 
-    async def answer(self, request: Request) -> Answer:
+    async def _tunnel(self, upgrade: Upgrade, scope: Scope) -> None:
+        take = take_of(scope)
+        if take is None:
+            await close(upgrade.writer)
+        else:
+            await self._tunnels.run(upgrade, take())
+
+    async def answer(self, request: Request) -> Response | Stream:
         """The answer to a caller in the process, whom the request names as its user."""
         received = self._now()
         if len(request.body) > self.limits.body_bytes:
             answer: Answer = refused(status.too_large(self.limits.body_bytes))
         else:
             answer = await self.server.handle(request)
+        if isinstance(answer, Upgrade):
+            await close(answer.writer)
+            answer = refused(status.bad_request("a caller in the process has no connection that could be upgraded"))
         self._audit(request, Caller(request.user, request.user), answer, received, "")
         return answer
 
@@ -129,13 +146,12 @@ class Application:
 
     def _audit(self, request: Request, caller: Caller | None, answer: Answer, received: str, source: str) -> None:
         if self._auditor is not None:
-            code = answer.code if isinstance(answer, Response) else 200
-            self._auditor.note(request, caller, code, received, source)
+            self._auditor.note(request, caller, code_of(answer), received, source)
 
     async def _check_room(self, answer: Answer) -> None:
-        if isinstance(answer, Stream) and answer.from_node:
-            if len(self._node_streams) >= self.limits.node_streams:
-                await answer.chunks.aclose()
+        if isinstance(answer, Upgrade) or (isinstance(answer, Stream) and answer.from_node):
+            if len(self._node_streams) + len(self._tunnels) >= self.limits.node_streams:
+                await (close(answer.writer) if isinstance(answer, Upgrade) else answer.chunks.aclose())
                 raise status.too_many_requests("too many streams to nodes are open")
         elif not isinstance(answer, Response):
             if len(self._streams) >= self.limits.open_watches:

@@ -9,15 +9,19 @@ be told so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from dray.server.connections import Connections
 from dray.server.security.peer import PeerProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
+Drain = Callable[[], Awaitable[None]]
 ABORT_KEY = "dray.abort"
 KNOWN_KEY = "dray.known"
+TAKE_KEY = "dray.take"
+_TUNNELLED = (b"websocket", b"spdy/3.1")
+_CHUNK = 64 * 1024
 
 
 class Corked:
@@ -48,6 +52,23 @@ class Corked:
                 self._transport.write(data)
 
 
+class TakenConnection:
+    """A client's connection after an upgrade: bytes, read as they are wanted."""
+
+    def __init__(self, transport: asyncio.Transport, reader: asyncio.StreamReader, drain: Drain) -> None:
+        self._transport = transport
+        self.reader = reader
+        self.drain = drain
+
+    def write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """What was written goes out first."""
+        self._transport.close()
+
+
 class LimitedProtocol(PeerProtocol):
     """One of `connections`, whose fields those look at."""
 
@@ -57,6 +78,9 @@ class LimitedProtocol(PeerProtocol):
     unread = 0
     _head_bytes = 0
     _in_head = True
+    _upgrading = False
+    _early = b""
+    _taken: asyncio.StreamReader | None = None
 
     def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -65,16 +89,34 @@ class LimitedProtocol(PeerProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.transport = Corked(transport, self.loop)  # type: ignore[assignment]
-        self.app_state = {**self.app_state, ABORT_KEY: transport.abort, KNOWN_KEY: self._recognise}
+        self._uncorked = transport
+        ways = {ABORT_KEY: transport.abort, KNOWN_KEY: self._recognise, TAKE_KEY: self._take}
+        self.app_state = {**self.app_state, **ways}
         self.head_since = self.loop.time()
         self._all.opened(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._all.closed(self)
+        if self._taken is not None:
+            self._taken.feed_eof()
         super().connection_lost(exc)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Nothing is served over another protocol, and the answer says so: advice in the log would help nobody."""
+        """uvicorn leaves upgrades to the application, which tunnels or refuses them."""
+        if self._get_upgrade() in _TUNNELLED:
+            self._upgrading = True
+            # Where the parser is now no other request can follow.
+            self.cycle.keep_alive = False
+
+    def _take(self) -> TakenConnection:
+        """The connection is the caller's from now on; uvicorn has nothing more to send on it."""
+        self._taken = asyncio.StreamReader(limit=_CHUNK, loop=self.loop)
+        self._taken.set_transport(self._uncorked)
+        self._taken.feed_data(self._early)
+        if self.cycle.disconnected:
+            self._taken.feed_eof()
+        self.cycle.disconnected = True
+        return TakenConnection(self._uncorked, self._taken, self.flow.drain)
 
     def abort(self) -> None:
         self.transport.abort()
@@ -83,6 +125,14 @@ class LimitedProtocol(PeerProtocol):
         self._all.recognised(self)
 
     def data_received(self, data: bytes) -> None:
+        if self._taken is not None:
+            self._taken.feed_data(data)
+            return
+        if self._upgrading:
+            self._early += data
+            if len(self._early) > _CHUNK:
+                self.transport.abort()
+            return
         if self._in_head:
             if not self.head_since:
                 self.head_since = self.loop.time()
@@ -106,6 +156,10 @@ class LimitedProtocol(PeerProtocol):
         super().on_response_complete()
 
     def pause_writing(self) -> None:
+        if self._taken is not None:
+            # A tunnel holds little, and its client may take its time.
+            super().pause_writing()
+            return
         self.paused_since = self.loop.time()
         self.unread = self.transport.get_write_buffer_size()
         self._all.paused(self)
@@ -120,6 +174,12 @@ def abort_of(scope: Mapping[str, Any]) -> Callable[[], None]:
     """How the connection of an ASGI scope is cut; nothing for one that has none."""
     abort = (scope.get("state") or {}).get(ABORT_KEY)
     return abort if callable(abort) else lambda: None
+
+
+def take_of(scope: Mapping[str, Any]) -> Callable[[], TakenConnection] | None:
+    """How the connection of an ASGI scope is taken over; None for one that has none."""
+    take = (scope.get("state") or {}).get(TAKE_KEY)
+    return take if callable(take) else None
 
 
 def recognise(scope: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from dray.client import transport
 from dray.client.errors import ConnectionFailed
 from dray.server.application import Application
 from dray.server.authorization import ADMIN, User
-from dray.server.requests import Answer, Request, Response
+from dray.server.requests import Request, Response, Stream
 from dray.server.warning_headers import warning_headers
 
 _logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class InProcessTransport:
 class InProcessStream:
     """`body` is the whole answer, where it is not one that comes in chunks."""
 
-    def __init__(self, request: Request, answer: Answer) -> None:
+    def __init__(self, request: Request, answer: Response | Stream) -> None:
         self._title = f"{request.method} {request.path}"
         self._chunks: AsyncGenerator[bytes, None] | None = None
         self.body: bytes | None = None

@@ -76,7 +76,21 @@ class Stream(msgspec.Struct):
     from_node: bool = False
 
 
-Answer = Response | Stream
+class Upgrade(msgspec.Struct):
+    """A connection to a node that takes over that of the client; `head` is how the node agreed to it."""
+
+    head: bytes
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+Answer = Response | Stream | Upgrade
+
+
+def code_of(answer: Answer) -> int:
+    if isinstance(answer, Response):
+        return answer.code
+    return 101 if isinstance(answer, Upgrade) else 200
 
 
 def document(body: Any, code: int = 200) -> Response:

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-import tempfile
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -66,6 +64,11 @@ class Machine:
         await self.client.create(PODS, made)
         return await self.phase(made["metadata"]["name"], phase)
 
+    async def make(self, api_version, kind, name, content):
+        metadata = {"name": name, "namespace": "default"}
+        made = {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+        return await self.client.create(built_in(api_version, kind), made)
+
     async def phase(self, name, *phases):
         return await self.until(name, lambda found: found["status"].get("phase") in phases)
 
@@ -89,15 +92,15 @@ class Machine:
                 await process.wait()
         return process.returncode, output.decode(), errors.decode()
 
-    async def start_kubectl(self, *arguments):
+    async def start_kubectl(self, *arguments, streams=asyncio.subprocess.PIPE):
         if KUBECTL is None:
             pytest.skip("there is no kubectl on PATH")
         return await asyncio.create_subprocess_exec(
             KUBECTL,
             *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stdin=streams,
+            stdout=streams,
+            stderr=streams,
             env={
                 "HOME": str(self.home),
                 "KUBECONFIG": str(self.home / "config"),
@@ -143,9 +146,3 @@ async def running_machine(root):
 async def machine(tmp_path):
     async with running_machine(tmp_path) as made:
         yield made
-
-
-@pytest.fixture
-def short_path():
-    with tempfile.TemporaryDirectory(prefix="dray-") as made:
-        yield Path(made)

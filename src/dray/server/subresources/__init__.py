@@ -8,7 +8,7 @@ from dray.server import verbs
 from dray.server.calls import Call
 from dray.server.requests import Answer
 from dray.server.resources import Resource
-from dray.server.subresources import binding, eviction, finalize, node_proxy, pod_log, pod_parts, scale, token
+from dray.server.subresources import binding, eviction, finalize, pod_connections, pod_log, pod_parts, scale, token
 
 Handler = Callable[[Call], Awaitable[Answer]]
 Choices = Mapping[str, tuple[str, Handler]]
@@ -28,8 +28,14 @@ _POD_PART: Choices = {
     "PATCH": ("patch", pod_parts.patch),
 }
 _SPECIAL |= {("", "pods", part): _POD_PART for part in ("ephemeralcontainers", "resize")}
-_CONNECT: Choices = {"GET": ("get", node_proxy.forward), "POST": ("create", node_proxy.forward)}
-_SPECIAL |= {("", "pods", part): _CONNECT for part in ("attach", "exec", "portforward")}
+_CONNECTIONS: Mapping[str, Handler] = {
+    "attach": pod_connections.attach,
+    "exec": pod_connections.execute,
+    "portforward": pod_connections.port_forward,
+}
+_SPECIAL |= {
+    ("", "pods", part): {"GET": ("get", handler), "POST": ("create", handler)} for part, handler in _CONNECTIONS.items()
+}
 _SCALE: Choices = {
     "GET": ("get", scale.get),
     "PUT": ("update", scale.update),

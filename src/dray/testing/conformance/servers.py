@@ -15,7 +15,7 @@ import msgspec
 
 from dray.server.api_server import ApiServer
 from dray.server.context import Context
-from dray.server.requests import Request, Response
+from dray.server.requests import Request, Response, Stream
 from dray.store.memory import MemoryStore
 
 _SECONDS = 30
@@ -62,9 +62,10 @@ async def handled(api: ApiServer, method: str, path: str, body: bytes, headers: 
     parts = urlsplit(path)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     answer = await api.handle(Request(method, unquote(parts.path), parts.query, named, body))
-    if isinstance(answer, Response):
-        return Answer(answer.code, answer.body)
-    return Answer(200, await _all(answer.chunks))
+    if isinstance(answer, Stream):
+        return Answer(200, await _all(answer.chunks))
+    assert isinstance(answer, Response)
+    return Answer(answer.code, answer.body)
 
 
 async def _all(chunks: AsyncIterator[bytes]) -> bytes:

@@ -1,0 +1,82 @@
+"""Channels: the streams of a command over one WebSocket, as Kubernetes' remote command protocol numbers them.
+
+The first byte of a message is its channel: 0 input, 1 output, 2 errors, 3 how it ended, 4 the size of the terminal. In
+`v5.channel.k8s.io` a message [255, n] says that channel n has ended. Input that the command does not take is not read
+from the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from typing import Final
+
+from aiohttp import WSMsgType, web
+
+from dray.api.objects import Object
+
+PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_INPUT, _OUTPUT, _ERRORS, _STATUS, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
+_MOST_MESSAGES: Final = 4
+_LONGEST_MESSAGE: Final = 4 << 20
+
+
+async def upgraded(request: web.Request, protocols: tuple[str, ...]) -> web.WebSocketResponse:
+    """Raises a 400 for a client that speaks none of them."""
+    socket = web.WebSocketResponse(protocols=protocols, compress=False, max_msg_size=_LONGEST_MESSAGE)
+    ready = socket.can_prepare(request)
+    if not ready.ok or ready.protocol is None:
+        spoken = request.headers.get("Sec-WebSocket-Protocol") or request.headers.get("Upgrade") or "HTTP"
+        text = f"unable to negotiate a protocol: the client offers {spoken}, the node speaks {', '.join(protocols)}"
+        raise web.HTTPBadRequest(text=f"{text} over WebSocket")
+    await socket.prepare(request)
+    return socket
+
+
+class Channels:
+    """`Streams` of the runtime's contract."""
+
+    def __init__(self, socket: web.WebSocketResponse, *, wanted: frozenset[int]) -> None:
+        self._socket = socket
+        self._wanted = wanted
+        self._input: asyncio.Queue[bytes] = asyncio.Queue(_MOST_MESSAGES)
+        self._ended = False
+        self.resizes: asyncio.Queue[tuple[int, int]] = asyncio.Queue(1)
+
+    async def output(self, stream: int, data: bytes) -> None:
+        if stream in self._wanted:
+            await self._socket.send_bytes(bytes((stream,)) + data)
+
+    async def read_input(self) -> bytes:
+        if self._ended:
+            return b""
+        data = await self._input.get()
+        self._ended = not data
+        return data
+
+    async def finish(self, status: Object) -> None:
+        await self._socket.send_bytes(bytes((_STATUS,)) + json.dumps(status).encode())
+
+    async def receive(self) -> None:
+        """Until the client leaves."""
+        async for message in self._socket:
+            if message.type is not WSMsgType.BINARY or not message.data:
+                continue
+            channel, data = message.data[0], message.data[1:]
+            if channel == _INPUT and data:
+                await self._input.put(data)
+            elif channel == _CLOSE and data == bytes((_INPUT,)):
+                await self._input.put(b"")
+            elif channel == _RESIZE:
+                self._resize(data)
+
+    def _resize(self, data: bytes) -> None:
+        """Of several sizes that nobody has taken yet, the last one counts."""
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            size = json.loads(data)
+            columns, rows = int(size["Width"]), int(size["Height"])
+            if 0 < columns < 65536 and 0 < rows < 65536:
+                if self.resizes.full():
+                    self.resizes.get_nowait()
+                self.resizes.put_nowait((columns, rows))

@@ -1,0 +1,102 @@
+"""`/exec` and `/attach`: commands in a running container, and the streams of the container itself, over WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from dray.api.objects import Object
+from dray.node.runtimes.interface import StartError
+from dray.node.server.channels import PROTOCOLS, Channels, upgraded
+from dray.node.server.found_pods import AGENT, running_container_of
+
+_SUCCESS: Object = {"metadata": {}, "status": "Success"}
+
+
+async def execute(request: web.Request) -> web.StreamResponse:
+    _, _, container_id = running_container_of(request)
+    runtime = request.app[AGENT].runtime
+    command = request.query.getall("command", [])
+    if not command:
+        raise web.HTTPBadRequest(text="you must specify at least one command for execution")
+    tty, stdin = _is_set(request, "tty"), _is_set(request, "input")
+
+    async def work(streams: Channels) -> Object:
+        try:
+            code = await runtime.exec(container_id, command, streams, tty=tty, stdin=stdin)
+        except StartError as error:
+            return _failure(f"error executing command in container: {error}")
+        return _exited(code)
+
+    return await _serve(request, work)
+
+
+async def attach(request: web.Request) -> web.StreamResponse:
+    _, record, container_id = running_container_of(request)
+    runtime = request.app[AGENT].runtime
+    stdin = _is_set(request, "input") and bool(record.spec.get("stdin"))
+
+    async def work(streams: Channels) -> Object:
+        try:
+            await runtime.attach(container_id, streams, stdin=stdin)
+        except StartError as error:
+            return _failure(f"error attaching to container: {error}")
+        return _SUCCESS
+
+    return await _serve(request, work)
+
+
+async def _serve(request: web.Request, work: Callable[[Channels], Awaitable[Object]]) -> web.StreamResponse:
+    """Until the work is done or the client leaves, which ends the work."""
+    socket = await upgraded(request, PROTOCOLS)
+    wanted = frozenset(number for number, name in ((1, "output"), (2, "error")) if _is_set(request, name))
+    streams = Channels(socket, wanted=wanted)
+    receiving = asyncio.ensure_future(streams.receive())
+    working = asyncio.ensure_future(work(streams))
+    try:
+        await asyncio.wait((receiving, working), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            with contextlib.suppress(ConnectionError):
+                await streams.finish(_outcome(working))
+    finally:
+        for task in (receiving, working):
+            task.cancel()
+        await asyncio.gather(receiving, working, return_exceptions=True)
+    with contextlib.suppress(ConnectionError):
+        await socket.close()
+    return socket
+
+
+def _outcome(working: asyncio.Future[Object]) -> Object:
+    error = working.exception()
+    return working.result() if error is None else _failure(f"{type(error).__name__}: {error}")
+
+
+def _is_set(request: web.Request, name: str) -> bool:
+    return request.query.get(name, "") in ("1", "true")
+
+
+def _exited(code: int) -> Object:
+    if code == 0:
+        return _SUCCESS
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: exit status {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+def _failure(message: str) -> Object:
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"Internal error occurred: {message}",
+        "reason": "InternalError",
+        "details": {"causes": [{"message": message}]},
+        "code": 500,
+    }

@@ -1,0 +1,91 @@
+"""Upgrades of a node's connection: a request that becomes another protocol, which passes the server as bytes.
+
+The head of the client's request goes to the node without anything that says who the client is; once the node has
+agreed, server and node have no more to say. What the node refuses is refused to the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from dray.server import status
+from dray.server.kubelets.client import CHUNK, DIAL_SECONDS, KubeletClient
+from dray.server.kubelets.endpoint import Endpoint
+from dray.server.requests import Upgrade
+
+_HANDED_ON: Final = (
+    "sec-websocket-extensions",
+    "sec-websocket-key",
+    "sec-websocket-protocol",
+    "sec-websocket-version",
+    "upgrade",
+    "user-agent",
+)
+_MOST_HEAD: Final = 64 * 1024
+_MOST_REFUSAL: Final = 64 * 1024
+_ANSWER_SECONDS: Final = 30.0
+_STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d{3})[^\r\n]*\r\n")
+_LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d{1,9}) *\r\n", re.IGNORECASE)
+_REASONS: Final = {400: "BadRequest", 403: "Forbidden", 404: "NotFound"}
+
+
+def wants_upgrade(headers: Mapping[str, str]) -> bool:
+    tokens = {each.strip().lower() for each in headers.get("connection", "").split(",")}
+    return "upgrade" in tokens and bool(headers.get("upgrade"))
+
+
+async def upgrade(client: KubeletClient, endpoint: Endpoint, target: str, headers: Mapping[str, str]) -> Upgrade:
+    """`target` is the path and query for the node. Raises ApiError."""
+    try:
+        async with asyncio.timeout(DIAL_SECONDS):
+            reader, writer = await asyncio.open_connection(
+                endpoint.host, endpoint.port, ssl=client.tls, server_hostname=endpoint.node, limit=_MOST_HEAD
+            )
+    except (OSError, TimeoutError, ValueError) as error:
+        why = str(error) or f"no answer within {DIAL_SECONDS:g} s"
+        raise status.ApiError(500, "", f"error dialing backend: dial tcp {endpoint.place}: {why}") from error
+    try:
+        writer.write(_head(endpoint, target, headers))
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            head = await reader.readuntil(b"\r\n\r\n")
+            code = int(match[1]) if (match := _STATUS.match(head)) else 0
+            if code == 101:
+                return Upgrade(head, reader, writer)
+            said = await _body(reader, head)
+    except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        await close(writer)
+        raise status.ApiError(500, "", f"error dialing backend: {endpoint.place} broke off") from error
+    except BaseException:
+        writer.transport.abort()
+        raise
+    await close(writer)
+    text = said.decode(errors="replace").strip() or f"the node answered with {code}"
+    reason = _REASONS.get(code, "InternalError")
+    code = code if code in _REASONS else 500
+    raise status.ApiError(code, reason, f"unable to upgrade connection: {text}")
+
+
+def _head(endpoint: Endpoint, target: str, headers: Mapping[str, str]) -> bytes:
+    lines = [f"GET {target} HTTP/1.1", f"Host: {endpoint.place}", "Connection: Upgrade"]
+    # uvicorn gives no header with a line break in its value.
+    lines += [f"{name}: {headers[name]}" for name in _HANDED_ON if name in headers]
+    return "\r\n".join((*lines, "", "")).encode("latin-1", "replace")
+
+
+async def _body(reader: asyncio.StreamReader, head: bytes) -> bytes:
+    length = _LENGTH.search(head)
+    wanted = min(int(length[1]), _MOST_REFUSAL) if length else _MOST_REFUSAL
+    found = b""
+    while len(found) < wanted and (data := await reader.read(CHUNK)):
+        found += data
+    return found[:_MOST_REFUSAL]
+
+
+async def close(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
