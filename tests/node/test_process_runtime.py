@@ -93,6 +93,20 @@ async def test_environment_is_that_of_the_container_alone(runtime, config, monke
     assert not any(each.startswith("SECRET_OF_THE_AGENT") for each in said)
 
 
+async def test_no_file_of_the_agent_is_open_in_a_container(runtime, config, tmp_path):
+    with open(tmp_path / "secret", "w") as file:
+        os.set_inheritable(file.fileno(), True)
+        given = config("sh", "-c", "ls -l /proc/self/fd")
+        started = await runtime.start(given)
+        await runtime.wait(started.id)
+        streams = Recorder()
+        running = await runtime.start(config("sleep", "1000", name="other"))
+        await runtime.exec(running.id, ["sh", "-c", "ls -l /proc/self/fd"], streams)
+    said = given.log_path.read_text() + streams.outputs[1].decode()
+    assert "pipe:" in said
+    assert "secret" not in said
+
+
 @root_only
 async def test_mounts_are_seen_by_the_container_alone(runtime, config, tmp_path):
     (tmp_path / "data").mkdir()

@@ -29,8 +29,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "dray.cli.lint:lint",
         "Report what an API server would reject and what its author would regret.",
     ),
+    "node": ("dray.cli.node:node", "Run the pods that are bound to this machine, where there is no kubelet."),
     "scheduler": ("dray.cli.scheduler:scheduler", "Place the pods of an API server on nodes, with their devices."),
-    "up": ("dray.cli.up:up", "Run API server, scheduler and controllers on this machine."),
+    "up": ("dray.cli.up:up", "Run a cluster on this machine: API server, scheduler, controllers, node."),
 }
 
 

@@ -7,7 +7,6 @@ alone, and when it ends or hangs, the cluster notices what it would notice of no
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import pickle
 import signal
@@ -15,12 +14,13 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from dray.cli.serving import log_to_stderr, run, stopping
+from dray.cli import child_process
+from dray.cli.serving import log_to_stderr, run
 
 if TYPE_CHECKING:
+    from dray.client.api import ApiClient
     from dray.control_plane.child import Child
     from dray.fleet.choice import Chosen
-    from dray.fleet.simulation import Simulation
 
 _logger = logging.getLogger("dray.fleet")
 
@@ -41,37 +41,12 @@ def main() -> None:
 
 
 async def _run(chosen: Chosen, end: socket.socket) -> int:
-    from dray.client.api import ApiClient
-    from dray.client.link import LinkTransport
     from dray.fleet.simulation import Simulation
 
-    stop = stopping(signal.SIGTERM)
-    transport = await LinkTransport.connect(end)
-    simulation = Simulation(ApiClient(transport), chosen)
-    try:
-        working = asyncio.create_task(simulation.run())
-        reporting = asyncio.create_task(_report(simulation))
-        waiting = [asyncio.create_task(each.wait()) for each in (stop, transport.lost)]
-        await asyncio.wait((working, *waiting), return_when=asyncio.FIRST_COMPLETED)
-        for task in (working, reporting, *waiting):
-            task.cancel()
-        (ended, *_) = await asyncio.gather(working, reporting, *waiting, return_exceptions=True)
-    finally:
-        await transport.close()
-    if isinstance(ended, Exception):
-        _logger.error("the fleet failed", exc_info=ended)
-        return 1
-    return 0
+    made: list[Simulation] = []
 
+    def make(client: ApiClient) -> Simulation:
+        made.append(Simulation(client, chosen))
+        return made[0]
 
-async def _report(simulation: Simulation) -> None:
-    import msgspec
-
-    from dray.control_plane.child import Report
-    from dray.process.memory import collect_rarely
-
-    await simulation.ready.wait()
-    collect_rarely()
-    report = Report(ready=True, made=simulation.published)
-    sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
-    sys.stdout.buffer.flush()
+    return await child_process.work(make, end, _logger, lambda: made[0].published)

@@ -6,7 +6,8 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,6 +27,7 @@ from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options
 
 if TYPE_CHECKING:
     from dray.cli.control_plane_process import Orders
+    from dray.cli.machine import MachineOptions
     from dray.control_plane.child import Child
     from dray.fleet.choice import Chosen
     from dray.server.inprocess import InProcessTransport
@@ -50,6 +52,7 @@ _STARTED: Final = time.perf_counter()
     help="Simulate these machines: nodes, devices, and pods that live by rule; repeatable.",
 )
 @click.option("--seed", type=int, help="Of the chances in a fleet, instead of the one its file has.")
+@click.option("--node/--no-node", "with_node", default=False, help="Make this machine a node that runs pods.")
 def up(
     paths: tuple[str, ...],
     data: Path | None,
@@ -65,9 +68,10 @@ def up(
     metrics_port: int | None,
     fleet: tuple[str, ...],
     seed: int | None,
+    with_node: bool,
     **given: Any,
 ) -> None:
-    """Run a control plane on this machine, until interrupted.
+    """Run a cluster on this machine, until interrupted.
 
     The manifests in PATH (YAML, JSON, directories of them) are applied: nodes, slices and classes, and whatever else
     should be there. A Node that says nothing about its status is ready, with 64 cpu, 256Gi of memory and room for 110
@@ -75,6 +79,8 @@ def up(
 
     With --fleet there are simulated machines too, as `dray fleet list` shows them: --fleet p5.48xlarge=4,cpu-64=2. On
     these pods start, run and end by rule. FILE has machine types, fleets and rules of your own.
+
+    With --node this machine is a node too. Pods on it run as processes, and its CPUs are devices of class dra.cpu.
 
     The kubeconfig is written to DIR/kubeconfig with --data DIR, else to dray.kubeconfig, unless --kubeconfig says
     otherwise.
@@ -100,12 +106,36 @@ def up(
         "plugins": plugins,
     }
     orders = Orders(asked, controllers, gates, MetricsAddress(metrics_bind, metrics_port))
-    with failing_plainly():
-        sys.exit(run(_up(options, orders, reading.manifests, chosen)))
+    with failing_plainly(), _node_options(data, with_node) as node:
+        sys.exit(run(_up(options, orders, reading.manifests, chosen, node)))
 
 
-async def _up(options: Options, orders: Orders, manifests: list[Manifest], chosen: Chosen | None) -> int:
-    from dray.cli import control_plane_process, fleet_process
+@contextmanager
+def _node_options(data: Path | None, wanted: bool) -> Iterator[MachineOptions | None]:
+    """With `--data` what the node keeps is in it, and its pods go on running; otherwise they end with the cluster."""
+    import socket
+    import tempfile
+
+    from dray.cli.machine import MachineOptions
+
+    name = socket.gethostname().lower()
+    if not wanted:
+        yield None
+    elif data is not None:
+        yield MachineOptions(name, data.absolute() / "node")
+    else:
+        with tempfile.TemporaryDirectory(prefix="dray-", ignore_cleanup_errors=True) as root:
+            yield MachineOptions(name, Path(root), keep_pods=False)
+
+
+async def _up(
+    options: Options,
+    orders: Orders,
+    manifests: list[Manifest],
+    chosen: Chosen | None,
+    node: MachineOptions | None,
+) -> int:
+    from dray.cli import control_plane_process, fleet_process, node_process
     from dray.server.running import RunningServer
 
     stop = stopping()
@@ -113,6 +143,8 @@ async def _up(options: Options, orders: Orders, manifests: list[Manifest], chose
     children = [control_plane_process.child(orders)]
     if chosen is not None:
         children.append(fleet_process.child(chosen))
+    if node is not None:
+        children.append(node_process.child(node))
     try:
         for child in children:
             # It loads while the server starts and the manifests are applied.
@@ -122,6 +154,8 @@ async def _up(options: Options, orders: Orders, manifests: list[Manifest], chose
             counts = await _apply(transport, manifests)
             if counts is None:
                 return 1
+            if node is not None:
+                await _make_classes(transport, node)
             for child in children:
                 server.context.health.watch(child.problems)
                 server.context.health.watch_optional(child.plugins)
@@ -151,6 +185,15 @@ async def _work(
 
 async def _stop(children: list[Child]) -> None:
     await asyncio.gather(*(child.stop() for child in children))
+
+
+async def _make_classes(transport: InProcessTransport, node: MachineOptions) -> None:
+    """The DeviceClasses of the node's drivers."""
+    from dray.client.api import ApiClient
+    from dray.drivers.registry import load
+    from dray.fleet.registration import make_classes
+
+    await make_classes(ApiClient(transport), [load(each, {}).name for each in node.drivers])
 
 
 def _transport(server: RunningServer) -> InProcessTransport:

@@ -291,6 +291,8 @@ def _write_json(name: str, content: dict[str, Any]) -> None:
 def main() -> None:
     """`start DIRECTORY` supervises a container; `exec FILE PID` becomes a process in the container of that process."""
     mode, place = sys.argv[1:3]
+    # Nothing of the agent, such as its connections to the API server, reaches a container.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     if mode == "exec":
         with open(place) as file:
             spec = json.load(file)

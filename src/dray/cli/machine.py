@@ -1,0 +1,107 @@
+"""This machine as a node: the node agent, and drivers for the devices of the machine, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from dray.client.api import ApiClient
+    from dray.node.runtimes.interface import Runtime
+
+RUNTIMES: Final = ("process",)
+# Containers without a claim are held to no set of CPUs that could be made smaller for others.
+_SETTINGS: Final = {"cpu": {"sharedPool": "off"}}
+_logger = logging.getLogger("dray.node")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineOptions:
+    """`root` holds everything that the node keeps; drivers of others find the kubelet's directories in it."""
+
+    node: str
+    root: Path
+    runtime: str = "process"
+    address: str = "127.0.0.1"
+    drivers: tuple[str, ...] = ("cpu",)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    keep_pods: bool = True
+    """Whether the pods go on running when the machine stops."""
+
+    @property
+    def cdi_directory(self) -> Path:
+        return self.root / "cdi"
+
+
+class Machine:
+    def __init__(self, client: ApiClient, options: MachineOptions) -> None:
+        from dray.driver import RunnerOptions
+        from dray.driver.runner import DriverRunner
+        from dray.drivers.registry import load
+        from dray.node.agent import AgentOptions, NodeAgent
+
+        self.options = options
+        options.root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._runtime = _runtime(options)
+        self.agent = NodeAgent(
+            client,
+            AgentOptions(options.node, options.root, self._runtime, options.address, labels=options.labels),
+        )
+        places = RunnerOptions(node_name=options.node, kubelet_root=options.root, cdi_directory=options.cdi_directory)
+        self._runners = [DriverRunner(load(name, _SETTINGS.get(name, {})), client, places) for name in options.drivers]
+        self.ready = asyncio.Event()
+        """Set once the node is registered and its drivers are."""
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        agent = asyncio.create_task(self.agent.run())
+        drivers = [asyncio.create_task(self._drive(each)) for each in self._runners]
+        readiness = asyncio.create_task(self._readiness())
+        try:
+            await agent
+        finally:
+            for task in (agent, *drivers, readiness):
+                task.cancel()
+            await asyncio.gather(agent, *drivers, readiness, return_exceptions=True)
+            if not self.options.keep_pods:
+                await self._end_pods()
+
+    async def _drive(self, runner: object) -> None:
+        """A driver that fails does not end the node."""
+        from dray.driver.runner import DriverRunner
+
+        assert isinstance(runner, DriverRunner)
+        await self.agent.ready.wait()
+        while True:
+            try:
+                await runner.run()
+                return
+            except Exception as error:
+                _logger.error("driver %s failed: %s", runner.driver.name, error)
+            await asyncio.sleep(5)
+
+    async def _readiness(self) -> None:
+        await self.agent.ready.wait()
+        for runner in self._runners:
+            await runner.registration.registered.wait()
+        self.ready.set()
+
+    async def _end_pods(self) -> None:
+        for uid in {each.pod_uid for each in await self._runtime.containers()}:
+            await self._runtime.remove_sandbox(uid)
+
+
+def quiet_grpc() -> None:
+    """Before grpc is loaded: containers are started by exec, for which its handlers of forks have nothing to do."""
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+
+def _runtime(options: MachineOptions) -> Runtime:
+    from dray.node.runtimes.process import ProcessRuntime
+
+    return ProcessRuntime(options.root / "run", address=options.address, cdi_directories=[options.cdi_directory])

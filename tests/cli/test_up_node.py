@@ -1,0 +1,102 @@
+"""`dray up --node`: pods run on this machine, with the CPUs that they claimed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from tests.cli.running import eventually, running
+from tests.cli.test_up import wait
+
+Dray = Callable[..., Result]
+TEMPLATE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one-cpu}
+spec:
+  spec:
+    devices:
+      requests:
+      - name: cpu
+        exactly: {deviceClassName: dra.cpu, capacity: {requests: {dra.cpu/cpu: "1"}}}
+---
+"""
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  terminationGracePeriodSeconds: 1
+  restartPolicy: Never
+  resourceClaims: [{name: cpu, resourceClaimTemplateName: one-cpu}]
+  containers:
+  - name: main
+    image: python
+    command: [python3, -c, "import os, time; print(os.getpid(), *os.sched_getaffinity(0), flush=True); time.sleep(999)"]
+    resources: {claims: [{name: cpu}]}
+---
+"""
+
+
+def pods(run: Dray, config: Path) -> dict[str, Any]:
+    result = run("get", "pods", "-o", "json", "--kubeconfig", str(config))
+    items = json.loads(result.stdout)["items"] if result.exit_code == 0 else []
+    return {each["metadata"]["name"]: each for each in items}
+
+
+def said(folder: Path, name: str) -> list[int]:
+    """Process and CPUs, as the container sees them."""
+    found = [each.read_text().split() for each in folder.glob(f"data/node/logs/default_{name}_*/main/0.log")]
+    return [int(each) for words in found for each in words[3:]]
+
+
+def test_pods_get_different_cpus_and_one_that_asks_for_more_waits(run: Dray, tmp_path: Path) -> None:
+    cpus = os.sched_getaffinity(0)
+    if os.cpu_count() != 2 or len(cpus) != 2:
+        pytest.skip("two pods and a third that waits need a machine of two CPUs")
+    (tmp_path / "pods.yaml").write_text(TEMPLATE + "".join(POD % name for name in "abc"))
+    config = tmp_path / "data/kubeconfig"
+    with running("up", "--port", "0", "--plain", "--node", "--data", "data", cwd=tmp_path) as process:
+        wait(process)
+        assert run("apply", "-f", str(tmp_path / "pods.yaml"), "--kubeconfig", str(config)).exit_code == 0
+
+        def two_run() -> list[str]:
+            found = pods(run, config)
+            ready = [name for name, each in found.items() if each["status"].get("phase") == "Running"]
+            return ready if len(ready) == 2 and all(said(tmp_path, name) for name in ready) else []
+
+        first, second = eventually(two_run)
+        assert {said(tmp_path, first)[1], said(tmp_path, second)[1]} == cpus
+        assert len(said(tmp_path, first)) == len(said(tmp_path, second)) == 2
+        (waiting,) = set("abc") - {first, second}
+
+        def reason() -> str:
+            conditions = pods(run, config)[waiting]["status"].get("conditions") or ()
+            return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
+
+        assert "1 of dra.cpu/cpu wanted, 0 left" in eventually(reason)
+        for name in "abc":
+            run("delete", "pod", name, "--kubeconfig", str(config))
+        assert eventually(lambda: not pods(run, config))
+        assert not any(Path(f"/proc/{said(tmp_path, name)[0]}").exists() for name in "ab" if said(tmp_path, name))
+        assert process.stop(signal.SIGINT)[0] == 0
+
+
+def test_without_data_pods_end_with_the_cluster(run: Dray, tmp_path: Path) -> None:
+    pod = POD.replace("  resourceClaims: [{name: cpu, resourceClaimTemplateName: one-cpu}]\n", "")
+    pod = pod.replace("    resources: {claims: [{name: cpu}]}\n", "").replace(
+        "print(", f"print(open('{tmp_path}/pid', 'w').write(str(os.getpid())), "
+    )
+    (tmp_path / "pod.yaml").write_text(pod % "p")
+    with running("up", "pod.yaml", "--port", "0", "--plain", "--node", cwd=tmp_path) as process:
+        wait(process)
+        assert eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        assert process.stop(signal.SIGINT)[0] == 0
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
