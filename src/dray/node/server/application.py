@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from dray.node.agent import NodeAgent
-from dray.node.server import commands, logs
+from dray.node.server import commands, logs, port_forward
 from dray.node.server.found_pods import AGENT
 from dray.server.security.authority import KUBELET_CLIENT
 from dray.server.security.peer import read_peer
@@ -30,6 +30,7 @@ def application(agent: NodeAgent) -> web.Application:
             web.get(f"/containerLogs/{_CONTAINER}", logs.container_logs),
             web.get(f"/exec/{_CONTAINER}", commands.execute),
             web.get(f"/attach/{_CONTAINER}", commands.attach),
+            web.get("/portForward/{namespace}/{pod}", port_forward.port_forward),
         ]
     )
     return made

@@ -1,0 +1,54 @@
+"""Ports over the channels of a WebSocket: for port number n of the query, 2n carries data, 2n + 1 what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from aiohttp import WSMsgType, web
+
+Copy = Callable[[int, Callable[[], Awaitable[bytes]], Callable[[bytes], Awaitable[None]]], Awaitable[str]]
+_MOST_WAITING: Final = 8
+
+
+class PortChannels:
+    def __init__(self, socket: web.WebSocketResponse, ports: list[int], copy: Copy) -> None:
+        self._socket = socket
+        self._ports = ports
+        self._copy = copy
+        self._received: list[asyncio.Queue[bytes]] = [asyncio.Queue(_MOST_WAITING) for _ in ports]
+        self._over = [False for _ in ports]
+
+    async def run(self) -> None:
+        """Until the client leaves, or the pod has closed every port."""
+        for channel, port in enumerate(port for each in self._ports for port in (each, each)):
+            await self._socket.send_bytes(bytes((channel,)) + port.to_bytes(2, "little"))
+        receiving = asyncio.ensure_future(self._receive())
+        copying = asyncio.gather(*(self._forward(index, port) for index, port in enumerate(self._ports)))
+        try:
+            await asyncio.wait((receiving, copying), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            receiving.cancel()
+            copying.cancel()
+            await asyncio.gather(receiving, copying, return_exceptions=True)
+
+    async def _forward(self, index: int, port: int) -> None:
+        async def write(data: bytes) -> None:
+            await self._socket.send_bytes(bytes((2 * index,)) + data)
+
+        problem = await self._copy(port, self._received[index].get, write)
+        self._over[index] = True
+        # Whoever waits to hand on what the pod does not take must not wait for ever.
+        while not self._received[index].empty():
+            self._received[index].get_nowait()
+        if problem:
+            await self._socket.send_bytes(bytes((2 * index + 1,)) + problem.encode())
+
+    async def _receive(self) -> None:
+        async for message in self._socket:
+            if message.type is not WSMsgType.BINARY or len(message.data) < 2:
+                continue
+            index, kind = divmod(message.data[0], 2)
+            if kind == 0 and index < len(self._ports) and not self._over[index]:
+                await self._received[index].put(message.data[1:])

@@ -1,0 +1,143 @@
+"""`/portForward/{namespace}/{pod}`: connections to ports of a pod, over WebSocket.
+
+kubectl carries SPDY in the messages of a WebSocket: for each local connection it opens two streams with the same
+`requestid`, one for data and one for what went wrong. Other clients use `v4.channel.k8s.io`, with two channels for each
+port that the query names; each channel begins with the number of its port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+
+from aiohttp import WSMsgType, web
+
+from dray.api.objects import uid_of
+from dray.node.pod_worker import PodWorker
+from dray.node.runtimes.interface import Runtime, StartError
+from dray.node.server.channels import upgraded
+from dray.node.server.found_pods import AGENT, pod_of
+from dray.node.server.port_channels import PortChannels
+from dray.node.server.spdy.connection import Connection, Stream
+from dray.node.server.spdy.headers import ProtocolError
+
+_TUNNELLED: Final = "SPDY/3.1+portforward.k8s.io"
+_CHANNELS: Final = "v4.channel.k8s.io"
+_CHUNK: Final = 32 * 1024
+_MOST_PORTS: Final = 100
+
+
+async def port_forward(request: web.Request) -> web.StreamResponse:
+    worker = pod_of(request)
+    if not worker.state.sandbox or worker.state.ended:
+        raise web.HTTPNotFound(text=f'pod "{request.match_info["pod"]}" is not running')
+    ports = _ports(request)
+    socket = await upgraded(request, (_TUNNELLED, _CHANNELS))
+    forwarding = PortForwarding(request.app[AGENT].runtime, worker)
+    if socket.ws_protocol == _CHANNELS:
+        await PortChannels(socket, ports, forwarding.copy).run()
+    else:
+        await forwarding.run(socket)
+    with contextlib.suppress(ConnectionError):
+        await socket.close()
+    return socket
+
+
+def _ports(request: web.Request) -> list[int]:
+    try:
+        found = [int(each) for each in request.query.getall("port", [])]
+    except ValueError:
+        found = [0]
+    if not all(0 < each < 65536 for each in found) or len(found) > _MOST_PORTS:
+        raise web.HTTPBadRequest(text=f"a port is a number from 1 to 65535, and {_MOST_PORTS} are the most at once")
+    return found
+
+
+class PortForwarding:
+    def __init__(self, runtime: Runtime, worker: PodWorker) -> None:
+        self._runtime = runtime
+        self._worker = worker
+        self._waiting: dict[str, Stream] = {}
+        """Streams by their request, until the other one of the pair has come."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self, socket: web.WebSocketResponse) -> None:
+        self._connection = Connection(socket.send_bytes, self._opened)
+        try:
+            with contextlib.suppress(ProtocolError, ConnectionError):
+                await self._connection.run(_messages(socket))
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _opened(self, stream: Stream) -> None:
+        request = stream.headers.get("requestid", "")
+        other = self._waiting.pop(request, None)
+        if other is None:
+            self._waiting[request] = stream
+            return
+        pair = (stream, other) if stream.headers.get("streamtype") == "data" else (other, stream)
+        task = asyncio.create_task(self._forward(*pair))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _forward(self, data: Stream, errors: Stream) -> None:
+        resets = [asyncio.ensure_future(each.reset.wait()) for each in (data, errors)]
+        copying = asyncio.ensure_future(self._forward_to_end(data, errors))
+        try:
+            await asyncio.wait((copying, *resets), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (copying, *resets):
+                task.cancel()
+            await asyncio.gather(copying, *resets, return_exceptions=True)
+            self._connection.forget(data, errors)
+
+    async def _forward_to_end(self, data: Stream, errors: Stream) -> None:
+        text = data.headers.get("port", "")
+        port = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+        problem = await self.copy(port, data.read, data.write)
+        await data.finish()
+        if problem:
+            await errors.write(problem.encode())
+        await errors.finish()
+
+    async def copy(
+        self, port: int, read: Callable[[], Awaitable[bytes]], write: Callable[[bytes], Awaitable[None]]
+    ) -> str:
+        """Between a client and a port, until the pod closes; what went wrong, or ""."""
+        name = self._worker.pod["metadata"]["name"]
+        where = f"error forwarding port {port} to pod {name}, uid {uid_of(self._worker.pod)}"
+        try:
+            reader, writer = await self._runtime.connect(uid_of(self._worker.pod), port)
+        except (OSError, StartError, OverflowError) as error:
+            return f"{where}: failed to connect to localhost:{port} inside the pod: {error}"
+        sending = asyncio.ensure_future(_send(read, writer))
+        try:
+            while data := await reader.read(_CHUNK):
+                await write(data)
+        except ConnectionError as error:
+            return f"{where}: {error}"
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+        return ""
+
+
+async def _send(read: Callable[[], Awaitable[bytes]], writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await read():
+            writer.write(data)
+            await writer.drain()
+        writer.write_eof()
+
+
+async def _messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
+    async for message in socket:
+        if message.type is WSMsgType.BINARY:
+            yield message.data
