@@ -164,6 +164,13 @@ async def test_cdi_edits_are_applied(runtime, config, tmp_path):
     assert [text for _, _, text in lines(given.log_path)] == ["tool of 7", "device"]
 
 
+async def test_a_device_that_is_not_found_names_the_files_that_cannot_be_read(runtime, config, tmp_path):
+    (tmp_path / "cdi").mkdir()
+    (tmp_path / "cdi/broken.json").write_text("{")
+    with pytest.raises(StartError, match=r"no CDI spec has device example.com/gpu=gpu0; .*broken\.json"):
+        await runtime.start(config("true", cdi_devices=("example.com/gpu=gpu0",)))
+
+
 async def test_all_processes_end_with_the_first(runtime, config, tmp_path):
     script = f"(setsid sleep 1000 & echo $! > {tmp_path}/pid); sleep 0.1; echo done"
     await runtime.wait((await runtime.start(config("sh", "-c", script))).id)

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from dray.driver.cdi.edits import ContainerEdits, DeviceNode, Hook, Mount, NetDevice
+from dray.driver.cdi.spec import Spec, SpecDevice, check
+from dray.driver.errors import InvalidSpec
 from dray.yaml import documents
 
 DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
@@ -23,62 +25,6 @@ class CdiError(Exception):
     """Devices that cannot be given to a container, each with the reason."""
 
 
-class DeviceNode(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    path: str
-    host_path: str = ""
-    type: str = ""
-    major: int | None = None
-    minor: int | None = None
-    file_mode: int | None = None
-    permissions: str = ""
-    uid: int | None = None
-    gid: int | None = None
-
-
-class CdiMount(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    host_path: str
-    container_path: str
-    options: tuple[str, ...] = ()
-    type: str = ""
-
-
-class Hook(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    hook_name: str
-    path: str
-    args: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    timeout: int | None = None
-
-
-class NetDevice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    host_interface_name: str
-    name: str
-
-
-class ContainerEdits(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    env: tuple[str, ...] = ()
-    device_nodes: tuple[DeviceNode, ...] = ()
-    net_devices: tuple[NetDevice, ...] = ()
-    mounts: tuple[CdiMount, ...] = ()
-    hooks: tuple[Hook, ...] = ()
-    intel_rdt: dict[str, Any] | None = None
-    additional_gids: tuple[int, ...] = msgspec.field(default=(), name="additionalGids")
-
-
-class Device(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    name: str
-    container_edits: ContainerEdits
-    annotations: dict[str, str] = {}
-
-
-class Spec(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    cdi_version: str
-    kind: str
-    devices: tuple[Device, ...]
-    container_edits: ContainerEdits = ContainerEdits()
-    annotations: dict[str, str] = {}
-
-
 @dataclass(frozen=True, slots=True)
 class Edits:
     """All edits of a container, merged."""
@@ -86,7 +32,7 @@ class Edits:
     environment: Mapping[str, str] = field(default_factory=dict)
     device_nodes: tuple[DeviceNode, ...] = ()
     net_devices: tuple[NetDevice, ...] = ()
-    mounts: tuple[CdiMount, ...] = ()
+    mounts: tuple[Mount, ...] = ()
     hooks: tuple[Hook, ...] = ()
     groups: tuple[int, ...] = ()
 
@@ -95,11 +41,13 @@ def resolve(ids: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> Ed
     """Raises CdiError that names every device that cannot be found, and why."""
     if not ids:
         return Edits()
-    found, problems = _devices(directories)
+    unreadable: list[str] = []
+    found, problems = _devices(directories, unreadable)
     missing = [each for each in ids if each not in found]
     if missing:
         where = ", ".join(map(str, directories))
-        text = "; ".join(problems.get(each, f"no CDI spec has device {each}") for each in missing)
+        reasons = [problems.get(each, f"no CDI spec has device {each}") for each in missing]
+        text = "; ".join([*reasons, *unreadable])
         raise CdiError(f"{text} (looked in {where})")
     edits: list[ContainerEdits] = []
     seen: set[int] = set()
@@ -112,9 +60,11 @@ def resolve(ids: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> Ed
     return _merged(edits)
 
 
-def _devices(directories: Iterable[Path]) -> tuple[dict[str, tuple[Spec, Device]], dict[str, str]]:
-    """Devices by id, and those that cannot be had with the reason."""
-    found: dict[str, tuple[Spec, Device]] = {}
+def _devices(
+    directories: Iterable[Path], unreadable: list[str]
+) -> tuple[dict[str, tuple[Spec, SpecDevice]], dict[str, str]]:
+    """Devices by id, and those that cannot be had with the reason; files that cannot be read are added."""
+    found: dict[str, tuple[Spec, SpecDevice]] = {}
     problems: dict[str, str] = {}
     for directory in directories:
         here: dict[str, Path] = {}
@@ -124,7 +74,7 @@ def _devices(directories: Iterable[Path]) -> tuple[dict[str, tuple[Spec, Device]
             try:
                 spec = read(path)
             except CdiError as error:
-                problems.setdefault("", str(error))
+                unreadable.append(str(error))
                 continue
             for device in spec.devices:
                 name = f"{spec.kind}={device.name}"
@@ -144,8 +94,10 @@ def read(path: Path) -> Spec:
             raise CdiError(f"{path}: larger than {_LARGEST >> 20} MiB")
         data = path.read_bytes()
         content = msgspec.json.decode(data) if path.suffix == ".json" else documents.first(data)[0]
-        return msgspec.convert(content, Spec)
-    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        spec = msgspec.convert(content, Spec)
+        check(spec)
+        return spec
+    except (OSError, ValueError, msgspec.MsgspecError, InvalidSpec) as error:
         raise CdiError(f"{path}: {error}") from None
 
 
@@ -153,7 +105,7 @@ def _merged(edits: Iterable[ContainerEdits]) -> Edits:
     environment: dict[str, str] = {}
     nodes: dict[str, DeviceNode] = {}
     interfaces: dict[str, NetDevice] = {}
-    mounts: dict[str, CdiMount] = {}
+    mounts: dict[str, Mount] = {}
     hooks: list[Hook] = []
     groups: list[int] = []
     for each in edits:

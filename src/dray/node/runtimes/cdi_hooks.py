@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from dray.node.cdi import Hook
+from dray.driver.cdi.edits import Hook
 from dray.node.runtimes.interface import StartError
 
 _SECONDS: Final = 30

@@ -22,6 +22,7 @@ from signal import SIGKILL, SIGTERM
 from typing import Any, Final
 
 import dray
+from dray.driver.cdi.edits import Hook
 from dray.node import cdi
 from dray.node.cgroups import Cgroups
 from dray.node.runtimes import process_images, shim_client
@@ -153,7 +154,7 @@ class ProcessRuntime:
     async def remove(self, container_id: str) -> None:
         directory = self._containers / container_id
         spec = shim_client.read_json(directory / "spec.json") or {}
-        hooks = [cdi.Hook(**each) for each in spec.get("poststop", ())]
+        hooks = [Hook(**each) for each in spec.get("poststop", ())]
         await run_hooks(hooks, ("poststop",), container_id, directory)
         if spec:
             self._cgroups.find(spec["pod_uid"], f"{spec['name']}-{spec['attempt']}").remove()

@@ -9,7 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.node.cdi import CdiMount, DeviceNode, Edits
+from dray.driver.cdi.edits import DeviceNode
+from dray.driver.cdi.edits import Mount as CdiMount
+from dray.node.cdi import Edits
 from dray.node.cgroups import Cgroup
 from dray.node.cpusets.pinning import PinningError, claimed_cpus
 from dray.node.runtimes.interface import ContainerConfig, Mount, StartError
