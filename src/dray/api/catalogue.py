@@ -223,7 +223,7 @@ KINDS: tuple[Kind, ...] = (
         subresources="attach binding ephemeralcontainers eviction exec log portforward resize status",
         generation=True,
     ),
-    _v1("core_v1", "Node", "nodes", "no", subresources="status", namespaced=False),
+    _v1("core_v1", "Node", "nodes", "no", subresources="proxy status", namespaced=False),
     _v1("core_v1", "Namespace", "namespaces", "ns", subresources="finalize status", namespaced=False),
     _v1("core_v1", "Event", "events", "ev"),
     _v1("core_v1", "ServiceAccount", "serviceaccounts", "sa", subresources="token"),

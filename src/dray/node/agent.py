@@ -111,6 +111,9 @@ class NodeAgent:
     def pods(self) -> list[Object]:
         return [each.pod for each in self._workers.values()]
 
+    def workers(self) -> list[PodWorker]:
+        return list(self._workers.values())
+
     def worker(self, namespace: str, name: str) -> PodWorker | None:
         # Of two pods with the same name, the one that was made later.
         for each in reversed(self._workers.values()):

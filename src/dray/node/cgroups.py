@@ -3,7 +3,7 @@
     <hierarchy>/dray/<pod uid>/<container>-<attempt>
 
 Where the machine has no control groups that this process may write, `Cgroups.usable` is false, limits are not enforced
-and usage is unknown.
+and usage is what their processes tell.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ class Cgroup:
     def usage(self) -> Usage | None:
         cpu = self._number("cpuacct.usage") or self._of_stat("cpu.stat", "usage_usec") * 1000
         memory = self._number("memory.usage_in_bytes") or self._number("memory.current")
+        # What the system would give up at once, as files that were read, is not counted.
+        idle = self._of_stat("memory.stat", "total_inactive_file") or self._of_stat("memory.stat", "inactive_file")
+        memory = max(memory - idle, 0)
         return Usage(cpu, memory) if cpu or memory else None
 
     def oom_killed(self) -> bool:

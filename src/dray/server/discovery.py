@@ -8,12 +8,14 @@ import hashlib
 from dray.api.catalogue import split_api_version
 from dray.api.objects import Object
 from dray.server import status
+from dray.server.resource_metrics import METRICS
 from dray.server.resource_registry import ResourceRegistry
 from dray.server.resources import Resource
 from dray.server.reviews import REVIEWS, Review
 from dray.server.subresources import part_verbs
 
 _VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+_NOT_STORED = (*REVIEWS, *METRICS)
 # (kind, api version) that a client posts to a subresource, where it is not the kind itself.
 _PART_KINDS = {
     "binding": ("Binding", ""),
@@ -23,7 +25,7 @@ _PART_KINDS = {
     "exec": ("PodExecOptions", ""),
     "attach": ("PodAttachOptions", ""),
     "portforward": ("PodPortForwardOptions", ""),
-    "proxy": ("PodProxyOptions", ""),
+    "proxy": ("NodeProxyOptions", ""),
 }
 
 
@@ -45,12 +47,12 @@ def group_list(registry: ResourceRegistry) -> Object:
 
 
 def group_names(registry: ResourceRegistry) -> list[str]:
-    return list(dict.fromkeys([*registry.groups(), *(item.group for item in REVIEWS)]))
+    return list(dict.fromkeys([*registry.groups(), *(item.group for item in _NOT_STORED)]))
 
 
 def versions(registry: ResourceRegistry, group: str) -> list[str]:
     found = registry.versions(group)
-    return found or sorted({item.version for item in REVIEWS if item.group == group})
+    return found or sorted({item.version for item in _NOT_STORED if item.group == group})
 
 
 def one_group(registry: ResourceRegistry, group: str) -> Object:
@@ -69,7 +71,7 @@ def resource_list(registry: ResourceRegistry, group: str, version: str) -> Objec
     for resource in registry.resources(group, version):
         resources.append(_resource(resource))
         resources += [_part(resource, part) for part in sorted(resource.subresources)]
-    resources += [_review(item) for item in REVIEWS if (item.group, item.version) == (group, version)]
+    resources += [_review(item) for item in _NOT_STORED if (item.group, item.version) == (group, version)]
     if not resources:
         raise status.no_such_path()
     return {
@@ -117,7 +119,7 @@ def _review(item: Review) -> Object:
         "singularName": item.kind.lower(),
         "namespaced": item.namespaced,
         "kind": item.kind,
-        "verbs": ["create"],
+        "verbs": list(item.verbs),
     }
 
 
@@ -140,7 +142,7 @@ def aggregated(registry: ResourceRegistry, *, core: bool, form: str) -> Object:
 
 def _aggregated_version(registry: ResourceRegistry, group: str, version: str) -> Object:
     resources = [_aggregated_resource(resource) for resource in registry.resources(group, version)]
-    resources += [_aggregated_review(item) for item in REVIEWS if (item.group, item.version) == (group, version)]
+    resources += [_aggregated_review(item) for item in _NOT_STORED if (item.group, item.version) == (group, version)]
     return {"version": version, "resources": resources, "freshness": "Current"}
 
 
@@ -182,5 +184,5 @@ def _aggregated_review(item: Review) -> Object:
         "responseKind": _kind(item.group, item.version, item.kind),
         "scope": _scope(item.namespaced),
         "singularResource": item.kind.lower(),
-        "verbs": ["create"],
+        "verbs": list(item.verbs),
     }

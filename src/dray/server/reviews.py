@@ -15,11 +15,14 @@ from dray.server.requests import Answer, Request, document
 
 @dataclass(frozen=True, slots=True)
 class Review:
+    """Also for other kinds whose objects are made when they are asked for."""
+
     group: str
     plural: str
     kind: str
     namespaced: bool = False
     version: str = "v1"
+    verbs: tuple[str, ...] = ("create",)
 
 
 REVIEWS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from dray.server import parameters, paths, reviews, status, subresources, verbs
+from dray.server import parameters, paths, resource_metrics, reviews, status, subresources, verbs
 from dray.server.authorization import Access
 from dray.server.calls import Call
 from dray.server.context import Context
@@ -36,6 +36,8 @@ async def answer(context: Context, request: Request) -> Answer:
         raise status.no_such_path()
     query = parameters.parse(request.query)
     resource = context.registry.find(path.group, path.version, path.plural)
+    if resource is None and path.group == resource_metrics.GROUP:
+        return await resource_metrics.answer(context, request, path, query)
     if resource is None:
         return await reviews.answer(context, request, path, query)
     if (path.namespace != "") != resource.namespaced and (path.namespace or path.name):

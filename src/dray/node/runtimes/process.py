@@ -25,7 +25,7 @@ import dray
 from dray.driver.cdi.edits import Hook
 from dray.node import cdi
 from dray.node.cgroups import Cgroups
-from dray.node.runtimes import process_images, shim_client
+from dray.node.runtimes import process_images, process_usage, shim_client
 from dray.node.runtimes.cdi_hooks import run_hooks
 from dray.node.runtimes.interface import (
     ContainerConfig,
@@ -182,7 +182,11 @@ class ProcessRuntime:
         spec = shim_client.read_json(self._containers / container_id / "spec.json")
         if spec is None:
             return None
-        return self._cgroups.find(spec["pod_uid"], f"{spec['name']}-{spec['attempt']}").usage()
+        counted = self._cgroups.find(spec["pod_uid"], f"{spec['name']}-{spec['attempt']}").usage()
+        if counted is not None:
+            return counted
+        started = shim_client.read_json(self._containers / container_id / "state.json") or {}
+        return process_usage.usage(int(started.get("shim", 0)))
 
     async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", port)

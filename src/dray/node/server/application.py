@@ -6,13 +6,15 @@ asks the node. Nothing of the user reaches the node but what they want to see.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from aiohttp import web
 
 from dray.node.agent import NodeAgent
-from dray.node.server import commands, logs, port_forward
+from dray.node.server import commands, logs, port_forward, stats
 from dray.node.server.found_pods import AGENT
+from dray.node.server.usage import UsageMeter
 from dray.server.security.authority import KUBELET_CLIENT
 from dray.server.security.peer import read_peer
 
@@ -23,6 +25,8 @@ _CONTAINER = "{namespace}/{pod}/{container}"
 def application(agent: NodeAgent) -> web.Application:
     made = web.Application(middlewares=[_only_the_server])
     made[AGENT] = agent
+    made[stats.METER] = UsageMeter(agent)
+    made.cleanup_ctx.append(_metering)
     made.add_routes(
         [
             web.get("/healthz", _healthz),
@@ -31,9 +35,19 @@ def application(agent: NodeAgent) -> web.Application:
             web.get(f"/exec/{_CONTAINER}", commands.execute),
             web.get(f"/attach/{_CONTAINER}", commands.attach),
             web.get("/portForward/{namespace}/{pod}", port_forward.port_forward),
+            web.get("/stats/summary", stats.summary),
+            web.get("/metrics", stats.metrics),
+            web.get("/metrics/resource", stats.resource_metrics),
         ]
     )
     return made
+
+
+async def _metering(made: web.Application) -> AsyncIterator[None]:
+    metering = asyncio.create_task(made[stats.METER].run(), name="usage")
+    yield
+    metering.cancel()
+    await asyncio.gather(metering, return_exceptions=True)
 
 
 @web.middleware

@@ -33,17 +33,24 @@ class KubeletAnswer:
     content_type: str
     chunks: AsyncGenerator[bytes, None]
 
-    async def text(self) -> str:
-        """The beginning of it, for answers that say what is wrong."""
-        found = b""
+    async def read(self, most: int) -> bytes:
+        """All of it; raises Unreachable where it is more than that."""
+        found = bytearray()
         try:
             async for chunk in self.chunks:
                 found += chunk
-                if len(found) > _LONGEST_REFUSAL:
-                    break
+                if len(found) > most:
+                    raise Unreachable(f"the node answered with more than {most} bytes")
         finally:
             await self.chunks.aclose()
-        return found[:_LONGEST_REFUSAL].decode(errors="replace").strip()
+        return bytes(found)
+
+    async def text(self) -> str:
+        """For answers that say what is wrong."""
+        try:
+            return (await self.read(_LONGEST_REFUSAL)).decode(errors="replace").strip()
+        except Unreachable as error:
+            return str(error)
 
 
 class KubeletClient:

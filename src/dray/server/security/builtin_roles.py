@@ -24,6 +24,7 @@ _WORDS = {
     "RBAC": "rbac.authorization.k8s.io",
     "AUTHN": "authentication.k8s.io",
     "AUTHZ": "authorization.k8s.io",
+    "METRICS": "metrics.k8s.io",
 }
 
 _EVENTS = "create patch update | core events.k8s.io | events"
@@ -38,6 +39,7 @@ _PARTS = {
         READ | batch | jobs jobs/status
         READ | DRA | resourceclaims resourceclaims/status resourceclaimtemplates
         READ | GANGS | podgroups podgroups/status workloads
+        READ | METRICS | nodes pods
     """,
     "edit": """
         READ | core | pods/attach pods/exec pods/portforward pods/proxy secrets

@@ -8,7 +8,17 @@ from dray.server import verbs
 from dray.server.calls import Call
 from dray.server.requests import Answer
 from dray.server.resources import Resource
-from dray.server.subresources import binding, eviction, finalize, pod_connections, pod_log, pod_parts, scale, token
+from dray.server.subresources import (
+    binding,
+    eviction,
+    finalize,
+    node_proxy,
+    pod_connections,
+    pod_log,
+    pod_parts,
+    scale,
+    token,
+)
 
 Handler = Callable[[Call], Awaitable[Answer]]
 Choices = Mapping[str, tuple[str, Handler]]
@@ -17,6 +27,16 @@ _SPECIAL: dict[tuple[str, str, str], Choices] = {
     ("", "pods", "binding"): {"POST": ("create", binding.create)},
     ("", "pods", "eviction"): {"POST": ("create", eviction.create)},
     ("", "pods", "log"): {"GET": ("get", pod_log.get)},
+    ("", "nodes", "proxy"): {
+        method: (verb, node_proxy.forward)
+        for method, verb in (
+            ("GET", "get"),
+            ("POST", "create"),
+            ("PUT", "update"),
+            ("PATCH", "patch"),
+            ("DELETE", "delete"),
+        )
+    },
     ("", "namespaces", "finalize"): {"PUT": ("update", finalize.update)},
     ("", "serviceaccounts", "token"): {"POST": ("create", token.create)},
 }
