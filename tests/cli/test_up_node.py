@@ -8,6 +8,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from click.testing import Result
@@ -57,6 +59,16 @@ def said(folder: Path, name: str) -> list[int]:
     return [int(each) for words in found for each in words[3:]]
 
 
+def log(url: str, name: str) -> list[str]:
+    """Its words; none while the container waits to start."""
+    try:
+        with urlopen(f"{url}/api/v1/namespaces/default/pods/{name}/log", timeout=30) as answer:
+            return str(answer.read().decode()).split()
+    except HTTPError as error:
+        error.close()
+        return []
+
+
 def test_pods_get_different_cpus_and_one_that_asks_for_more_waits(run: Dray, tmp_path: Path) -> None:
     cpus = os.sched_getaffinity(0)
     if os.cpu_count() != 2 or len(cpus) != 2:
@@ -96,7 +108,9 @@ def test_without_data_pods_end_with_the_cluster(run: Dray, tmp_path: Path) -> No
     )
     (tmp_path / "pod.yaml").write_text(pod % "p")
     with running("up", "pod.yaml", "--port", "0", "--plain", "--node", cwd=tmp_path) as process:
-        wait(process)
+        url = next(word for word in " ".join(wait(process)).split() if word.startswith("http://"))
         assert eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        # Its log is read through the server, which the node knows by its certificate.
+        assert eventually(lambda: (tmp_path / "pid").read_text() in log(url, "p"))
         assert process.stop(signal.SIGINT)[0] == 0
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
     from dray.node.runtimes.interface import Runtime
+    from dray.node.server.trust import NodeTrust
 
 RUNTIMES: Final = ("process",)
 # Containers without a claim are held to no set of CPUs that could be made smaller for others.
@@ -32,6 +34,8 @@ class MachineOptions:
     labels: Mapping[str, str] = field(default_factory=dict)
     keep_pods: bool = True
     """Whether the pods go on running when the machine stops."""
+    trust: NodeTrust | None = None
+    """With it the node answers the server about its pods: logs, commands, ports, usage."""
 
     @property
     def cdi_directory(self) -> Path:
@@ -44,13 +48,17 @@ class Machine:
         from dray.driver.runner import DriverRunner
         from dray.drivers.registry import load
         from dray.node.agent import AgentOptions, NodeAgent
+        from dray.server.listening import listen
 
         self.options = options
         options.root.mkdir(mode=0o755, parents=True, exist_ok=True)
         self._runtime = _runtime(options)
+        self._socket = listen(options.address, 0) if options.trust is not None else None
+        # A node without an API says so with port 0.
+        port = self._socket.getsockname()[1] if self._socket is not None else 0
         self.agent = NodeAgent(
             client,
-            AgentOptions(options.node, options.root, self._runtime, options.address, labels=options.labels),
+            AgentOptions(options.node, options.root, self._runtime, options.address, labels=options.labels, port=port),
         )
         places = RunnerOptions(node_name=options.node, kubelet_root=options.root, cdi_directory=options.cdi_directory)
         self._runners = [DriverRunner(load(name, _SETTINGS.get(name, {})), client, places) for name in options.drivers]
@@ -59,6 +67,20 @@ class Machine:
 
     async def run(self) -> None:
         """Until it is cancelled."""
+        async with self._served():
+            await self._run()
+
+    @contextlib.asynccontextmanager
+    async def _served(self) -> AsyncIterator[None]:
+        from dray.node.server.serving import serving
+
+        if self.options.trust is None or self._socket is None:
+            yield
+        else:
+            async with serving(self.agent, self._socket, self.options.trust):
+                yield
+
+    async def _run(self) -> None:
         agent = asyncio.create_task(self.agent.run())
         drivers = [asyncio.create_task(self._drive(each)) for each in self._runners]
         readiness = asyncio.create_task(self._readiness())

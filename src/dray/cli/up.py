@@ -144,7 +144,7 @@ async def _up(
     if chosen is not None:
         children.append(fleet_process.child(chosen))
     if node is not None:
-        children.append(node_process.child(node))
+        children.append(node_process.child(_trusting(running, node)))
     try:
         for child in children:
             # It loads while the server starts and the manifests are applied.
@@ -162,6 +162,14 @@ async def _up(
             return await _work(children, transport, stop, _greet(children, server, counts))
     finally:
         await _stop(children)
+
+
+def _trusting(server: RunningServer, node: MachineOptions) -> MachineOptions:
+    """The node shows the server a certificate of the server's authority, and takes the server's alone."""
+    from dray.node.server.trust import local_trust
+
+    authority = server.context.security.node_authority
+    return replace(node, trust=local_trust(authority, node.node, [node.address]))
 
 
 async def _work(

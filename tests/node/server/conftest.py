@@ -14,7 +14,8 @@ from dray.api.catalogue import built_in
 from dray.client.api import ApiClient
 from dray.node.agent import AgentOptions, NodeAgent
 from dray.node.runtimes.process import ProcessRuntime
-from dray.node.server.serving import local_trust, serving
+from dray.node.server.serving import serving
+from dray.node.server.trust import local_trust
 from dray.server.inprocess import InProcessTransport
 from dray.server.listening import listen
 from dray.server.running import Options, RunningServer

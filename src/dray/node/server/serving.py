@@ -1,43 +1,26 @@
 """Serving of the node's API: its socket, its certificate, its end.
 
-    socket = listen(address, 10250)                             # from dray.server.listening; 0 for any port
-    agent = NodeAgent(client, AgentOptions(..., port=socket.getsockname()[1]))
-    trust = local_trust(server.context.security.node_authority, node, [address])
-    async with serving(agent, socket, trust): ...
-
-`local_trust` is for an agent in the process of the server, which has the authority at hand. An agent of another machine
-brings the authority's certificate and a serving certificate that was issued for its name.
+socket = listen(address, 10250)                             # from dray.server.listening; 0 for any port
+agent = NodeAgent(client, AgentOptions(..., port=socket.getsockname()[1]))
+trust = local_trust(server.context.security.node_authority, node, [address])    # from dray.node.server.trust
+async with serving(agent, socket, trust): ...
 """
 
 from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from typing import Final
 
 from aiohttp import web
 
 from dray.node.agent import NodeAgent
 from dray.node.server.application import application
-from dray.server.security.authority import Authority
-from dray.server.security.certificates import Credential
+from dray.node.server.trust import NodeTrust
 from dray.server.security.tls import node_context
 
 _SHUTDOWN_SECONDS: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class NodeTrust:
-    """`authority` is the certificate, as PEM, of whom the node trusts; `serving` is what it shows."""
-
-    authority: bytes
-    serving: Credential
-
-
-def local_trust(authority: Authority, node: str, addresses: Iterable[str]) -> NodeTrust:
-    return NodeTrust(authority.certificate, authority.node_server(node, addresses))
 
 
 @contextlib.asynccontextmanager
