@@ -13,7 +13,7 @@ from dray.server import auditing, negotiation, status, yaml_answers
 from dray.server.api_server import ApiServer, refused
 from dray.server.authorization import ANONYMOUS
 from dray.server.http_protocol import abort_of, recognise, take_of
-from dray.server.kubelets.upgrades import close
+from dray.server.kubelets.spdy_upgrades import VERSIONS
 from dray.server.requests import JSON, Answer, Request, Response, Stream, Upgrade, code_of
 from dray.server.security.audit_log import AuditLog
 from dray.server.security.guard import Caller
@@ -99,6 +99,8 @@ class Application:
             if caller.sender is not ANONYMOUS:
                 recognise(scope)
             request.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            if VERSIONS in request.headers:
+                request.headers = {**request.headers, VERSIONS: _all_versions(scope)}
             if request.method not in ("GET", "HEAD"):
                 request.body = await self._body(request, receive)
             answer = await self.server.handle(request)
@@ -124,7 +126,7 @@ class Application:
     async def _tunnel(self, upgrade: Upgrade, scope: Scope) -> None:
         take = take_of(scope)
         if take is None:
-            await close(upgrade.writer)
+            await upgrade.node.close()
         else:
             await self._tunnels.run(upgrade, take())
 
@@ -136,7 +138,7 @@ class Application:
         else:
             answer = await self.server.handle(request)
         if isinstance(answer, Upgrade):
-            await close(answer.writer)
+            await answer.node.close()
             answer = refused(status.bad_request("a caller in the process has no connection that could be upgraded"))
         self._audit(request, Caller(request.user, request.user), answer, received, "")
         return answer
@@ -151,7 +153,7 @@ class Application:
     async def _check_room(self, answer: Answer) -> None:
         if isinstance(answer, Upgrade) or (isinstance(answer, Stream) and answer.from_node):
             if len(self._node_streams) + len(self._tunnels) >= self.limits.node_streams:
-                await (close(answer.writer) if isinstance(answer, Upgrade) else answer.chunks.aclose())
+                await (answer.node.close() if isinstance(answer, Upgrade) else answer.chunks.aclose())
                 raise status.too_many_requests("too many streams to nodes are open")
         elif not isinstance(answer, Response):
             if len(self._streams) >= self.limits.open_watches:
@@ -215,6 +217,11 @@ async def _read(receive: Receive, limit: int) -> bytes:
 
 def _content_type(content_type: str) -> tuple[bytes, bytes]:
     return _CONTENT_JSON if content_type == JSON else (b"content-type", content_type.encode())
+
+
+def _all_versions(scope: Scope) -> str:
+    """The one header that clients repeat, for each version that they speak."""
+    return ", ".join(value.decode("latin-1") for name, value in scope["headers"] if name == VERSIONS.encode())
 
 
 def _source(scope: Scope) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -76,12 +76,21 @@ class Stream(msgspec.Struct):
     from_node: bool = False
 
 
+class NodeSide(Protocol):
+    """The end of a tunnel at the node; `read` returns b"" at its end, `write` waits until there is room."""
+
+    async def read(self) -> bytes: ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def close(self) -> None: ...
+
+
 class Upgrade(msgspec.Struct):
     """A connection to a node that takes over that of the client; `head` is how the node agreed to it."""
 
     head: bytes
-    reader: asyncio.StreamReader
-    writer: asyncio.StreamWriter
+    node: NodeSide
 
 
 Answer = Response | Stream | Upgrade

@@ -11,7 +11,6 @@ import contextlib
 from typing import Final
 
 from dray.server.http_protocol import TakenConnection
-from dray.server.kubelets.upgrades import close
 from dray.server.requests import Upgrade
 
 IDLE_SECONDS: Final = 4 * 3600.0
@@ -41,12 +40,12 @@ class Tunnels:
             tunnel.cancel()
             self._open.discard(tunnel)
             client.close()
-            await close(upgrade.writer)
+            await upgrade.node.close()
 
 
 class _Tunnel:
     def __init__(self, upgrade: Upgrade, client: TakenConnection) -> None:
-        self._node = upgrade
+        self._upgrade = upgrade
         self._client = client
         self._moved = 0.0
 
@@ -62,8 +61,8 @@ class _Tunnel:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _to_client(self) -> None:
-        self._client.write(self._node.head)
-        while data := await self._node.reader.read(_CHUNK):
+        self._client.write(self._upgrade.head)
+        while data := await self._upgrade.node.read():
             self._moved = asyncio.get_running_loop().time()
             self._client.write(data)
             await self._client.drain()
@@ -71,8 +70,7 @@ class _Tunnel:
     async def _to_node(self) -> None:
         while data := await self._client.reader.read(_CHUNK):
             self._moved = asyncio.get_running_loop().time()
-            self._node.writer.write(data)
-            await self._node.writer.drain()
+            await self._upgrade.node.write(data)
 
     async def _idle(self, seconds: float) -> None:
         loop = asyncio.get_running_loop()

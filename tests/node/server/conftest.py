@@ -79,11 +79,11 @@ class Machine:
                 await asyncio.sleep(0.02)
         return found
 
-    async def kubectl(self, *arguments, text=None, within=30):
+    async def kubectl(self, *arguments, text=None, within=30, **environment):
         """Exit code, output and errors."""
         if KUBECTL is None:
             pytest.skip("there is no kubectl on PATH")
-        process = await self.start_kubectl(*arguments)
+        process = await self.start_kubectl(*arguments, **environment)
         try:
             async with asyncio.timeout(within):
                 output, errors = await process.communicate(None if text is None else text.encode())
@@ -93,7 +93,7 @@ class Machine:
                 await process.wait()
         return process.returncode, output.decode(), errors.decode()
 
-    async def start_kubectl(self, *arguments, streams=asyncio.subprocess.PIPE):
+    async def start_kubectl(self, *arguments, streams=asyncio.subprocess.PIPE, **environment):
         if KUBECTL is None:
             pytest.skip("there is no kubectl on PATH")
         return await asyncio.create_subprocess_exec(
@@ -106,6 +106,7 @@ class Machine:
                 "HOME": str(self.home),
                 "KUBECONFIG": str(self.home / "config"),
                 "PATH": os.environ["PATH"],
+                **environment,
             },
         )
 

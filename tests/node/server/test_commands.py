@@ -149,24 +149,30 @@ async def test_attach(machine, tmp_path):
     assert status["status"] == "Success"
 
 
-async def test_kubectl_exec(machine):
+# The second is what older clients speak: SPDY.
+WAYS = pytest.mark.parametrize("way", [{}, {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}], ids=["websocket", "spdy"])
+
+
+@WAYS
+async def test_kubectl_exec(machine, way):
     await machine.create(pod("p", IDLE, IDLE))
-    assert (await machine.kubectl("exec", "p", "-c", "c1", "--", "echo", "hello"))[:2] == (0, "hello\n")
-    code, _, errors = await machine.kubectl("exec", "p", "-c", "c0", "--", "sh", "-c", "exit 5")
+    assert (await machine.kubectl("exec", "p", "-c", "c1", "--", "echo", "hello", **way))[:2] == (0, "hello\n")
+    code, _, errors = await machine.kubectl("exec", "p", "-c", "c0", "--", "sh", "-c", "exit 5", **way)
     assert (code, errors) == (5, "command terminated with exit code 5\n")
-    code, output, _ = await machine.kubectl("exec", "-i", "p", "-c", "c0", "--", "cat", text="a\nb\n" * 50_000)
+    code, output, _ = await machine.kubectl("exec", "-i", "p", "-c", "c0", "--", "cat", text="a\nb\n" * 50_000, **way)
     assert (code, output) == (0, "a\nb\n" * 50_000)
-    code, _, errors = await machine.kubectl("exec", "p", "-c", "none", "--", "ls")
+    code, _, errors = await machine.kubectl("exec", "p", "-c", "none", "--", "ls", **way)
     assert code == 1
     assert "container none is not valid for pod p" in errors
 
 
-async def test_kubectl_exec_with_a_terminal(machine):
+@WAYS
+async def test_kubectl_exec_with_a_terminal(machine, way):
     if KUBECTL is None:
         pytest.skip("there is no kubectl on PATH")
     await machine.create(pod("p", IDLE))
     ours, theirs = pty.openpty()
-    process = await machine.start_kubectl("exec", "-it", "p", "--", "sh", streams=theirs)
+    process = await machine.start_kubectl("exec", "-it", "p", "--", "sh", streams=theirs, **way)
     os.close(theirs)
     os.write(ours, b"tty && exit 4\n")
     async with asyncio.timeout(20):

@@ -48,8 +48,9 @@ async def port(machine):
                 return port
 
 
-async def test_kubectl_port_forward(machine, port):
-    process = await machine.start_kubectl("port-forward", "pod/p", f":{port}")
+@pytest.mark.parametrize("way", [{}, {"KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}], ids=["websocket", "spdy"])
+async def test_kubectl_port_forward(machine, port, way):
+    process = await machine.start_kubectl("port-forward", "pod/p", f":{port}", **way)
     try:
         async with asyncio.timeout(20):
             line = (await process.stdout.readline()).decode()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import AsyncIterator
 from typing import Final
 
 from aiohttp import WSMsgType, web
@@ -34,15 +35,25 @@ async def upgraded(request: web.Request, protocols: tuple[str, ...]) -> web.WebS
     return socket
 
 
+async def messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
+    """Those with content, until the client leaves."""
+    async for message in socket:
+        if message.type is WSMsgType.BINARY and message.data:
+            yield message.data
+
+
 class Channels:
     """`Streams` of the runtime's contract."""
 
-    def __init__(self, socket: web.WebSocketResponse, *, wanted: frozenset[int]) -> None:
+    def __init__(self, socket: web.WebSocketResponse, wanted: frozenset[str]) -> None:
         self._socket = socket
-        self._wanted = wanted
+        self._wanted = [number for number, name in ((_OUTPUT, "output"), (_ERRORS, "error")) if name in wanted]
         self._input: asyncio.Queue[bytes] = asyncio.Queue(_MOST_MESSAGES)
         self._ended = False
         self.resizes: asyncio.Queue[tuple[int, int]] = asyncio.Queue(1)
+
+    async def opened(self) -> None:
+        """All channels are there from the beginning."""
 
     async def output(self, stream: int, data: bytes) -> None:
         if stream in self._wanted:
@@ -60,23 +71,22 @@ class Channels:
 
     async def receive(self) -> None:
         """Until the client leaves."""
-        async for message in self._socket:
-            if message.type is not WSMsgType.BINARY or not message.data:
-                continue
-            channel, data = message.data[0], message.data[1:]
+        async for message in messages(self._socket):
+            channel, data = message[0], message[1:]
             if channel == _INPUT and data:
                 await self._input.put(data)
             elif channel == _CLOSE and data == bytes((_INPUT,)):
                 await self._input.put(b"")
             elif channel == _RESIZE:
-                self._resize(data)
+                take_size(self.resizes, data)
 
-    def _resize(self, data: bytes) -> None:
-        """Of several sizes that nobody has taken yet, the last one counts."""
-        with contextlib.suppress(ValueError, TypeError, KeyError):
-            size = json.loads(data)
-            columns, rows = int(size["Width"]), int(size["Height"])
-            if 0 < columns < 65536 and 0 < rows < 65536:
-                if self.resizes.full():
-                    self.resizes.get_nowait()
-                self.resizes.put_nowait((columns, rows))
+
+def take_size(resizes: asyncio.Queue[tuple[int, int]], data: bytes) -> None:
+    """Of several sizes that nobody has taken yet, the last one counts."""
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        size = json.loads(data)
+        columns, rows = int(size["Width"]), int(size["Height"])
+        if 0 < columns < 65536 and 0 < rows < 65536:
+            if resizes.full():
+                resizes.get_nowait()
+            resizes.put_nowait((columns, rows))

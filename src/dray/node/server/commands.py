@@ -1,17 +1,19 @@
-"""`/exec` and `/attach`: commands in a running container, and the streams of the container itself, over WebSocket."""
+"""`/exec` and `/attach`: commands in a running container, and the streams of the container itself."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from aiohttp import web
 
 from dray.api.objects import Object
-from dray.node.runtimes.interface import StartError
+from dray.node.runtimes.interface import StartError, Streams
 from dray.node.server.channels import PROTOCOLS, Channels, upgraded
 from dray.node.server.found_pods import AGENT, running_container_of
+from dray.node.server.spdy_streams import SPDY, SpdyStreams
 
 _SUCCESS: Object = {"metadata": {}, "status": "Success"}
 
@@ -24,7 +26,7 @@ async def execute(request: web.Request) -> web.StreamResponse:
         raise web.HTTPBadRequest(text="you must specify at least one command for execution")
     tty, stdin = _is_set(request, "tty"), _is_set(request, "input")
 
-    async def work(streams: Channels) -> Object:
+    async def work(streams: Streams) -> Object:
         try:
             code = await runtime.exec(container_id, command, streams, tty=tty, stdin=stdin)
         except StartError as error:
@@ -39,7 +41,7 @@ async def attach(request: web.Request) -> web.StreamResponse:
     runtime = request.app[AGENT].runtime
     stdin = _is_set(request, "input") and bool(record.spec.get("stdin"))
 
-    async def work(streams: Channels) -> Object:
+    async def work(streams: Streams) -> Object:
         try:
             await runtime.attach(container_id, streams, stdin=stdin)
         except StartError as error:
@@ -49,13 +51,27 @@ async def attach(request: web.Request) -> web.StreamResponse:
     return await _serve(request, work)
 
 
-async def _serve(request: web.Request, work: Callable[[Channels], Awaitable[Object]]) -> web.StreamResponse:
+class _Streams(Streams, Protocol):
+    """Streams of a client: `receive` lasts until it leaves, `opened` until it has made all that the request wants."""
+
+    async def receive(self) -> None: ...
+
+    async def opened(self) -> None: ...
+
+    async def finish(self, status: Object) -> None: ...
+
+
+async def _serve(request: web.Request, work: Callable[[Streams], Awaitable[Object]]) -> web.StreamResponse:
     """Until the work is done or the client leaves, which ends the work."""
-    socket = await upgraded(request, PROTOCOLS)
-    wanted = frozenset(number for number, name in ((1, "output"), (2, "error")) if _is_set(request, name))
-    streams = Channels(socket, wanted=wanted)
-    receiving = asyncio.ensure_future(streams.receive())
-    working = asyncio.ensure_future(work(streams))
+    socket = await upgraded(request, (*PROTOCOLS, SPDY))
+    wanted = frozenset(name for name in ("input", "output", "error", "tty") if _is_set(request, name))
+    streams: _Streams = SpdyStreams(socket, wanted) if socket.ws_protocol == SPDY else Channels(socket, wanted)
+
+    async def run() -> Object:
+        await streams.opened()
+        return await work(streams)
+
+    receiving, working = asyncio.ensure_future(streams.receive()), asyncio.ensure_future(run())
     try:
         await asyncio.wait((receiving, working), return_when=asyncio.FIRST_COMPLETED)
         if working.done():

@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
+
+from dray.node.server.channels import messages
 
 Copy = Callable[[int, Callable[[], Awaitable[bytes]], Callable[[bytes], Awaitable[None]]], Awaitable[str]]
 _MOST_WAITING: Final = 8
@@ -46,9 +48,7 @@ class PortChannels:
             await self._socket.send_bytes(bytes((2 * index + 1,)) + problem.encode())
 
     async def _receive(self) -> None:
-        async for message in self._socket:
-            if message.type is not WSMsgType.BINARY or len(message.data) < 2:
-                continue
-            index, kind = divmod(message.data[0], 2)
-            if kind == 0 and index < len(self._ports) and not self._over[index]:
-                await self._received[index].put(message.data[1:])
+        async for message in messages(self._socket):
+            index, kind = divmod(message[0], 2)
+            if len(message) > 1 and kind == 0 and index < len(self._ports) and not self._over[index]:
+                await self._received[index].put(message[1:])

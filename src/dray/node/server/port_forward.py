@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
-from aiohttp import WSMsgType, web
+from aiohttp import web
 
 from dray.api.objects import uid_of
 from dray.node.pod_worker import PodWorker
 from dray.node.runtimes.interface import Runtime, StartError
-from dray.node.server.channels import upgraded
+from dray.node.server.channels import messages, upgraded
 from dray.node.server.found_pods import AGENT, pod_of
 from dray.node.server.port_channels import PortChannels
 from dray.node.server.spdy.connection import Connection, Stream
@@ -67,7 +67,7 @@ class PortForwarding:
         self._connection = Connection(socket.send_bytes, self._opened)
         try:
             with contextlib.suppress(ProtocolError, ConnectionError):
-                await self._connection.run(_messages(socket))
+                await self._connection.run(messages(socket))
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -135,9 +135,3 @@ async def _send(read: Callable[[], Awaitable[bytes]], writer: asyncio.StreamWrit
             writer.write(data)
             await writer.drain()
         writer.write_eof()
-
-
-async def _messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
-    async for message in socket:
-        if message.type is WSMsgType.BINARY:
-            yield message.data

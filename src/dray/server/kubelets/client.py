@@ -101,6 +101,26 @@ class KubeletClient:
             raise Unreachable(f'{method.capitalize()} "{url}": {error or type(error).__name__}') from error
         return KubeletAnswer(answer.status, answer.headers.get("Content-Type", "text/plain"), _Body(answer))
 
+    async def websocket(
+        self, endpoint: Endpoint, path: str, query: str, protocol: str
+    ) -> aiohttp.ClientWebSocketResponse | None:
+        """None where the node does not want it. Raises Unreachable."""
+        import aiohttp
+
+        url = f"https://{endpoint.place}{path}"
+        try:
+            return await self._opened().ws_connect(
+                f"{url}?{query}",
+                protocols=(protocol,),
+                ssl=self.tls,
+                server_hostname=endpoint.node,
+                timeout=aiohttp.ClientWSTimeout(ws_close=2),
+            )
+        except aiohttp.WSServerHandshakeError:
+            return None
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise Unreachable(f'Get "{url}": {error or type(error).__name__}') from error
+
     def _opened(self) -> aiohttp.ClientSession:
         import aiohttp
 

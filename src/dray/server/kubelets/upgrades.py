@@ -54,19 +54,23 @@ async def upgrade(client: KubeletClient, endpoint: Endpoint, target: str, header
             head = await reader.readuntil(b"\r\n\r\n")
             code = int(match[1]) if (match := _STATUS.match(head)) else 0
             if code == 101:
-                return Upgrade(head, reader, writer)
+                return Upgrade(head, _RawSide(reader, writer))
             said = await _body(reader, head)
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-        await close(writer)
+        await _close(writer)
         raise status.ApiError(500, "", f"error dialing backend: {endpoint.place} broke off") from error
     except BaseException:
         writer.transport.abort()
         raise
-    await close(writer)
-    text = said.decode(errors="replace").strip() or f"the node answered with {code}"
+    await _close(writer)
+    raise refusal(code, said.decode(errors="replace"))
+
+
+def refusal(code: int, text: str) -> status.ApiError:
+    """What the node has against it."""
     reason = _REASONS.get(code, "InternalError")
-    code = code if code in _REASONS else 500
-    raise status.ApiError(code, reason, f"unable to upgrade connection: {text}")
+    text = text.strip() or f"the node answered with {code}"
+    return status.ApiError(code if code in _REASONS else 500, reason, f"unable to upgrade connection: {text}")
 
 
 def _head(endpoint: Endpoint, target: str, headers: Mapping[str, str]) -> bytes:
@@ -85,7 +89,25 @@ async def _body(reader: asyncio.StreamReader, head: bytes) -> bytes:
     return found[:_MOST_REFUSAL]
 
 
-async def close(writer: asyncio.StreamWriter) -> None:
+async def _close(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
     with contextlib.suppress(OSError):
         await writer.wait_closed()
+
+
+class _RawSide:
+    """A node whose bytes are those of the client."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes:
+        return await self._reader.read(CHUNK)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def close(self) -> None:
+        await _close(self._writer)

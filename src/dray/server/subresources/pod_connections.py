@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from dray.server import parameters, status
 from dray.server.calls import Call
+from dray.server.kubelets.spdy_upgrades import upgrade_to_spdy, wants_spdy
 from dray.server.kubelets.upgrades import upgrade, wants_upgrade
 from dray.server.requests import Answer
 from dray.server.subresources.pod_containers import container_of, node_of
@@ -44,6 +45,8 @@ async def _connect(call: Call, action: str, query: Callable[[], list[tuple[str, 
     target = f"{path}?{urlencode(query())}"
     if not wants_upgrade(call.request.headers):
         raise status.bad_request("Upgrade request required")
+    if wants_spdy(call.request.headers):
+        return await upgrade_to_spdy(call.context.kubelets, endpoint, target, call.request.headers)
     return await upgrade(call.context.kubelets, endpoint, target, call.request.headers)
 
 
