@@ -5,7 +5,7 @@ from dray.testing.objects import namespace
 
 
 def accounting():
-    return LocalCluster(controllers=["serviceaccount"])
+    return LocalCluster(controllers=["serviceaccount", "namespace"])
 
 
 async def test_a_new_namespace_gets_its_account():

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import uuid
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ import pytest
 from dray.node.runtimes.interface import ContainerConfig, Limits, Mount, SandboxConfig, StartError
 from dray.node.runtimes.process import ProcessRuntime
 
-UID = "0b5e4b1c-3c4e-4f6e-9d3a-5f8f2f0f8a11"
+# Another one in each process: control groups are those of the machine.
+UID = str(uuid.uuid4())
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
 

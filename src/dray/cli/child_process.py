@@ -10,7 +10,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from dray.cli.serving import stopping
+from dray.control_plane.child import Report
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
@@ -34,7 +37,13 @@ async def work(
 
     stop = stopping(signal.SIGTERM)
     transport = await LinkTransport.connect(end)
-    component = make(ApiClient(transport))
+    try:
+        component = make(ApiClient(transport))
+    except Exception as error:
+        # It would not be otherwise the next time.
+        _tell(Report(refused=f"{type(error).__name__}: {error}"))
+        await transport.close()
+        return 2
     try:
         working = asyncio.create_task(component.run())
         reporting = asyncio.create_task(_report(component, made))
@@ -52,12 +61,13 @@ async def work(
 
 
 async def _report(component: Component, made: Callable[[], Mapping[str, int]]) -> None:
-    import msgspec
-
-    from dray.control_plane.child import Report
     from dray.process.memory import collect_rarely
 
     await component.ready.wait()
     collect_rarely()
-    sys.stdout.buffer.write(msgspec.json.encode(Report(ready=True, made=made())) + b"\n")
+    _tell(Report(ready=True, made=made()))
+
+
+def _tell(report: Report) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     sys.stdout.buffer.flush()

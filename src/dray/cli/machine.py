@@ -6,10 +6,14 @@ import asyncio
 import contextlib
 import logging
 import os
+import tempfile
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from dray.node.errors import NodeError
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 RUNTIMES: Final = ("process",)
 # Containers without a claim are held to no set of CPUs that could be made smaller for others.
 _SETTINGS: Final = {"cpu": {"sharedPool": "off"}}
+_LONGEST_ROOT: Final = 60
 _logger = logging.getLogger("dray.node")
 
 
@@ -50,8 +55,8 @@ class Machine:
         from dray.node.agent import AgentOptions, NodeAgent
         from dray.server.listening import listen
 
-        self.options = options
         options.root.mkdir(mode=0o755, parents=True, exist_ok=True)
+        options = self.options = replace(options, root=_short(options.root))
         self._runtime = _runtime(options)
         self._socket = listen(options.address, 0) if options.trust is not None else None
         # A node without an API says so with port 0.
@@ -116,6 +121,19 @@ class Machine:
     async def _end_pods(self) -> None:
         for uid in {each.pod_uid for each in await self._runtime.containers()}:
             await self._runtime.remove_sandbox(uid)
+
+
+def _short(root: Path) -> Path:
+    """A path of the directory that leaves room for the names of sockets, whose paths have 107 bytes at most."""
+    if len(os.fsencode(root)) <= _LONGEST_ROOT:
+        return root
+    link = Path(tempfile.gettempdir()) / f"dray-node-{sha256(os.fsencode(root)).hexdigest()[:12]}"
+    try:
+        link.symlink_to(root)
+    except FileExistsError:
+        if link.lstat().st_uid != os.geteuid() or not link.is_symlink() or link.readlink() != root:
+            raise NodeError(f"{link} is not ours; remove it, or use a shorter directory than {root}") from None
+    return link
 
 
 def quiet_grpc() -> None:
