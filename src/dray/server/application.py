@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from dray.server import auditing, negotiation, status, yaml_answers
 from dray.server.api_server import ApiServer, refused
 from dray.server.authorization import ANONYMOUS
-from dray.server.http_protocol import abort_of, recognise, take_of
+from dray.server.http_protocol import abort_of, be_patient, recognise, take_of
 from dray.server.kubelets.spdy_upgrades import VERSIONS
 from dray.server.requests import JSON, Answer, Request, Response, Stream, Upgrade, code_of
 from dray.server.security.audit_log import AuditLog
 from dray.server.security.guard import Caller
 from dray.server.streams import Headers, Message, Receive, Scope, Send, Streams
-from dray.server.tunnels import Tunnels
+from dray.server.tunnels import IDLE_SECONDS, Tunnels
 from dray.server.warning_headers import warning_headers
 from dray.server.worker import AT_ONCE
 
@@ -54,7 +54,7 @@ class Application:
         self._streams = Streams(stalled_seconds=self.limits.stalled_seconds)
         self._long_answers = Streams(stalled_seconds=self.limits.stalled_seconds)
         self._tunnels = Tunnels()
-        self._node_streams = Streams(stalled_seconds=self.limits.stalled_seconds)
+        self._node_streams = Streams(stalled_seconds=IDLE_SECONDS)
         server.metrics.count_watches(lambda: len(self._streams))
         if audit is not None:
             server.metrics.count_dropped_audit_events(lambda: audit.dropped)
@@ -120,6 +120,9 @@ class Application:
             answer, streams = Stream(answer.pieces(), endless=False), self._long_answers
         else:
             streams = self._node_streams if answer.from_node else self._streams
+            if answer.from_node:
+                # Somebody may look at one page of a log for long; no more of it is read meanwhile.
+                be_patient(scope)
         headers = [_content_type(answer.content_type), *warning_headers(request.warnings)]
         await streams.run(answer, headers, receive, send, abort_of(scope))
 

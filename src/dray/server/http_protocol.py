@@ -20,6 +20,7 @@ Drain = Callable[[], Awaitable[None]]
 ABORT_KEY = "dray.abort"
 KNOWN_KEY = "dray.known"
 TAKE_KEY = "dray.take"
+PATIENCE_KEY = "dray.patience"
 _TUNNELLED = (b"websocket", b"spdy/3.1")
 _CHUNK = 64 * 1024
 
@@ -81,6 +82,7 @@ class LimitedProtocol(PeerProtocol):
     _upgrading = False
     _early = b""
     _taken: asyncio.StreamReader | None = None
+    _patient = False
 
     def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -90,7 +92,12 @@ class LimitedProtocol(PeerProtocol):
         super().connection_made(transport)
         self.transport = Corked(transport, self.loop)  # type: ignore[assignment]
         self._uncorked = transport
-        ways = {ABORT_KEY: transport.abort, KNOWN_KEY: self._recognise, TAKE_KEY: self._take}
+        ways = {
+            ABORT_KEY: transport.abort,
+            KNOWN_KEY: self._recognise,
+            TAKE_KEY: self._take,
+            PATIENCE_KEY: self._be_patient,
+        }
         self.app_state = {**self.app_state, **ways}
         self.head_since = self.loop.time()
         self._all.opened(self)
@@ -120,6 +127,9 @@ class LimitedProtocol(PeerProtocol):
 
     def abort(self) -> None:
         self.transport.abort()
+
+    def _be_patient(self) -> None:
+        self._patient = True
 
     def _recognise(self) -> None:
         self._all.recognised(self)
@@ -153,11 +163,11 @@ class LimitedProtocol(PeerProtocol):
 
     def on_response_complete(self) -> None:
         self.busy = bool(self.pipeline)
+        self._patient = False
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        if self._taken is not None:
-            # A tunnel holds little, and its client may take its time.
+        if self._taken is not None or self._patient:
             super().pause_writing()
             return
         self.paused_since = self.loop.time()
@@ -180,6 +190,13 @@ def take_of(scope: Mapping[str, Any]) -> Callable[[], TakenConnection] | None:
     """How the connection of an ASGI scope is taken over; None for one that has none."""
     take = (scope.get("state") or {}).get(TAKE_KEY)
     return take if callable(take) else None
+
+
+def be_patient(scope: Mapping[str, Any]) -> None:
+    """The client of an ASGI scope may take its time to read the answer: one of which little is ready at once."""
+    patience = (scope.get("state") or {}).get(PATIENCE_KEY)
+    if patience is not None:
+        patience()
 
 
 def recognise(scope: Mapping[str, Any]) -> None:

@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.node.server.conftest import KUBECTL, pod, shell
+from dray.api.catalogue import built_in
+from tests.node.server.conftest import KUBECTL, pod, running_machine, shell
 
 EXEC = "/api/v1/namespaces/default/pods/p/exec"
 IDLE = "while :; do sleep 1000; done"
@@ -121,6 +122,29 @@ async def test_refusals(machine):
     for query, headers, code, text in cases:
         async with machine.http.get(f"{EXEC}?{query}", headers=headers) as answer:
             assert (answer.status, text in (await answer.json())["message"]) == (code, True), query
+
+
+async def test_a_node_that_does_not_answer(machine):
+    await machine.create(pod("p", IDLE))
+    node = {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 1}}}}
+    await machine.client.patch(built_in("v1", "Node"), "here", node, subresource="status")
+    for protocol in ("websocket", "SPDY/3.1"):
+        headers = {"Connection": "Upgrade", "Upgrade": protocol, "X-Stream-Protocol-Version": "v4.channel.k8s.io"}
+        async with machine.http.post(f"{EXEC}?command=ls&stdout=1", headers=headers) as answer:
+            assert answer.status == 500
+            assert "error dialing backend" in (await answer.json())["message"]
+
+
+async def test_streams_end_with_the_server(tmp_path):
+    async with running_machine(tmp_path) as machine:
+        await machine.create(pod("p", IDLE))
+        socket = await machine.http.ws_connect(f"{EXEC}?command=cat&stdin=1", protocols=["v5.channel.k8s.io"])
+        began = asyncio.get_running_loop().time()
+        machine.server.application.end_streams()
+        await socket.receive(timeout=10)
+        assert socket.closed
+        assert asyncio.get_running_loop().time() - began < 4
+        await socket.close()
 
 
 async def test_the_right_to_read_is_none_to_execute(machine):

@@ -9,6 +9,7 @@ import pytest
 
 from dray.api.catalogue import built_in
 from dray.node.runtimes import process_spec
+from dray.server import connections
 from tests.node.server.conftest import pod, shell
 
 NODES = built_in("v1", "Node")
@@ -106,6 +107,33 @@ async def test_a_client_that_leaves_ends_the_reading(machine):
     async with asyncio.timeout(10):
         while len(streams):
             await asyncio.sleep(0.02)
+
+
+async def test_a_client_may_take_its_time(machine, monkeypatch):
+    """Whoever looks at a page of a log is not cut off, as one who does not read a list is."""
+    looks = 0
+    look = connections.Connections.look
+
+    def counted(self, now):
+        nonlocal looks
+        looks += 1
+        look(self, now)
+
+    monkeypatch.setattr(connections.Connections, "look", counted)
+    monkeypatch.setattr(connections, "_INTERVAL", 0.05)
+    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.1)
+    await machine.create(pod("p", "yes $(seq -s, 2000) | head -c 8000000"), "Succeeded")
+    async with machine.http.get("/api/v1/namespaces/default/pods/p/log") as answer:
+        answer.connection.transport.pause_reading()
+        seen = looks
+        async with asyncio.timeout(20):
+            while looks < seen + 20:
+                await asyncio.sleep(0.02)
+        answer.connection.transport.resume_reading()
+        size = 0
+        async for chunk in answer.content.iter_any():
+            size += len(chunk)
+    assert size == 8_000_000
 
 
 async def test_kubectl_logs(machine):

@@ -20,7 +20,7 @@ from dray.node.server.application import application
 from dray.node.server.trust import NodeTrust
 from dray.server.security.tls import node_context
 
-_SHUTDOWN_SECONDS: Final = 2.0
+_SHUTDOWN_SECONDS: Final = 0.1
 
 
 @contextlib.asynccontextmanager
