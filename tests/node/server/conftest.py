@@ -114,6 +114,11 @@ class Machine:
         async with self.http.get(path, params=query) as answer:
             return answer.status, await answer.text()
 
+    async def until_log(self, name, text):
+        async with asyncio.timeout(20):
+            while await self.log(name) != (200, text):
+                await asyncio.sleep(0.02)
+
     async def log(self, name, **query):
         return await self.get(f"/api/v1/namespaces/default/pods/{name}/log", **query)
 

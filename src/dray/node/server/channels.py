@@ -36,10 +36,12 @@ async def upgraded(request: web.Request, protocols: tuple[str, ...]) -> web.WebS
 
 
 async def messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
-    """Those with content, until the client leaves."""
+    """Those with content, until the client leaves. Some clients send what they hold for text as such."""
     async for message in socket:
         if message.type is WSMsgType.BINARY and message.data:
             yield message.data
+        elif message.type is WSMsgType.TEXT and message.data:
+            yield message.data.encode()
 
 
 class Channels:
