@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from dray.api.catalogue import built_in
+from dray.server.tunnels import Tunnels
 from tests.node.server.conftest import KUBECTL, pod, running_machine, shell
 
 EXEC = "/api/v1/namespaces/default/pods/p/exec"
@@ -133,6 +134,14 @@ async def test_a_node_that_does_not_answer(machine):
         async with machine.http.post(f"{EXEC}?command=ls&stdout=1", headers=headers) as answer:
             assert answer.status == 500
             assert "error dialing backend" in (await answer.json())["message"]
+
+
+async def test_a_connection_on_which_nothing_moves_is_closed(machine):
+    machine.server.application._tunnels = Tunnels(idle_seconds=0.3)
+    await machine.create(pod("p", IDLE))
+    async with channels(machine, EXEC, command="cat", stdin="1", stdout="1") as socket:
+        await socket.receive(timeout=10)
+        assert socket.closed
 
 
 async def test_streams_end_with_the_server(tmp_path):

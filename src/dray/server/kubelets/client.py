@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.server.kubelets.endpoint import Endpoint
-from dray.server.security.authority import Authority
+from dray.server.security.authority import CLIENT_LIFETIME, Authority
 from dray.server.security.tls import client_context
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 DIAL_SECONDS: Final = 10.0
 CHUNK: Final = 64 * 1024
+_CERTIFICATE_SECONDS: Final = CLIENT_LIFETIME.total_seconds() / 3
 _LONGEST_REFUSAL: Final = 64 * 1024
 
 
@@ -60,13 +62,16 @@ class KubeletClient:
     def __init__(self, authority: Authority) -> None:
         self._authority = authority
         self._context: ssl.SSLContext | None = None
+        self._made = 0.0
         self._session: aiohttp.ClientSession | None = None
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """Made when it is first needed: most servers have no nodes to ask."""
-        if self._context is None:
+        """Made when it is first needed, and anew long before its certificate ends."""
+        now = time.monotonic()
+        if self._context is None or now - self._made > _CERTIFICATE_SECONDS:
             self._context = client_context(self._authority.certificate, self._authority.kubelet_client())
+            self._made = now
         return self._context
 
     async def request(
