@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 import time
+from functools import partial
 from typing import Any
 
 from dray.node.runtimes.shim import child, frames, processes, system
@@ -103,18 +104,20 @@ class Supervisor:
             os.set_blocking(ours, False)
             self._selector.register(ours, selectors.EVENT_READ, self._copy)
             return theirs, theirs, theirs
-        outputs = []
-        for stream in (1, 2):
-            ours, theirs = os.pipe()
-            os.set_blocking(ours, False)
-            self._outputs[ours] = stream
-            self._selector.register(ours, selectors.EVENT_READ, self._copy)
-            outputs.append(theirs)
+        output, errors = self._output(1), self._output(2)
         if not self._spec["stdin"]:
-            return (os.open("/dev/null", os.O_RDONLY), *outputs)  # type: ignore[return-value]
+            return os.open("/dev/null", os.O_RDONLY), output, errors
         theirs, self._stdin = os.pipe()
         os.set_blocking(self._stdin, False)
-        return (theirs, *outputs)  # type: ignore[return-value]
+        return theirs, output, errors
+
+    def _output(self, stream: int) -> int:
+        """The container's end of a pipe that is copied as this stream."""
+        ours, theirs = os.pipe()
+        os.set_blocking(ours, False)
+        self._outputs[ours] = stream
+        self._selector.register(ours, selectors.EVENT_READ, self._copy)
+        return theirs
 
     def _use_streams(self, ends: tuple[int, int, int]) -> None:
         for number, end in enumerate(ends):
@@ -189,7 +192,7 @@ class Supervisor:
             self._log.write(stream, data)
             letter = frames.OUTPUT if stream == 1 else frames.ERRORS
             for client in [each for each in self._clients if each.attached]:
-                self._try(client, lambda each: each.send(frames.frame(letter, data)))  # noqa: B023
+                self._try(client, partial(_send, frame=frames.frame(letter, data)))
 
     # Clients
 
@@ -278,6 +281,10 @@ class Supervisor:
         self._input_ended = True
         if self._stdin >= 0:
             self._write_input()
+
+
+def _send(client: Client, frame: bytes) -> None:
+    client.send(frame)
 
 
 def _write_json(name: str, content: dict[str, Any]) -> None:
