@@ -7,7 +7,7 @@ import pytest
 
 from dray.driver import ContainerEdits, Device, Driver, Prepared, PreparedDevice
 from dray.node.errors import PrepareError, UnprepareError
-from dray.testing.kubelet.faults import deadline, during, unreachable
+from dray.testing.kubelet.faults import deadline, dying, unreachable
 from dray.testing.objects import claim_template, device_class, node, pod
 from tests.driver.gpu_driver import DRIVER
 
@@ -67,13 +67,13 @@ def test_a_driver_process_is_killed_frozen_restarted_and_stopped(dray_cluster, d
         kubelet.faults.next_prepare(deadline(0.2))
         with pytest.raises(PrepareError, match="DEADLINE_EXCEEDED"):
             kubelet.try_pod("p")
-    kubelet.faults.next_prepare(during(process.kill), unreachable())
+    kubelet.faults.next_prepare(dying(process.kill), unreachable())
     with pytest.raises(PrepareError, match="UNAVAILABLE"):
         kubelet.try_pod("p")
     assert not process.is_alive
     process.start()
     assert kubelet.start_pod("p", within=30).env()
-    kubelet.faults.next_unprepare(during(process.kill))
+    kubelet.faults.next_unprepare(dying(process.kill))
     with pytest.raises(UnprepareError):
         kubelet.try_end("p")
     process.restart()

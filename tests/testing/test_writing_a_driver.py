@@ -47,7 +47,15 @@ def test_every_fault_that_the_chapter_names_exists():
     from dray.testing.kubelet.threaded import ThreadedKubelet
 
     text = CHAPTER.read_text()
-    for name in ("deadline", "lost_answer", "answer_for_another_claim", "skipped_claim", "unreachable", "during"):
+    for name in (
+        "deadline",
+        "lost_answer",
+        "answer_for_another_claim",
+        "skipped_claim",
+        "unreachable",
+        "dying",
+        "during",
+    ):
         assert f"{name}(" in text
         assert callable(getattr(faults, name))
     for owner, pattern in ((ThreadedKubelet, r"kubelet\.(\w+)"), (DriverProcess, r"process\.(\w+)")):

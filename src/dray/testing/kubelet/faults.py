@@ -134,6 +134,16 @@ def during(action: Callable[[], Any], *, after: float = 0.0) -> Fault:
     return fault
 
 
+def dying(kill: Callable[[], Any], *, after: float = 0.0) -> Fault:
+    """The driver is killed so many seconds after the question was sent, and the kubelet gets no answer in any case."""
+
+    async def fault(invoke: Invoke) -> Any:
+        await during(kill, after=after)(invoke)
+        raise _unavailable("the driver died before its answer arrived")
+
+    return fault
+
+
 def _unavailable(details: str) -> grpc.aio.AioRpcError:
     empty = grpc.aio.Metadata()
     return grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, empty, empty, details=details)
