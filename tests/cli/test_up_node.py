@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,10 +108,16 @@ def test_without_data_pods_end_with_the_cluster(run: Dray, tmp_path: Path) -> No
         "print(", f"print(open('{tmp_path}/pid', 'w').write(str(os.getpid())), "
     )
     (tmp_path / "pod.yaml").write_text(pod % "p")
-    with running("up", "pod.yaml", "--port", "0", "--plain", "--node", cwd=tmp_path) as process:
+    audit = ("--audit-log", "audit.log")
+    with running("up", "pod.yaml", "--port", "0", "--plain", "--node", *audit, cwd=tmp_path) as process:
         url = next(word for word in " ".join(wait(process)).split() if word.startswith("http://"))
         assert eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         # Its log is read through the server, which the node knows by its certificate.
         assert eventually(lambda: (tmp_path / "pid").read_text() in log(url, "p"))
         assert process.stop(signal.SIGINT)[0] == 0
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
+    # The agent had the rights of its node and no others.
+    events = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    leases = [each for each in events if each["objectRef"].get("resource") == "leases"]
+    by = {each["user"]["username"] for each in leases if each["objectRef"].get("namespace") == "kube-node-lease"}
+    assert by == {f"system:node:{socket.gethostname().lower()}"}

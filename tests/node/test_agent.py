@@ -12,6 +12,7 @@ import pytest
 from dray.node.agent import AgentOptions, NodeAgent
 from dray.node.cgroups import Cgroups
 from dray.node.runtimes.process import ProcessRuntime
+from dray.server.security.users import node_user
 from dray.testing.cluster import LocalCluster
 from dray.testing.kubelet.double import QUICK
 
@@ -43,7 +44,8 @@ class Machine:
 
     async def start(self):
         runtime = ProcessRuntime(self.root / "run", cdi_directories=[self.root / "cdi"], cgroups=Cgroups(Path("/none")))
-        self.agent = NodeAgent(self.cluster.client, AgentOptions(NODE, self.root, runtime, timing=QUICK))
+        client = self.cluster.client_of(node_user(NODE))
+        self.agent = NodeAgent(client, AgentOptions(NODE, self.root, runtime, timing=QUICK))
         self._task = asyncio.create_task(self.agent.run())
         ready = asyncio.create_task(self.agent.ready.wait())
         await asyncio.wait((self._task, ready), timeout=20, return_when=asyncio.FIRST_COMPLETED)

@@ -140,17 +140,18 @@ async def _up(
 
     stop = stopping()
     running = RunningServer(options)
-    children = [control_plane_process.child(orders)]
+    transport = _transport(running)
+    parts = [(control_plane_process.child(orders), transport)]
     if chosen is not None:
-        children.append(fleet_process.child(chosen))
+        parts.append((fleet_process.child(chosen), transport))
     if node is not None:
-        children.append(node_process.child(_trusting(running, node)))
+        parts.append((node_process.child(_trusting(running, node)), _node_transport(running, node.node)))
+    children = [child for child, _ in parts]
     try:
         for child in children:
             # It loads while the server starts and the manifests are applied.
             await child.start()
         async with running.running() as server:
-            transport = _transport(server)
             counts = await _apply(transport, manifests)
             if counts is None:
                 return 1
@@ -159,7 +160,7 @@ async def _up(
             for child in children:
                 server.context.health.watch(child.problems)
                 server.context.health.watch_optional(child.plugins)
-            return await _work(children, transport, stop, _greet(children, server, counts))
+            return await _work(parts, stop, _greet(children, server, counts))
     finally:
         await _stop(children)
 
@@ -173,21 +174,21 @@ def _trusting(server: RunningServer, node: MachineOptions) -> MachineOptions:
 
 
 async def _work(
-    children: list[Child], transport: InProcessTransport, stop: asyncio.Event, greet: Coroutine[Any, Any, None]
+    parts: list[tuple[Child, InProcessTransport]], stop: asyncio.Event, greet: Coroutine[Any, Any, None]
 ) -> int:
     """Until the stop."""
-    working, greeting = [asyncio.create_task(child.run(transport)) for child in children], asyncio.create_task(greet)
+    working = [asyncio.create_task(child.run(transport)) for child, transport in parts]
+    greeting = asyncio.create_task(greet)
     stopped = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait((*working, stopped), return_when=asyncio.FIRST_COMPLETED)
         # They may still write while they end.
-        await _stop(children)
+        await _stop([child for child, _ in parts])
         await asyncio.gather(*working)
     finally:
         for task in (*working, greeting, stopped):
             task.cancel()
         await asyncio.gather(*working, greeting, stopped, return_exceptions=True)
-        await transport.close()
     return 0
 
 
@@ -211,6 +212,14 @@ def _transport(server: RunningServer) -> InProcessTransport:
     # A name of its own, so that the audit log tells it from the administrator.
     user = User("system:dray", (MASTERS, AUTHENTICATED))
     return InProcessTransport(server.application, user)
+
+
+def _node_transport(server: RunningServer, node: str) -> InProcessTransport:
+    """The agent has the rights of its node, as one of another machine would: it runs what others wrote."""
+    from dray.server.inprocess import InProcessTransport
+    from dray.server.security.users import node_user
+
+    return InProcessTransport(server.application, node_user(node))
 
 
 async def _apply(transport: InProcessTransport, manifests: list[Manifest]) -> Counter[str] | None:

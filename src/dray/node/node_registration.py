@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from dray.api.catalogue import built_in
-from dray.api.objects import Object, condition_of, mapping, spec_of
+from dray.api.objects import Object, condition_of, mapping
 from dray.client.api import ApiClient
 from dray.client.clock import TimeOfDay, micro_timestamp, timestamp
 from dray.client.errors import ApiError, ClientError
@@ -27,7 +27,6 @@ LEASE_NAMESPACE: Final = "kube-node-lease"
 _LEASE_SECONDS: Final = 40
 _RENEW_SECONDS: Final = 10.0
 _STATUS_SECONDS: Final = 60.0
-_NOT_READY: Final = "node.kubernetes.io/not-ready"
 _MANAGER: Final = WriteOptions("dray-node")
 # Less memory or disk than this and the node says so.
 _MEMORY_BYTES: Final = 100 << 20
@@ -155,10 +154,6 @@ class NodeRegistration:
         self._node = await self._client.patch(
             NODES, self._facts.name, {"status": status}, patch_type=PatchType.STRATEGIC, subresource="status"
         )
-        taints = spec_of(self._node).get("taints") or []
-        left = [each for each in taints if each.get("key") != _NOT_READY]
-        if len(left) < len(taints):
-            await self._client.patch(NODES, self._facts.name, {"spec": {"taints": left or None}})
 
     async def _renew(self) -> None:
         name = self._facts.name

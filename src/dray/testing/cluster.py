@@ -28,6 +28,7 @@ from dray.controllers import bare_nodes
 from dray.scheduling.scheduler import Options
 from dray.server.api_server import ApiServer
 from dray.server.application import Application
+from dray.server.authorization import User
 from dray.server.context import Context
 from dray.server.inprocess import InProcessTransport
 from dray.store.interface import Store
@@ -133,6 +134,10 @@ class LocalCluster:
         failures = [each for each in results if isinstance(each, Exception)]
         if failures and error is None:
             raise failures[0]
+
+    def client_of(self, user: User) -> ApiClient:
+        """With the rights of that user."""
+        return ApiClient(InProcessTransport(self.application, user))
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -31,6 +31,8 @@ def cluster() -> Cluster:
             {"name": "v", "secret": {"secretName": "volume"}},
             {"name": "c", "configMap": {"name": "settings"}},
             {"name": "p", "projected": {"sources": [{"secret": {"name": "projected"}}]}},
+            {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]}},
+            {"name": "a", "projected": {"sources": [{"serviceAccountToken": {"path": "a"}}]}},
         ],
         containers=[{"name": "x", "envFrom": [{"secretRef": {"name": "env"}}]}],
         initContainers=[{"name": "i", "env": [{"valueFrom": {"secretKeyRef": {"name": "init"}}}]}],
@@ -180,6 +182,12 @@ def test_a_node_keeps_its_taints(cluster: Cluster) -> None:
     assert refused(cluster, UPDATE, "", "nodes", name="n1", old=tainted, new=tainted) is None
 
 
+def test_a_node_does_not_choose_an_owner(cluster: Cluster) -> None:
+    owned = node()
+    owned["metadata"] = {**owned["metadata"], "ownerReferences": [{"kind": "ConfigMap", "name": "c", "uid": "u"}]}
+    assert "ownerReferences" in (refused(cluster, UPDATE, "", "nodes", name="n1", old=node(), new=owned) or "")
+
+
 @pytest.mark.parametrize(
     ("label", "free"),
     [
@@ -305,6 +313,17 @@ def test_tokens_are_for_its_pods(cluster: Cluster) -> None:
         new = {"spec": {"boundObjectRef": reference}}
         found = refused(cluster, CREATE, "", "serviceaccounts/token", namespace="default", name="runner", new=new)
         assert (found is None) is expected, reference
+
+
+@pytest.mark.parametrize(
+    ("audiences", "why"),
+    [([], None), (["vault"], None), (["bank"], '"bank" not found'), (["vault", "bank"], "0 or 1 audiences")],
+)
+def test_tokens_are_for_audiences_that_the_pod_names(cluster: Cluster, audiences: list[str], why: str | None) -> None:
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": "mine", "uid": "uid-of-pods-mine"}
+    new = {"spec": {"boundObjectRef": bound, "audiences": audiences}}
+    found = refused(cluster, CREATE, "", "serviceaccounts/token", namespace="default", name="runner", new=new)
+    assert found is None if why is None else why in (found or "")
 
 
 def test_leases(cluster: Cluster) -> None:

@@ -1,13 +1,14 @@
 """Node restriction: what a node may write, the half of its rules that needs the content.
 
 `restrict` is called for every write by a node, with the object as it was and as it will be, and answers why not, or
-None. A node changes its own Node but not its taints or the labels that steer workloads; it reports the status of its
-pods but not which claims they have; it creates mirror pods that refer to nothing; it publishes slices for itself.
+None. A node changes its own Node but not its taints, its owners or the labels that steer workloads; it reports the
+status of its pods but not which claims they have; it creates mirror pods that refer to nothing; it publishes slices
+for itself; it asks for the tokens that its pods' volumes want.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -118,8 +119,14 @@ def _has_volume(spec: Object, source: str) -> bool:
 
 
 def _has_projection(spec: Object, source: str) -> bool:
-    volumes = spec.get("volumes") or ()
-    return any(item.get(source) for volume in volumes for item in (volume.get("projected") or {}).get("sources") or ())
+    return any(True for _ in _projections(spec, source))
+
+
+def _projections(spec: Object, source: str) -> Iterator[Object]:
+    for volume in spec.get("volumes") or ():
+        for item in (volume.get("projected") or {}).get("sources") or ():
+            if item.get(source):
+                yield item[source]
 
 
 def _pod_status(node: str, old: Object, new: Object) -> str | None:
@@ -147,6 +154,9 @@ def _node(node: str, write: Write) -> str | None:
         return f'node "{node}" is not allowed to set configSource'
     if write.operation == UPDATE and (before.get("taints") or []) != (after.get("taints") or []):
         return f'node "{node}" is not allowed to modify taints'
+    if write.operation == UPDATE and _owners(old) != _owners(new):
+        # A node that made another object its owner would be deleted with it, and could come back as it likes.
+        return f'node "{node}" is not allowed to modify ownerReferences'
     labels = node_labels.forbidden(_labels(old), _labels(new))
     return f'node "{node}" is not allowed to modify labels: {", ".join(labels)}' if labels else None
 
@@ -160,7 +170,17 @@ def _token(node: str, write: Write, view: ClusterView) -> str | None:
     pod = view.get("", "pods", write.namespace, reference["name"])
     if pod is None or pod["metadata"].get("uid") != reference["uid"]:
         return "the pod in the bound object reference does not exist"
-    return None if _on(node, pod) else "node requested token bound to a pod scheduled on a different node"
+    if not _on(node, pod):
+        return "node requested token bound to a pod scheduled on a different node"
+    return _audience(pod, ((write.new or {}).get("spec") or {}).get("audiences") or [""])
+
+
+def _audience(pod: Object, audiences: list[str]) -> str | None:
+    """A node asks for the tokens that the pod's volumes want, and for no others."""
+    if len(audiences) > 1:
+        return f"node may only request 0 or 1 audiences, {len(audiences)} requested"
+    wanted = {token.get("audience") or "" for token in _projections(pod.get("spec") or {}, "serviceAccountToken")}
+    return None if audiences[0] in wanted else f'audience "{audiences[0]}" not found in pod spec volume'
 
 
 def _lease(node: str, write: Write) -> str | None:
@@ -188,3 +208,7 @@ def _name(obj: Object | None) -> str:
 
 def _labels(obj: Object) -> Mapping[str, str]:
     return (obj.get("metadata") or {}).get("labels") or {}
+
+
+def _owners(obj: Object) -> list[Object]:
+    return (obj.get("metadata") or {}).get("ownerReferences") or []

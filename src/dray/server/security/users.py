@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api.names import is_label, is_subdomain
-from dray.server.authorization import User
+from dray.server.authorization import AUTHENTICATED, User
 
 UNAUTHENTICATED = "system:unauthenticated"
 NODES = "system:nodes"
@@ -25,6 +25,10 @@ def node_of(user: User) -> str | None:
     if NODES not in user.groups:
         return None
     return user.name.removeprefix(_NODE_PREFIX) if user.name.startswith(_NODE_PREFIX) else ""
+
+
+def node_user(name: str) -> User:
+    return User(_NODE_PREFIX + name, (NODES, AUTHENTICATED))
 
 
 def service_account_name(namespace: str, name: str) -> str:
