@@ -118,6 +118,6 @@ def test_without_data_pods_end_with_the_cluster(run: Dray, tmp_path: Path) -> No
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
     # The agent had the rights of its node and no others.
     events = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
-    leases = [each for each in events if each["objectRef"].get("resource") == "leases"]
+    leases = [each for each in events if each.get("objectRef", {}).get("resource") == "leases"]
     by = {each["user"]["username"] for each in leases if each["objectRef"].get("namespace") == "kube-node-lease"}
     assert by == {f"system:node:{socket.gethostname().lower()}"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,6 +11,9 @@ from dray.cli.reports import one_line
 
 if TYPE_CHECKING:
     from dray.fleet.choice import Chosen
+    from dray.fleet.machine import Machine
+
+_MOST_AGENTS: Final = 16
 
 
 def chosen_fleet(choices: tuple[str, ...], seed: int | None) -> Chosen:
@@ -24,3 +27,16 @@ def chosen_fleet(choices: tuple[str, ...], seed: int | None) -> Chosen:
     except ManifestError as error:
         click.echo(one_line(str(error)), err=True)
     sys.exit(2)
+
+
+def chosen_machines(choices: tuple[str, ...]) -> tuple[Machine, ...]:
+    """Those whose pods run on this machine. Each has an agent of its own, so there are few."""
+    machines = chosen_fleet(choices, None).machines
+    if len(machines) > _MOST_AGENTS:
+        click.echo(
+            f"error: --simulate runs an agent for each of at most {_MOST_AGENTS} machines, not {len(machines)}; "
+            "--fleet has room for thousands, on which nothing runs",
+            err=True,
+        )
+        sys.exit(2)
+    return machines

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -17,6 +17,9 @@ from dray.node.errors import NodeError
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
+    from dray.driver import Driver
+    from dray.driver.runner import DriverRunner
+    from dray.fleet.machine import Machine as FleetMachine
     from dray.node.runtimes.interface import Runtime
     from dray.node.server.trust import NodeTrust
 
@@ -42,6 +45,9 @@ class MachineOptions:
     trust: NodeTrust | None = None
     """With it the node answers the server about its pods: logs, commands, ports, usage."""
 
+    simulated: FleetMachine | None = None
+    """Of a fleet: the node has its devices, labels and capacity, and pods that run as processes here."""
+
     @property
     def cdi_directory(self) -> Path:
         return self.root / "cdi"
@@ -51,7 +57,6 @@ class Machine:
     def __init__(self, client: ApiClient, options: MachineOptions) -> None:
         from dray.driver import RunnerOptions
         from dray.driver.runner import DriverRunner
-        from dray.drivers.registry import load
         from dray.node.agent import AgentOptions, NodeAgent
         from dray.server.listening import listen
 
@@ -63,10 +68,18 @@ class Machine:
         port = self._socket.getsockname()[1] if self._socket is not None else 0
         self.agent = NodeAgent(
             client,
-            AgentOptions(options.node, options.root, self._runtime, options.address, labels=options.labels, port=port),
+            AgentOptions(
+                options.node,
+                options.root,
+                self._runtime,
+                options.address,
+                labels=options.labels,
+                port=port,
+                resources=options.simulated.resources() if options.simulated is not None else {},
+            ),
         )
         places = RunnerOptions(node_name=options.node, kubelet_root=options.root, cdi_directory=options.cdi_directory)
-        self._runners = [DriverRunner(load(name, _SETTINGS.get(name, {})), client, places) for name in options.drivers]
+        self._runners = [DriverRunner(each, client, places) for each in drivers_of(options)]
         self.ready = asyncio.Event()
         """Set once the node is registered and its drivers are."""
 
@@ -98,11 +111,8 @@ class Machine:
             if not self.options.keep_pods:
                 await self._end_pods()
 
-    async def _drive(self, runner: object) -> None:
+    async def _drive(self, runner: DriverRunner) -> None:
         """A driver that fails does not end the node."""
-        from dray.driver.runner import DriverRunner
-
-        assert isinstance(runner, DriverRunner)
         await self.agent.ready.wait()
         while True:
             try:
@@ -121,6 +131,40 @@ class Machine:
     async def _end_pods(self) -> None:
         for uid in {each.pod_uid for each in await self._runtime.containers()}:
             await self._runtime.remove_sandbox(uid)
+
+
+class Machines:
+    """Several nodes on this machine, each with an agent, drivers and directory of its own."""
+
+    def __init__(self, client: ApiClient, options: Sequence[MachineOptions]) -> None:
+        from dray.cli.node_transports import AsNode
+        from dray.client.api import ApiClient
+
+        self._machines = [Machine(ApiClient(AsNode(client.transport, each.node)), each) for each in options]
+        self.ready = asyncio.Event()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for each in self._machines:
+                group.create_task(each.run())
+            for each in self._machines:
+                await each.ready.wait()
+            self.ready.set()
+
+
+def simulated(machine: FleetMachine, like: MachineOptions) -> MachineOptions:
+    """A machine of a fleet whose pods run here; its directory is beside that of this machine."""
+    root = like.root.parent / "simulated" / machine.name
+    return replace(like, node=machine.name, root=root, drivers=(), labels=machine.traits(), simulated=machine)
+
+
+def drivers_of(options: MachineOptions) -> list[Driver]:
+    from dray.drivers.registry import load
+    from dray.fleet import machine_drivers
+
+    if options.simulated is not None:
+        return machine_drivers.drivers_of(options.simulated)
+    return [load(name, _SETTINGS.get(name, {})) for name in options.drivers]
 
 
 def _short(root: Path) -> Path:
@@ -144,4 +188,9 @@ def quiet_grpc() -> None:
 def _runtime(options: MachineOptions) -> Runtime:
     from dray.node.runtimes.process import ProcessRuntime
 
-    return ProcessRuntime(options.root / "run", address=options.address, cdi_directories=[options.cdi_directory])
+    return ProcessRuntime(
+        options.root / "run",
+        address=options.address,
+        cdi_directories=[options.cdi_directory],
+        unknown_images_wait=options.simulated is not None,
+    )

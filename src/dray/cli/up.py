@@ -18,7 +18,7 @@ from dray.api.gates import FeatureGates
 from dray.cli.apply import FIELD_MANAGER, apply_manifests
 from dray.cli.cluster import Cluster
 from dray.cli.components import choosing, scheduling
-from dray.cli.fleet_choice import chosen_fleet
+from dray.cli.fleet_choice import chosen_fleet, chosen_machines
 from dray.cli.manifests import Manifest, read
 from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.reports import one_line
@@ -28,8 +28,11 @@ from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options
 if TYPE_CHECKING:
     from dray.cli.control_plane_process import Orders
     from dray.cli.machine import MachineOptions
+    from dray.cli.node_transports import NodeTransports
+    from dray.client.transport import Transport
     from dray.control_plane.child import Child
     from dray.fleet.choice import Chosen
+    from dray.fleet.machine import Machine as FleetMachine
     from dray.server.inprocess import InProcessTransport
     from dray.server.running import Options, RunningServer
 
@@ -52,6 +55,12 @@ _STARTED: Final = time.perf_counter()
     help="Simulate these machines: nodes, devices, and pods that live by rule; repeatable.",
 )
 @click.option("--seed", type=int, help="Of the chances in a fleet, instead of the one its file has.")
+@click.option(
+    "--simulate",
+    multiple=True,
+    metavar="TYPE=COUNT,...|FILE",
+    help="Nodes with the devices of these machines, whose pods run as processes of this one; repeatable.",
+)
 @click.option("--node/--no-node", "with_node", default=False, help="Make this machine a node that runs pods.")
 def up(
     paths: tuple[str, ...],
@@ -68,6 +77,7 @@ def up(
     metrics_port: int | None,
     fleet: tuple[str, ...],
     seed: int | None,
+    simulate: tuple[str, ...],
     with_node: bool,
     **given: Any,
 ) -> None:
@@ -79,6 +89,9 @@ def up(
 
     With --fleet there are simulated machines too, as `dray fleet list` shows them: --fleet p5.48xlarge=4,cpu-64=2. On
     these pods start, run and end by rule. FILE has machine types, fleets and rules of your own.
+
+    With --simulate there are nodes with the devices of such machines, whose pods run as processes here: each sees the
+    devices that it was given, and those alone, in its environment and with nvidia-smi.
 
     With --node this machine is a node too. Pods on it run as processes, and its CPUs are devices of class dra.cpu.
 
@@ -96,6 +109,7 @@ def up(
     if reading.problems:
         sys.exit(2)
     chosen = chosen_fleet(fleet, seed) if fleet else None
+    simulated = chosen_machines(simulate) if simulate else ()
     kubeconfig = kubeconfig or (data / _KUBECONFIG if data is not None else Path(_TEMPORARY_KUBECONFIG))
     options = server_options(data=data, kubeconfig=kubeconfig, gates=gates, **given)
     asked = {
@@ -106,26 +120,30 @@ def up(
         "plugins": plugins,
     }
     orders = Orders(asked, controllers, gates, MetricsAddress(metrics_bind, metrics_port))
-    with failing_plainly(), _node_options(data, with_node) as node:
-        sys.exit(run(_up(options, orders, reading.manifests, chosen, node)))
+    with failing_plainly(), _node_options(data, with_node, simulated) as nodes:
+        sys.exit(run(_up(options, orders, reading.manifests, chosen, nodes)))
 
 
 @contextmanager
-def _node_options(data: Path | None, wanted: bool) -> Iterator[MachineOptions | None]:
-    """With `--data` what the node keeps is in it, and its pods go on running; otherwise they end with the cluster."""
+def _node_options(
+    data: Path | None, itself: bool, simulated: tuple[FleetMachine, ...]
+) -> Iterator[list[MachineOptions]]:
+    """With `--data` what a node keeps is in it, and its pods go on running; otherwise they end with the cluster."""
     import socket
     import tempfile
 
-    from dray.cli.machine import MachineOptions
+    from dray.cli import machine
+
+    def made(root: Path, *, keep_pods: bool) -> list[MachineOptions]:
+        own = machine.MachineOptions(name, root / "node", keep_pods=keep_pods)
+        return [*([own] if itself else []), *(machine.simulated(each, own) for each in simulated)]
 
     name = socket.gethostname().lower()
-    if not wanted:
-        yield None
-    elif data is not None:
-        yield MachineOptions(name, data.absolute() / "node")
+    if data is not None or not (itself or simulated):
+        yield made((data or Path()).absolute(), keep_pods=True)
     else:
         with tempfile.TemporaryDirectory(prefix="dray-", ignore_cleanup_errors=True) as root:
-            yield MachineOptions(name, Path(root), keep_pods=False)
+            yield made(Path(root), keep_pods=False)
 
 
 async def _up(
@@ -133,7 +151,7 @@ async def _up(
     orders: Orders,
     manifests: list[Manifest],
     chosen: Chosen | None,
-    node: MachineOptions | None,
+    nodes: list[MachineOptions],
 ) -> int:
     from dray.cli import control_plane_process, fleet_process, node_process
     from dray.server.running import RunningServer
@@ -141,11 +159,12 @@ async def _up(
     stop = stopping()
     running = RunningServer(options)
     transport = _transport(running)
-    parts = [(control_plane_process.child(orders), transport)]
+    parts: list[tuple[Child, Transport]] = [(control_plane_process.child(orders), transport)]
     if chosen is not None:
         parts.append((fleet_process.child(chosen), transport))
-    if node is not None:
-        parts.append((node_process.child(_trusting(running, node)), _node_transport(running, node.node)))
+    if nodes:
+        child = node_process.child([_trusting(running, each) for each in nodes])
+        parts.append((child, _node_transports(running, nodes)))
     children = [child for child, _ in parts]
     try:
         for child in children:
@@ -155,8 +174,7 @@ async def _up(
             counts = await _apply(transport, manifests)
             if counts is None:
                 return 1
-            if node is not None:
-                await _make_classes(transport, node)
+            await _make_classes(transport, nodes)
             for child in children:
                 server.context.health.watch(child.problems)
                 server.context.health.watch_optional(child.plugins)
@@ -173,9 +191,7 @@ def _trusting(server: RunningServer, node: MachineOptions) -> MachineOptions:
     return replace(node, trust=local_trust(authority, node.node, [node.address]))
 
 
-async def _work(
-    parts: list[tuple[Child, InProcessTransport]], stop: asyncio.Event, greet: Coroutine[Any, Any, None]
-) -> int:
+async def _work(parts: list[tuple[Child, Transport]], stop: asyncio.Event, greet: Coroutine[Any, Any, None]) -> int:
     """Until the stop."""
     working = [asyncio.create_task(child.run(transport)) for child, transport in parts]
     greeting = asyncio.create_task(greet)
@@ -196,13 +212,15 @@ async def _stop(children: list[Child]) -> None:
     await asyncio.gather(*(child.stop() for child in children))
 
 
-async def _make_classes(transport: InProcessTransport, node: MachineOptions) -> None:
-    """The DeviceClasses of the node's drivers."""
+async def _make_classes(transport: InProcessTransport, nodes: list[MachineOptions]) -> None:
+    """The DeviceClasses of the nodes' drivers."""
+    if not nodes:
+        return
+    from dray.cli.machine import drivers_of
     from dray.client.api import ApiClient
-    from dray.drivers.registry import load
     from dray.fleet.registration import make_classes
 
-    await make_classes(ApiClient(transport), [load(each, {}).name for each in node.drivers])
+    await make_classes(ApiClient(transport), [driver.name for each in nodes for driver in drivers_of(each)])
 
 
 def _transport(server: RunningServer) -> InProcessTransport:
@@ -214,12 +232,13 @@ def _transport(server: RunningServer) -> InProcessTransport:
     return InProcessTransport(server.application, user)
 
 
-def _node_transport(server: RunningServer, node: str) -> InProcessTransport:
-    """The agent has the rights of its node, as one of another machine would: it runs what others wrote."""
+def _node_transports(server: RunningServer, nodes: list[MachineOptions]) -> NodeTransports:
+    """An agent has the rights of its node, as one of another machine would: it runs what others wrote."""
+    from dray.cli.node_transports import NodeTransports
     from dray.server.inprocess import InProcessTransport
     from dray.server.security.users import node_user
 
-    return InProcessTransport(server.application, node_user(node))
+    return NodeTransports({each.node: InProcessTransport(server.application, node_user(each.node)) for each in nodes})
 
 
 async def _apply(transport: InProcessTransport, manifests: list[Manifest]) -> Counter[str] | None:

@@ -42,6 +42,10 @@ class ApiClient:
         self._transport = transport
         self._retries = retries or Retries()
 
+    @property
+    def transport(self) -> Transport:
+        return self._transport
+
     async def get(self, resource: Resource, name: str, *, namespace: str = "", subresource: str = "") -> Object:
         return await self._call("GET", paths.item(resource, namespace, name, subresource))
 

@@ -110,12 +110,21 @@ class Machine:
         # A locally administered address.
         return ":".join(f"{byte:02x}" for byte in (0x02, *digest[:5]))
 
+    def traits(self) -> dict[str, str]:
+        """The labels that tell what it has, for a node that something else registers."""
+        own = (MACHINE_TYPE, "kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch")
+        return {name: value for name, value in self.labels().items() if name not in own}
+
+    def resources(self) -> dict[str, str]:
+        capacity = {"cpu": str(self.type.cpus), "memory": self.type.memory, "pods": str(self.type.pods)}
+        return {**capacity, **self.type.allocatable}
+
     def node(self) -> Object:
-        metadata = {"name": self.name, "labels": self._labels()}
+        metadata = {"name": self.name, "labels": self.labels()}
         spec: Object = {"taints": [dict(each) for each in self.options.taints]} if self.options.taints else {}
         return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": self._status()}
 
-    def _labels(self) -> dict[str, str]:
+    def labels(self) -> dict[str, str]:
         labels = {
             "kubernetes.io/hostname": self.name,
             "kubernetes.io/os": "linux",
@@ -133,11 +142,10 @@ class Machine:
         return {**labels, **self.type.labels, **self.options.labels}
 
     def _status(self) -> Object:
-        capacity = {"cpu": str(self.type.cpus), "memory": self.type.memory, "pods": str(self.type.pods)}
         ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "a simulated node"}
         return {
-            "capacity": {**capacity, **self.type.allocatable},
-            "allocatable": {**capacity, **self.type.allocatable},
+            "capacity": self.resources(),
+            "allocatable": self.resources(),
             "conditions": [*({"type": each, "status": "False"} for each in _PRESSURES), ready],
             "addresses": [{"type": "InternalIP", "address": self.address}, {"type": "Hostname", "address": self.name}],
             "nodeInfo": self._info(),

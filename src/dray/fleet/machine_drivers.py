@@ -1,4 +1,4 @@
-"""Simulated drivers that pretend to run on a machine of a given type: `dray driver simulated-gpu` and its like."""
+"""Simulated drivers of a machine: those of `dray up --simulate`, and `dray driver simulated-gpu` and its like."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
-from dray.driver import DriverError, Pool
+from dray.driver import Driver, DriverError, Pool
 from dray.drivers.devices import gpu, nic, tpu
 from dray.drivers.simulated.gpus import SimulatedGpus
 from dray.drivers.simulated.nics import SimulatedNics
@@ -15,6 +15,19 @@ from dray.fleet.choice import ChoiceError, choose
 from dray.fleet.machine import Machine
 from dray.fleet.pools import declared
 from dray.yaml.text import ManifestError
+
+
+def drivers_of(machine: Machine) -> list[Driver]:
+    """One for each kind of device that the machine has and that can be simulated beside a node agent."""
+    pools, tpus = declared(machine), machine.tpus
+    made: list[Driver] = []
+    if gpu.DRIVER in pools:
+        made.append(SimulatedGpus(lambda _: (pools[gpu.DRIVER], machine.gpus)))
+    if nic.DRIVER in pools:
+        made.append(SimulatedNics(lambda _: (pools[nic.DRIVER], machine.nics)))
+    if tpu.DRIVER in pools and tpus is not None:
+        made.append(SimulatedTpus(lambda _: (pools[tpu.DRIVER], tpus)))
+    return made
 
 
 class MachineOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

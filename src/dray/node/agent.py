@@ -46,6 +46,8 @@ class AgentOptions:
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: Sequence[Object] = ()
     port: int = 10250
+    resources: Mapping[str, str] = field(default_factory=dict)
+    """What the node says it has, instead of what the machine has."""
     timing: Timing = field(default_factory=Timing)
 
 
@@ -82,6 +84,7 @@ class NodeAgent:
             tuple(self.options.taints),
             self.options.port,
             await self.runtime.version(),
+            resources=self.options.resources,
         )
         registration = NodeRegistration(self._client, facts, self._time)
         async with self.dra, asyncio.TaskGroup() as group:

@@ -45,6 +45,7 @@ class NodeFacts:
     port: int = 10250
     runtime_version: str = ""
     most_pods: int = 110
+    resources: Mapping[str, str] = field(default_factory=dict)
 
     def node(self) -> Object:
         labels = {
@@ -67,7 +68,7 @@ class NodeFacts:
             "ephemeral-storage": f"{disk.total >> 10}Ki",
         }
         known = mapping(mapping(node.get("status")).get("capacity"))
-        resources = {**known, **resources}
+        resources = {**known, **resources, **self.resources}
         return {
             "capacity": resources,
             "allocatable": resources,

@@ -61,7 +61,7 @@ async def world(driver, **settings):
 def nvidia_smi(edits, *arguments):
     """Runs the mounted file with the environment of the container."""
     (mount,) = {(each.host_path, each.container_path) for each in edits.mounts}
-    assert mount[1] == "/usr/bin/nvidia-smi"
+    assert mount[1] == "/usr/local/bin/nvidia-smi"
     environment = {"PATH": os.environ["PATH"], **edits.environment}
     done = subprocess.run([mount[0], *arguments], env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout.splitlines()

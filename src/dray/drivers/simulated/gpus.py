@@ -33,7 +33,8 @@ from dray.drivers.devices.gpu import DRIVER, Gpu
 from dray.drivers.devices.gpu_configs import GpuConfig, MigDeviceConfig
 
 _SCRIPT: Final = Path(__file__).parent / "nvidia-smi.sh"
-_NVIDIA_SMI: Final = "/usr/bin/nvidia-smi"
+# Every image and shell looks for programs there; few files stand there beside which it is mounted.
+_NVIDIA_SMI: Final = "/usr/local/bin/nvidia-smi"
 _MPS: Final = "/tmp/nvidia-mps"
 
 

@@ -52,12 +52,15 @@ class ProcessRuntime:
         address: str = "127.0.0.1",
         cdi_directories: Sequence[Path] = cdi.DIRECTORIES,
         cgroups: Cgroups | None = None,
+        unknown_images_wait: bool = False,
     ) -> None:
+        """With `unknown_images_wait` a container without a command waits, whatever its image would have run."""
         self._pods = root / "pods"
         self._containers = root / "containers"
         self._address = address
         self._cdi_directories = tuple(cdi_directories)
         self._cgroups = cgroups or Cgroups()
+        self._unknown_images_wait = unknown_images_wait
         for directory in (root, self._pods, self._containers):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -81,7 +84,7 @@ class ProcessRuntime:
     # Containers
 
     async def start(self, config: ContainerConfig) -> ContainerState:
-        argv = process_images.argv(config.image, config.command, config.args)
+        argv = process_images.argv(config.image, config.command, config.args, unknown_wait=self._unknown_images_wait)
         try:
             edits = cdi.resolve(config.cdi_devices, self._cdi_directories)
         except cdi.CdiError as error:

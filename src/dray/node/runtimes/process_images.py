@@ -23,8 +23,8 @@ _SHELLS: Final = {
 }
 
 
-def argv(image: str, command: Sequence[str], args: Sequence[str]) -> list[str]:
-    """Raises StartError where nobody can know what the image runs."""
+def argv(image: str, command: Sequence[str], args: Sequence[str], *, unknown_wait: bool = False) -> list[str]:
+    """Raises StartError where nobody can know what the image runs, unless such containers are to wait."""
     if command:
         return [*command, *args]
     name = _name(image)
@@ -32,6 +32,8 @@ def argv(image: str, command: Sequence[str], args: Sequence[str]) -> list[str]:
         return list(_WAIT)
     if name in _SHELLS:
         return list(args) or list(_SHELLS[name])
+    if unknown_wait:
+        return list(_WAIT)
     raise StartError(
         "ErrImagePull",
         f"image {image}: processes of this machine run without images; give the container a command that this "

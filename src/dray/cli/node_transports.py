@@ -1,0 +1,59 @@
+"""Transports of several node agents over one link: each request says whose it is, and has the rights of that node.
+
+The agents run in one process, which has one link to the server's. `AsNode` marks what an agent asks with the name of
+its node; `NodeTransports`, at the other end, hands it to the transport of that node and knows no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from dray.client.errors import ConnectionFailed
+from dray.client.transport import Answer, Request, Stream, Transport
+
+_NODE: Final = "x-dray-node"
+
+
+class AsNode:
+    def __init__(self, transport: Transport, node: str) -> None:
+        self._transport = transport
+        self._node = node
+        self.watch_seconds = transport.watch_seconds
+
+    async def send(self, request: Request) -> Answer:
+        return await self._transport.send(self._marked(request))
+
+    async def stream(self, request: Request) -> Stream:
+        return await self._transport.stream(self._marked(request))
+
+    async def close(self) -> None:
+        """The link is that of all agents."""
+
+    def _marked(self, request: Request) -> Request:
+        return replace(request, headers={**request.headers, _NODE: self._node})
+
+
+class NodeTransports:
+    watch_seconds: float = 600
+
+    def __init__(self, transports: Mapping[str, Transport]) -> None:
+        self._transports = transports
+
+    async def send(self, request: Request) -> Answer:
+        return await self._of(request).send(request)
+
+    async def stream(self, request: Request) -> Stream:
+        return await self._of(request).stream(request)
+
+    async def close(self) -> None:
+        for each in self._transports.values():
+            await each.close()
+
+    def _of(self, request: Request) -> Transport:
+        try:
+            return self._transports[request.headers.get(_NODE, "")]
+        except KeyError:
+            raise ConnectionFailed("a request of no node of this machine", sent=False) from None
