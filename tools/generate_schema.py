@@ -122,6 +122,8 @@ def wire_type(owner: str, field: str, base: str, *, required: bool) -> str:
                 base = "{}" + (owner.split(".")[0] + value if value.startswith(".") else value)
     if base == "int64" and wire_facts.listed(wire_facts.INT32, owner, field):
         base = "int32"
+    if base == "str" and wire_facts.listed(wire_facts.BYTES, owner, field):
+        base = "bytes"
     envelope = "." in base and field in ("metadata", "spec", "status")
     always = required or envelope or wire_facts.listed(wire_facts.ALWAYS, owner, field)
     mark = "!" if always and not wire_facts.listed(wire_facts.OMITTED, owner, field) else ""

@@ -56,6 +56,7 @@ ServiceSpec.trafficDistribution ClientIPConfig.timeoutSeconds
 PodDisruptionBudgetSpec.unhealthyPodEvictionPolicy
 ResourcePoolStatusRequestStatus.poolCount PartitionTypeStatus.total PartitionTypeStatus.allocatable
 ShareableSummaryStatus.fullyAvailableDevices ShareableSummaryStatus.partiallyAvailableDevices
+CertificateSigningRequestSpec.expirationSeconds
 """.split()
 
 ALWAYS = """
@@ -98,6 +99,7 @@ MAPS = {
         ResourceQuotaStatus.used
     """,
     "time": "PodDisruptionBudgetStatus.disruptedPods",
+    "[]str": "CertificateSigningRequestSpec.extra",
     "apiextensions_v1.JSONSchemaProps": """
         JSONSchemaProps.definitions JSONSchemaProps.patternProperties JSONSchemaProps.properties
     """,
@@ -109,7 +111,11 @@ MAPS = {
     ".NodeAllocatableResource": "Device.nodeAllocatableResources BasicDevice.nodeAllocatableResources",
 }
 
+# Base64 on the wire, which the models call text.
+BYTES = "CertificateSigningRequestSpec.request CertificateSigningRequestStatus.certificate"
+
 INT32 = """
+CertificateSigningRequestSpec.expirationSeconds
 *.priority *.limit *.minCount *.minGroupCount *.containerPort *.hostPort *.defaultMode *.mode PriorityClass.value
 Probe.failureThreshold Probe.initialDelaySeconds Probe.periodSeconds Probe.successThreshold Probe.timeoutSeconds
 JobSpec.backoffLimit JobSpec.backoffLimitPerIndex JobSpec.completions JobSpec.maxFailedIndexes JobSpec.parallelism

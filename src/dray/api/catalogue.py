@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 RESOURCE_GROUP = "resource.k8s.io"
 SCHEDULING_GROUP = "scheduling.k8s.io"
 RBAC_GROUP = "rbac.authorization.k8s.io"
+CERTIFICATES_GROUP = "certificates.k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +247,15 @@ KINDS: tuple[Kind, ...] = (
     _rbac("Role", "roles", namespaced=True),
     _rbac("RoleBinding", "rolebindings", namespaced=True),
     _v1("coordination_v1", "Lease", "leases", group="coordination.k8s.io"),
+    _v1(
+        "certificates_v1",
+        "CertificateSigningRequest",
+        "certificatesigningrequests",
+        "csr",
+        group=CERTIFICATES_GROUP,
+        subresources="approval status",
+        namespaced=False,
+    ),
     _v1("batch_v1", "Job", "jobs", group="batch", subresources="status", generation=True),
     _v1(
         "apiextensions_v1",

@@ -197,7 +197,10 @@ def update(
     now: str,
     subresource: str = "",
 ) -> Accepted | Refusal:
-    """`old` is the object in hub form as it is stored, and stays as it is; `subresource` is empty or `status`."""
+    """`old` is the object in hub form as it is stored, and stays as it is.
+
+    `subresource` is empty, `status` or `approval`.
+    """
     home = hub(target.entry)
     kept = _kept_members(document, old, target, subresource) if home == target else set()
     read = {name: value for name, value in document.items() if name not in kept} if kept else document
@@ -211,8 +214,11 @@ def update(
     if refusal:
         return refusal
     if subresource == "status":
-        strategy.prepare_status_update(obj, old, target.entry, rules.gates)
+        strategy.prepare_status_update(obj, old, target.entry, rules.gates, now=now)
         check = validation.validate_status_update
+    elif subresource == "approval":
+        strategy.prepare_approval(obj, old, now=now)
+        check = validation.validate_approval
     else:
         strategy.prepare_update(obj, old, target.entry, rules.gates, now=now)
         check = validation.validate_update
@@ -232,7 +238,7 @@ def _kept_members(document: Object, old: Object, target: KindVersion, subresourc
     """
     kept = set()
     if "status" in target.entry.subresources:
-        part = "spec" if subresource == "status" else "status"
+        part = "spec" if subresource else "status"
         if part in document and document[part] == old.get(part):
             kept.add(part)
     metadata, before = document.get("metadata"), old["metadata"]

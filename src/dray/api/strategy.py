@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dray.api import disabled_fields
-from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, Kind
+from dray.api.catalogue import CERTIFICATES_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object, mapping
 from dray.api.pod_defaults import admit_pod, qos_class
@@ -61,12 +61,14 @@ def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *,
         keep(obj, old, ("status",))
     if (kind.group, kind.name) == (RESOURCE_GROUP, "DeviceTaintRule"):
         _refresh_time_added(obj["spec"]["taint"], old["spec"]["taint"], now)
+    if kind.group == CERTIFICATES_GROUP:
+        keep(obj, old, ("spec",))
     disabled_fields.drop(obj, old, kind, gates)
     if kind.generation and obj.get("spec") != old.get("spec"):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates) -> None:
+def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *, now: str) -> None:
     keep(obj["metadata"], old["metadata"], (*SERVER_OWNED, *_STATUS_KEEPS))
     if kind.group not in _OLDER_GROUPS:
         keep(obj["metadata"], old["metadata"], _STATUS_ALONE)
@@ -76,10 +78,30 @@ def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGa
     disabled_fields.drop(obj, old, kind, gates)
     if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourceClaim"):
         _drop_stale_devices(obj["status"], old["status"])
+    if kind.group == CERTIFICATES_GROUP:
+        _date_conditions(obj["status"], old["status"], now)
     if (kind.group, kind.name) == ("", "Pod"):
         for member in _KEPT_POD_STATUS:
             if member in old["status"]:
                 obj["status"].setdefault(member, old["status"][member])
+
+
+def prepare_approval(obj: Object, old: Object, *, now: str) -> None:
+    """Of a CertificateSigningRequest: the conditions, and nothing else."""
+    conditions = mapping(obj.get("status")).get("conditions") or []
+    keep(obj, old, ("spec", "status"))
+    obj["metadata"] = dict(old["metadata"])
+    obj["status"] = {**mapping(old.get("status")), "conditions": conditions}
+    _date_conditions(obj["status"], mapping(old.get("status")), now)
+
+
+def _date_conditions(status: Object, old: Object, now: str) -> None:
+    before = {each.get("type"): each.get("status") for each in old.get("conditions") or ()}
+    for condition in status.get("conditions") or ():
+        if not condition.get("lastUpdateTime"):
+            condition["lastUpdateTime"] = now
+        if not condition.get("lastTransitionTime") or before.get(condition.get("type")) != condition.get("status"):
+            condition["lastTransitionTime"] = now
 
 
 def keep(new: Object, old: Object, members: Iterable[str]) -> None:

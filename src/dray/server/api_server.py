@@ -12,6 +12,7 @@ import time
 
 from dray.server import parameters, paths, routing, status
 from dray.server.bootstrap import bootstrap
+from dray.server.certificate_signer import CertificateSigner
 from dray.server.context import Context
 from dray.server.custom_kinds import CustomKinds
 from dray.server.metrics import Metrics
@@ -32,6 +33,7 @@ class ApiServer:
         self._nonresource = NonresourcePaths(context, self.metrics)
         self.custom_kinds = CustomKinds(context)
         self._roles = RoleAggregation(context)
+        self._signer = CertificateSigner(context)
         self._retention = retention or Retention()
         self._compacting: asyncio.Task[None] | None = None
 
@@ -39,6 +41,7 @@ class ApiServer:
         """To be called once, before the first request, in the loop that will serve."""
         await bootstrap(self.context)
         await self._roles.start()
+        self._signer.start()
         self.custom_kinds.resume()
         self._compacting = asyncio.create_task(self._retention.run(self.context.store), name="retention")
 
@@ -47,6 +50,7 @@ class ApiServer:
             self._compacting.cancel()
             await asyncio.gather(self._compacting, return_exceptions=True)
         await self._roles.close()
+        await self._signer.close()
         await self.custom_kinds.close()
         await self.context.close()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.objects import Object, conditions_of, labels_of, mapping, status_of, walk
+from dray.api.catalogue import CERTIFICATES_GROUP
+from dray.api.certificate_requests import APPROVED, DENIED, FAILED
+from dray.api.objects import Object, conditions_of, is_true, labels_of, mapping, status_of, walk
 from dray.api.tables.column import AGE, NAME, NONE, Column
 from dray.api.tables.duration import age, human, seconds_between
 
@@ -101,6 +103,17 @@ def _job_selector(job: Object, now: str) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 
 
+def _requested_duration(obj: Object, now: str) -> str:
+    seconds = obj["spec"].get("expirationSeconds")
+    return NONE if seconds is None else human(seconds)
+
+
+def _request_state(obj: Object, now: str) -> str:
+    state = next((each for each in (DENIED, APPROVED) if is_true(obj, each)), "Pending")
+    further = [FAILED] if is_true(obj, FAILED) else []
+    return ",".join([state, *further, *(["Issued"] if obj["status"].get("certificate") else [])])
+
+
 COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "Node"): (
         NAME,
@@ -149,6 +162,14 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Containers", _job_containers("name"), wide=True),
         Column("Images", _job_containers("image"), wide=True),
         Column("Selector", _job_selector, wide=True),
+    ),
+    (CERTIFICATES_GROUP, "CertificateSigningRequest"): (
+        NAME,
+        AGE,
+        Column("SignerName", lambda obj, now: obj["spec"].get("signerName", "")),
+        Column("Requestor", lambda obj, now: obj["spec"].get("username", "")),
+        Column("RequestedDuration", _requested_duration),
+        Column("Condition", _request_state),
     ),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): (
         NAME,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dray.api.catalogue import RBAC_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
+from dray.api.catalogue import CERTIFICATES_GROUP, RBAC_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.errors import FieldError
 from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import (
+    certificate_requests,
     claims,
     config_maps,
     device_classes,
@@ -90,6 +91,9 @@ _CHECKS: dict[tuple[str, str], _Checks] = {
         lambda obj, old, rules: disruption_budgets.validate(obj, rules),
         disruption_budgets.validate_status,
     ),
+    (CERTIFICATES_GROUP, "CertificateSigningRequest"): _Checks(
+        certificate_requests.validate, certificate_requests.validate_update, certificate_requests.validate_status
+    ),
     ("coordination.k8s.io", "Lease"): _Checks(
         lambda obj, rules: leases.validate(obj), lambda obj, old, rules: leases.validate(obj)
     ),
@@ -97,6 +101,7 @@ _CHECKS: dict[tuple[str, str], _Checks] = {
 _NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
     ("", "Namespace"): metadata.LABEL,
     ("", "Service"): metadata.LABEL,
+    (CERTIFICATES_GROUP, "CertificateSigningRequest"): metadata.PATH_SEGMENT,
     (RBAC_GROUP, "ClusterRole"): metadata.PATH_SEGMENT,
     (RBAC_GROUP, "ClusterRoleBinding"): metadata.PATH_SEGMENT,
     (RBAC_GROUP, "Role"): metadata.PATH_SEGMENT,
@@ -138,3 +143,8 @@ def validate_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[
 def validate_status_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
     checks = _CHECKS.get((kind.group, kind.name))
     return list(checks.status(obj, old, rules)) if checks is not None and checks.status is not None else []
+
+
+def validate_approval(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
+    """Of the one kind that has such a subresource."""
+    return list(certificate_requests.validate_approval(obj, old, rules))

@@ -7,6 +7,7 @@ three lists below are the order in which they run.
 from __future__ import annotations
 
 from dray.server.admission import (
+    certificate_requests,
     claim_status,
     custom_definitions,
     gangs,
@@ -32,6 +33,8 @@ _CREATE = (
     pods.check_overhead,
     pods.note_gates,
     jobs.select_pods,
+    certificate_requests.identify,
+    certificate_requests.refuse_masters,
     pods.require_service_account,
     priority.resolve,
     priority.check_default,
@@ -44,6 +47,7 @@ _UPDATE = (
     rights.check_update,
     namespaces.keep_label,
     claim_status.authorize,
+    certificate_requests.authorize,
     priority.check_default,
     custom_definitions.establish,
     quota.charge,

@@ -95,7 +95,7 @@ class _BuiltIn:
         return schema.write(conversion.convert(obj, target.version), target.schema)
 
     def ignored(self, subresource: str) -> FieldSet:
-        return self._status_ignored if subresource == "status" else self._main_ignored
+        return self._status_ignored if subresource in ("status", "approval") else self._main_ignored
 
     def blank(self) -> Object:
         return self._blank

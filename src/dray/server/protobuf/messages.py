@@ -91,6 +91,14 @@ _MESSAGES: dict[str, str] = {
     "LeaseSpec": "holderIdentity=1:str leaseDurationSeconds=2:int32 acquireTime=3:microtime renewTime=4:microtime"
     " leaseTransitions=5:int32 strategy=6:str preferredHolder=7:str",
     "PriorityClass": f"{_OBJECT} value=2:int32 globalDefault=3:bool description=4:str preemptionPolicy=5:str",
+    # certificates.k8s.io
+    "CertificateSigningRequest": f"{_OBJECT} spec=2:CertificateSigningRequestSpec"
+    " status=3:CertificateSigningRequestStatus",
+    "CertificateSigningRequestSpec": "request=1:bytes username=2:str uid=3:str groups=4:[]str usages=5:[]str"
+    " extra=6:{}strings signerName=7:str expirationSeconds=8:int32",
+    "CertificateSigningRequestStatus": "conditions=1:[]CertificateSigningRequestCondition certificate=2:bytes",
+    "CertificateSigningRequestCondition": "type=1:str reason=2:str message=3:str lastUpdateTime=4:time"
+    " lastTransitionTime=5:time status=6:str",
     # rbac.authorization.k8s.io
     "Role": f"{_OBJECT} rules=2:[]PolicyRule",
     "ClusterRole": f"{_OBJECT} rules=2:[]PolicyRule aggregationRule=3:AggregationRule",
@@ -150,6 +158,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "policy": ("Eviction", "PodDisruptionBudget"),
     "coordination.k8s.io": ("Lease",),
     "scheduling.k8s.io": ("PriorityClass",),
+    "certificates.k8s.io": ("CertificateSigningRequest",),
     "rbac.authorization.k8s.io": ("Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"),
     "authorization.k8s.io": (
         "SelfSubjectAccessReview",

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from dray.server.authorization import MASTERS
 from dray.server.security import certificates
@@ -115,6 +116,29 @@ class Authority:
         now = self._clock()
         return certificates.issue(
             self._authority, self._key, subject, SERVER, now=now, lifetime=SERVER_LIFETIME, hosts=hosts
+        )
+
+    def certify(
+        self,
+        key: CertificatePublicKeyTypes,
+        user: str,
+        groups: Iterable[str],
+        purpose: x509.ObjectIdentifier,
+        *,
+        lifetime: timedelta,
+        hosts: Iterable[str] = (),
+    ) -> bytes:
+        """A certificate for a key that somebody else has, as PEM."""
+        names = tuple(hosts)
+        return certificates.certify(
+            self._authority,
+            self._key,
+            key,
+            certificates.subject(user, groups),
+            purpose,
+            now=self._clock(),
+            lifetime=lifetime,
+            hosts=certificates.alternative_names(names) if names else None,
         )
 
     def scheduler(self) -> Credential:

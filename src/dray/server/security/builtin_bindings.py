@@ -16,7 +16,7 @@ from dray.server.authorization import AUTHENTICATED, MASTERS
 from dray.server.security.builtin_roles import BOOTSTRAPPING, CONTROLLERS, cluster_roles
 from dray.server.security.policy import CLUSTER_ROLE_BINDING, GROUP
 from dray.server.security.rules import PolicyRule, uncovered
-from dray.server.security.users import SERVICE_ACCOUNTS, UNAUTHENTICATED
+from dray.server.security.users import BOOTSTRAPPERS, NODES, SERVICE_ACCOUNTS, UNAUTHENTICATED
 
 _AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _GROUPS = {
@@ -28,6 +28,11 @@ _GROUPS = {
     "system:service-account-issuer-discovery": (SERVICE_ACCOUNTS,),
     # A node holds its role through the node authorizer only, which tells nodes apart.
     "system:node": (),
+    # Machines that join, and nodes that renew what they have; in a kubeadm cluster kubeadm makes these.
+    "system:node-bootstrapper": (BOOTSTRAPPERS,),
+    "system:certificates.k8s.io:certificatesigningrequests:nodeclient": (BOOTSTRAPPERS,),
+    "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": (NODES,),
+    "system:certificates.k8s.io:certificatesigningrequests:selfnodeserver": (NODES,),
 }
 _USERS = ("system:kube-controller-manager", "system:kube-scheduler")
 

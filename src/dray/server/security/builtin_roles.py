@@ -25,6 +25,7 @@ _WORDS = {
     "AUTHN": "authentication.k8s.io",
     "AUTHZ": "authorization.k8s.io",
     "METRICS": "metrics.k8s.io",
+    "CERTS": "certificates.k8s.io",
 }
 
 _EVENTS = "create patch update | core events.k8s.io | events"
@@ -72,6 +73,7 @@ NODE_RULES = f"""
     get | DRA | resourceclaims
     ALL | DRA | resourceslices
     READ | core | services
+    create get list watch | CERTS | certificatesigningrequests
 """
 
 _SCHEDULER = f"""
@@ -172,6 +174,17 @@ CONTROLLERS = {
         READ | core | namespaces serviceaccounts
         {_EVENTS}
     """,
+    "certificate-controller": f"""
+        delete get list watch | CERTS | certificatesigningrequests
+        update | CERTS | certificatesigningrequests/approval certificatesigningrequests/status
+        approve | CERTS | signers | kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving
+        create | AUTHZ | subjectaccessreviews
+        get | core | nodes
+        {_EVENTS}
+    """,
+    "token-cleaner": """
+        delete get list watch | core | secrets
+    """,
     "clusterrole-aggregation-controller": """
         escalate get list patch update watch | RBAC | clusterroles
     """,
@@ -194,6 +207,23 @@ _OTHERS = {
         create | AUTHZ | subjectaccessreviews
     """,
     "system:node": NODE_RULES,
+    "system:node-bootstrapper": """
+        create get list watch | CERTS | certificatesigningrequests
+    """,
+    # Nobody asks for these subresources: who may create them is approved.
+    "system:certificates.k8s.io:certificatesigningrequests:nodeclient": """
+        create | CERTS | certificatesigningrequests/nodeclient
+    """,
+    "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": """
+        create | CERTS | certificatesigningrequests/selfnodeclient
+    """,
+    "system:certificates.k8s.io:certificatesigningrequests:selfnodeserver": """
+        create | CERTS | certificatesigningrequests/selfnodeserver
+    """,
+    **{
+        f"system:certificates.k8s.io:{signer}-approver": f"approve | CERTS | signers | kubernetes.io/{signer}"
+        for signer in ("kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving")
+    },
     "system:kube-scheduler": _SCHEDULER,
     "system:kube-controller-manager": _CONTROLLER_MANAGER,
     **{f"system:controller:{name}": rules for name, rules in CONTROLLERS.items()},

@@ -18,6 +18,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 Key: TypeAlias = ec.EllipticCurvePrivateKey
@@ -79,7 +80,7 @@ def _general_name(name: str) -> x509.GeneralName:
 
 
 def make_authority(key: Key, name: str, *, now: datetime, lifetime: timedelta) -> x509.Certificate:
-    builder = _builder(subject(name), subject(name), key, now, now + lifetime)
+    builder = _builder(subject(name), subject(name), key.public_key(), now, now + lifetime)
     return (
         builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
@@ -99,6 +100,22 @@ def issue(
 ) -> Credential:
     """A certificate with a key of its own; it ends with its authority at the latest."""
     key = new_key()
+    made = certify(authority, authority_key, key.public_key(), name, purpose, now=now, lifetime=lifetime, hosts=hosts)
+    return Credential(made, encode_key(key))
+
+
+def certify(
+    authority: x509.Certificate,
+    authority_key: Key,
+    key: CertificatePublicKeyTypes,
+    name: x509.Name,
+    purpose: x509.ObjectIdentifier,
+    *,
+    now: datetime,
+    lifetime: timedelta,
+    hosts: x509.SubjectAlternativeName | None = None,
+) -> bytes:
+    """A certificate for somebody else's key, as PEM."""
     end = min(now + lifetime, authority.not_valid_after_utc)
     builder = _builder(name, authority.subject, key, now, end)
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key())
@@ -110,7 +127,7 @@ def issue(
     )
     if hosts is not None:
         builder = builder.add_extension(hosts, critical=False)
-    return Credential(encode_certificate(builder.sign(authority_key, hashes.SHA256())), encode_key(key))
+    return encode_certificate(builder.sign(authority_key, hashes.SHA256()))
 
 
 def is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
@@ -121,16 +138,18 @@ def is_issued_by(certificate: x509.Certificate, authority: x509.Certificate) -> 
     return True
 
 
-def _builder(name: x509.Name, issuer: x509.Name, key: Key, start: datetime, end: datetime) -> x509.CertificateBuilder:
+def _builder(
+    name: x509.Name, issuer: x509.Name, key: CertificatePublicKeyTypes, start: datetime, end: datetime
+) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(issuer)
-        .public_key(key.public_key())
+        .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(start - _BACKDATED)
         .not_valid_after(end)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
 

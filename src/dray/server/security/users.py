@@ -9,6 +9,7 @@ from dray.server.authorization import AUTHENTICATED, User
 
 UNAUTHENTICATED = "system:unauthenticated"
 NODES = "system:nodes"
+BOOTSTRAPPERS = "system:bootstrappers"
 SERVICE_ACCOUNTS = "system:serviceaccounts"
 NODE_NAME = "authentication.kubernetes.io/node-name"
 NODE_UID = "authentication.kubernetes.io/node-uid"

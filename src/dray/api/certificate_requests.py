@@ -1,0 +1,138 @@
+"""CertificateSigningRequests: what is asked for, what became of it, and which requests a signer of nodes takes.
+
+The request itself is PKCS#10 in PEM in base64. It is read here, once for everybody who asks: validation, the approver,
+the signer. The library that reads it is loaded when there is one to read.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from dray.api.objects import is_true, spec_of, status_of, strings
+
+if TYPE_CHECKING:
+    from cryptography import x509
+
+CLIENT: Final = "kubernetes.io/kube-apiserver-client"
+KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
+KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
+APPROVED: Final = "Approved"
+DENIED: Final = "Denied"
+FAILED: Final = "Failed"
+
+NODE_PREFIX: Final = "system:node:"
+NODE_GROUP: Final = "system:nodes"
+_PEM_TYPE: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
+_SIGNING: Final = "digital signature"
+_ENCIPHERMENT: Final = "key encipherment"
+CLIENT_AUTH: Final = "client auth"
+SERVER_AUTH: Final = "server auth"
+
+
+class RequestError(ValueError):
+    """What is asked for cannot be read, or is not what the signer signs; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Who is to be certified, under which names; `others` are alternative names that are neither host nor address."""
+
+    common_name: str
+    organizations: tuple[str, ...]
+    hosts: tuple[str, ...]
+    addresses: tuple[str, ...]
+    others: int
+    document: x509.CertificateSigningRequest
+
+
+def is_approved(obj: Mapping[str, Any]) -> bool:
+    return is_true(obj, APPROVED) and not is_true(obj, DENIED)
+
+
+def is_open(obj: Mapping[str, Any]) -> bool:
+    """Whether somebody has yet to decide about it."""
+    return not (is_true(obj, APPROVED) or is_true(obj, DENIED))
+
+
+def certificate_of(obj: Mapping[str, Any]) -> bytes:
+    """The certificate that was issued, as PEM; empty where there is none."""
+    return base64.b64decode(str(status_of(obj).get("certificate") or ""))
+
+
+def read(obj: Mapping[str, Any]) -> Request:
+    """Raises RequestError."""
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        pem = base64.b64decode(str(spec_of(obj).get("request") or ""), validate=True)
+    except binascii.Error as error:
+        raise RequestError(f"it is not base64: {error}") from None
+    if not pem.lstrip().startswith(_PEM_TYPE):
+        raise RequestError("PEM block type must be CERTIFICATE REQUEST")
+    try:
+        document = x509.load_pem_x509_csr(pem)
+        valid = document.is_signature_valid
+        return _described(document, valid)
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
+        if isinstance(error, RequestError):
+            raise
+        raise RequestError(f"it cannot be read: {error}") from error
+
+
+def _described(document: x509.CertificateSigningRequest, valid: bool) -> Request:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    if not valid:
+        raise RequestError("its signature is not that of its key")
+    try:
+        names = document.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        names = x509.SubjectAlternativeName([])
+    common = [str(each.value) for each in document.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    organizations = [str(each.value) for each in document.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    hosts = tuple(names.get_values_for_type(x509.DNSName))
+    addresses = tuple(str(each) for each in names.get_values_for_type(x509.IPAddress))
+    others = len(list(names)) - len(hosts) - len(addresses)
+    # Of several names it would be open which one counts.
+    return Request(common[0] if len(common) == 1 else "", tuple(organizations), hosts, addresses, others, document)
+
+
+def check(obj: Mapping[str, Any], request: Request) -> None:
+    """Raises RequestError unless the signer that the request names may sign it, as far as that signer is known."""
+    signer, usages = spec_of(obj).get("signerName"), set(strings(spec_of(obj).get("usages")))
+    if signer == CLIENT:
+        _check_client(request, usages)
+    elif signer == KUBELET_CLIENT:
+        _check_node(request, usages, CLIENT_AUTH)
+        if request.hosts or request.addresses or request.others:
+            raise RequestError("subjectAltNames are not allowed")
+    elif signer == KUBELET_SERVING:
+        _check_node(request, usages, SERVER_AUTH)
+        if not request.hosts and not request.addresses:
+            raise RequestError("DNS or IP subjectAltName is required")
+        if request.others:
+            raise RequestError("subjectAltNames other than DNS and IP are not allowed")
+
+
+def _check_client(request: Request, usages: set[str]) -> None:
+    if strange := usages - {_SIGNING, _ENCIPHERMENT, CLIENT_AUTH}:
+        raise RequestError(f"invalid usage for client certificate: {min(strange)}")
+    if CLIENT_AUTH not in usages:
+        raise RequestError(f"missing required usage for client certificate: {CLIENT_AUTH}")
+    if not request.common_name:
+        raise RequestError("exactly one common name is required")
+
+
+def _check_node(request: Request, usages: set[str], purpose: str) -> None:
+    if request.organizations != (NODE_GROUP,):
+        raise RequestError(f"subject organization is not {NODE_GROUP}")
+    if not request.common_name.startswith(NODE_PREFIX) or request.common_name == NODE_PREFIX:
+        raise RequestError(f"subject common name does not begin with {NODE_PREFIX}")
+    if usages - {_ENCIPHERMENT} != {_SIGNING, purpose}:
+        raise RequestError(f"usages must be {_SIGNING} and {purpose}, with or without {_ENCIPHERMENT}")
