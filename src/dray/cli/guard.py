@@ -28,6 +28,9 @@ _ITS_NAMES: Final = {
     "disruption": "disruption-controller",
     "job": "job-controller",
     "podgroup-protection": "podgroup-protection-controller",
+    "certificatesigningrequest-approving": "certificatesigningrequest-approving-controller",
+    "certificatesigningrequest-cleaner": "certificatesigningrequest-cleaner-controller",
+    "token-cleaner": "token-cleaner-controller",
 }
 _logger = logging.getLogger("dray")
 

@@ -21,6 +21,9 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "disruption": "dray.controllers.disruption:DisruptionController",
     "job": "dray.controllers.jobs:JobController",
     "podgroup-protection": "dray.controllers.pod_groups:PodGroupProtection",
+    "certificatesigningrequest-approving": "dray.controllers.certificates:CertificateApprover",
+    "certificatesigningrequest-cleaner": "dray.controllers.certificates:CertificateCleaner",
+    "token-cleaner": "dray.controllers.token_cleaner:TokenCleaner",
     "bare-node": "dray.controllers.bare_nodes:BareNodes",
 }
 

@@ -4,6 +4,7 @@
 
     authority, certificates, tls, peer          who the server is, and who a certificate says a client is
     jwt, service_account_tokens, token_requests tokens of service accounts
+    bootstrap_tokens                            tokens of machines that join
     credentials, authentication, impersonation, loopback, guard
                                                 from a request to a user
     rules, policy, rbac, escalation, builtin_*  role-based access control

@@ -1,9 +1,10 @@
 """Authentication: from a certificate or a token to a user.
 
 A certificate is verified in the handshake and read once a connection. A bearer token is one of the server's static
-tokens, kept as digests and compared in constant time, or a service account's. Who shows nothing is anonymous, which is
-good for the health checks and nothing else unless configured so. Who shows something that is wrong is refused
-everywhere: falling back to less, or to whatever a trusted connection stands for, would hide the mistake.
+tokens, kept as digests and compared in constant time, a service account's, or that of a machine that wants to join. Who
+shows nothing is anonymous, which is good for the health checks and nothing else unless configured so. Who shows
+something that is wrong is refused everywhere: falling back to less, or to whatever a trusted connection stands for,
+would hide the mistake.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from dray.api import bootstrap_tokens
 from dray.server import status
 from dray.server.authorization import ADMIN, ANONYMOUS, AUTHENTICATED, User
 from dray.server.security import jwt
@@ -49,17 +51,23 @@ def load_token(directory: Path, name: str = "admin.token") -> str:
 
 
 class Tokens:
-    """Static tokens and those of service accounts behind one door."""
+    """Static tokens, those of service accounts and those for joining behind one door."""
 
     def __init__(
-        self, static: Mapping[str, User] | None = None, service_accounts: TokenAuthenticator | None = None
+        self,
+        static: Mapping[str, User] | None = None,
+        service_accounts: TokenAuthenticator | None = None,
+        joining: TokenAuthenticator | None = None,
     ) -> None:
         self._static = [(_digest(token), user) for token, user in (static or {}).items()]
         self._service_accounts = service_accounts
+        self._joining = joining
 
     @classmethod
-    def for_admin(cls, token: str, service_accounts: TokenAuthenticator | None = None) -> Tokens:
-        return cls({token: ADMIN}, service_accounts)
+    def for_admin(
+        cls, token: str, service_accounts: TokenAuthenticator | None = None, joining: TokenAuthenticator | None = None
+    ) -> Tokens:
+        return cls({token: ADMIN}, service_accounts, joining)
 
     def authenticate(self, token: str, audiences: Iterable[str] = ()) -> tuple[User, tuple[str, ...]]:
         digest = _digest(token)
@@ -69,6 +77,8 @@ class Tokens:
                 found = user
         if found is not None:
             return found, tuple(audiences)
+        if self._joining is not None and bootstrap_tokens.parts(token) is not None:
+            return self._joining.authenticate(token, audiences)
         if self._service_accounts is None or not jwt.looks_like_one(token):
             raise TokenError("unknown token")
         return self._service_accounts.authenticate(token, audiences)

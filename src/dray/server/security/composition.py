@@ -21,6 +21,7 @@ from dray.server.resources import Resource, key_prefix
 from dray.server.security import access_reviews, token_requests
 from dray.server.security.authentication import Authenticator, Tokens, load_token, new_token
 from dray.server.security.authority import Authority, Clock, utc_now
+from dray.server.security.bootstrap_tokens import BootstrapTokens
 from dray.server.security.builtin_roles import NODE_RULES, read_rules
 from dray.server.security.escalation import EscalationCheck
 from dray.server.security.guard import Guard
@@ -143,7 +144,7 @@ def _compose(
     policy = Policy()
     nodes = NodeAuthorizer(view, map(PolicyRule.read, read_rules(NODE_RULES)))
     authorizer = Authorizers(nodes, RBAC(policy))
-    tokens = Tokens.for_admin(admin_token, issuer)
+    tokens = Tokens.for_admin(admin_token, issuer, BootstrapTokens(view, clock=clock))
     plain = authority is None
     nodes_trust = Authority.ephemeral(clock=clock) if authority is None else authority
     authenticator = Authenticator(tokens, trusted=ADMIN if plain else None, clock=clock)

@@ -1,0 +1,9 @@
+"""CertificateSigningRequests of nodes: those that may be are approved, and old ones are deleted.
+
+The certificates are made by whoever has the authority's key: in `dray` the server.
+"""
+
+from dray.controllers.certificates.approver import CertificateApprover
+from dray.controllers.certificates.cleaner import CertificateCleaner
+
+__all__ = ["CertificateApprover", "CertificateCleaner"]
