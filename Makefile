@@ -49,9 +49,10 @@ fuzz: $(READY)
 	DRAY_FUZZ_SECONDS=$${DRAY_FUZZ_SECONDS:-600} $(BIN)/python -m pytest tests/attacks/fuzz -n 0 -s
 	DRAY_FUZZ_EXAMPLES=$${DRAY_FUZZ_EXAMPLES:-20} $(BIN)/python -m pytest tests/server/test_schemathesis.py -n 0
 
-# Writes src/dray/api/wire_types.py anew from the installed lightkube-models.
+# Writes src/dray/api/wire_fields.py anew from the sources of the Kubernetes API: SOURCES is `staging/src/k8s.io` of a
+# checkout of Kubernetes.
 schema: $(READY)
-	$(BIN)/python tools/generate_schema.py
+	$(BIN)/python tools/generate_wire_types.py $(SOURCES)
 
 # Writes the Python code of src/dray/_proto/*.proto anew.
 proto: $(READY)

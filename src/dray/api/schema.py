@@ -3,7 +3,7 @@
 `read` walks a decoded document once. It reports unknown fields and wrong types, and returns the document with nulls
 gone, members that are always written present, and quantities and times in canonical form. Empty lists and maps stay:
 some rules ask whether they were given. `write` gives the form that is stored and answered, where they are absent, or
-null in a member that is always written. Types come from wire_types.py, which is generated.
+null in a member that is always written. Types come from wire_types.py.
 
 Each type is compiled on first use to a reader `(value, problems) -> value`. A reader reports problems relative to
 itself; the enclosing reader puts its own step in front when, rarely, there are any. So a good document pays nothing
@@ -64,7 +64,7 @@ def _reader(type_name: str, *, prune: bool) -> Reader:
         return _list_reader(type_name[2:], prune=prune)
     if type_name.startswith("{}"):
         return _map_reader(type_name[2:], prune=prune)
-    return _SCALARS.get(type_name) or _struct_reader(TYPES[type_name] if type_name != "empty" else {}, prune=prune)
+    return _SCALARS.get(type_name) or _struct_reader(TYPES[type_name], prune=prune)
 
 
 @cache

@@ -92,8 +92,6 @@ def field_type(type_name: str) -> FieldType:
     found = _known.get(type_name)
     if found is not None:
         return found
-    if type_name == "empty":
-        return FieldType(Form.OBJECT)
     wire = TYPES.get(type_name)
     if wire is None:
         return ATOMIC if type_name in _UNTYPED else PLAIN

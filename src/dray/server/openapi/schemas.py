@@ -29,7 +29,6 @@ _PLAIN: dict[str, Object] = {
     "int64": {"type": "integer", "format": "int64"},
     "bool": {"type": "boolean"},
     "float": {"type": "number", "format": "double"},
-    "empty": {"type": "object"},
     "any": {},
 }
 _REFERENCED = {
