@@ -1,0 +1,192 @@
+"""The cluster of `dray up`: an API server in this process, and its other parts as processes of their own.
+
+What the parts ask goes through the server's front door, each with the rights it has: the control plane those of an
+administrator, an agent those of its node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from dray.cli.apply import FIELD_MANAGER, apply_manifests
+from dray.cli.cluster import Cluster
+from dray.cli.manifests import Manifest
+from dray.cli.rest_mapping import Target
+from dray.cli.serving import stopping
+
+if TYPE_CHECKING:
+    from dray.cli.control_plane_process import Orders
+    from dray.cli.machine import MachineOptions
+    from dray.cli.node_transports import NodeTransports
+    from dray.client.transport import Transport
+    from dray.control_plane.child import Child
+    from dray.fleet.choice import Chosen
+    from dray.server.inprocess import InProcessTransport
+    from dray.server.running import Options, RunningServer
+
+_STARTED: Final = time.perf_counter()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    server: Options
+    orders: Orders
+    """For the control plane."""
+    manifests: list[Manifest]
+    """Applied before anything works."""
+    fleet: Chosen | None = None
+    nodes: Sequence[MachineOptions] = ()
+    """That this machine is, one process for all."""
+
+
+async def run_cluster(options: ClusterOptions) -> int:
+    """Until it is told to stop; its exit status."""
+    from dray.cli import control_plane_process, fleet_process, node_process
+    from dray.server.running import RunningServer
+
+    stop = stopping()
+    running = RunningServer(options.server)
+    transport = _transport(running)
+    parts: list[tuple[Child, Transport]] = [(control_plane_process.child(options.orders), transport)]
+    if options.fleet is not None:
+        parts.append((fleet_process.child(options.fleet), transport))
+    if options.nodes:
+        child = node_process.child([_trusting(running, each) for each in options.nodes])
+        parts.append((child, _node_transports(running, options.nodes)))
+    children = [child for child, _ in parts]
+    try:
+        for child in children:
+            # It loads while the server starts and the manifests are applied.
+            await child.start()
+        async with running.running() as server:
+            counts = await _apply(transport, options.manifests)
+            if counts is None:
+                return 1
+            await _make_classes(transport, options.nodes)
+            for child in children:
+                server.context.health.watch(child.problems)
+                server.context.health.watch_optional(child.plugins)
+            return await _work(parts, stop, _greet(children, server, counts))
+    finally:
+        await _stop(children)
+
+
+def _trusting(server: RunningServer, node: MachineOptions) -> MachineOptions:
+    """The node shows the server a certificate of the server's authority, and takes the server's alone."""
+    from dray.node.server.trust import local_trust
+
+    authority = server.context.security.node_authority
+    return replace(node, trust=local_trust(authority, node.node, [node.address]))
+
+
+async def _work(parts: list[tuple[Child, Transport]], stop: asyncio.Event, greet: Coroutine[Any, Any, None]) -> int:
+    """Until the stop."""
+    working = [asyncio.create_task(child.run(transport)) for child, transport in parts]
+    greeting = asyncio.create_task(greet)
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((*working, stopped), return_when=asyncio.FIRST_COMPLETED)
+        # They may still write while they end.
+        await _stop([child for child, _ in parts])
+        await asyncio.gather(*working)
+    finally:
+        for task in (*working, greeting, stopped):
+            task.cancel()
+        await asyncio.gather(*working, greeting, stopped, return_exceptions=True)
+    return 0
+
+
+async def _stop(children: list[Child]) -> None:
+    await asyncio.gather(*(child.stop() for child in children))
+
+
+async def _make_classes(transport: InProcessTransport, nodes: Sequence[MachineOptions]) -> None:
+    """The DeviceClasses of the nodes' drivers."""
+    if not nodes:
+        return
+    from dray.cli.machine import drivers_of
+    from dray.client.api import ApiClient
+    from dray.fleet.registration import make_classes
+
+    await make_classes(ApiClient(transport), [driver.name for each in nodes for driver in drivers_of(each)])
+
+
+def _transport(server: RunningServer) -> InProcessTransport:
+    from dray.server.authorization import AUTHENTICATED, MASTERS, User
+    from dray.server.inprocess import InProcessTransport
+
+    # A name of its own, so that the audit log tells it from the administrator.
+    user = User("system:dray", (MASTERS, AUTHENTICATED))
+    return InProcessTransport(server.application, user)
+
+
+def _node_transports(server: RunningServer, nodes: Sequence[MachineOptions]) -> NodeTransports:
+    """An agent has the rights of its node, as one of another machine would: it runs what others wrote."""
+    from dray.cli.node_transports import NodeTransports
+    from dray.server.inprocess import InProcessTransport
+    from dray.server.security.users import node_user
+
+    return NodeTransports({each.node: InProcessTransport(server.application, node_user(each.node)) for each in nodes})
+
+
+async def _apply(transport: InProcessTransport, manifests: list[Manifest]) -> Counter[str] | None:
+    """How many of each kind; None if the server refused any."""
+    from dray.client.interface import WriteOptions
+    from dray.controllers import bare_nodes
+
+    options = WriteOptions(FIELD_MANAGER, "Strict", force=True)
+    counts: Counter[str] = Counter()
+    cluster = Cluster(transport, "default", insists=False)
+    # A node's status is written by itself, with what its manifest leaves out.
+    nodes = {each.name: each.document for each in manifests if _is_node(each)}
+
+    async def count(manifest: Manifest, target: Target, outcome: str) -> None:
+        counts[target.kind.plural] += 1
+        if _is_node(manifest):
+            await bare_nodes.set_node_status(cluster.client, target.kind, nodes[manifest.name], options)
+
+    plain = [_without_status(each) if _is_node(each) else each for each in manifests]
+    return counts if await apply_manifests(cluster, plain, options, count) else None
+
+
+def _is_node(manifest: Manifest) -> bool:
+    return (manifest.api_version, manifest.kind) == ("v1", "Node")
+
+
+def _without_status(manifest: Manifest) -> Manifest:
+    return replace(manifest, document={name: each for name, each in manifest.document.items() if name != "status"})
+
+
+async def _greet(children: list[Child], server: RunningServer, counts: Counter[str]) -> None:
+    from dray.process.memory import collect_rarely
+
+    for child in children:
+        await child.ready.wait()
+    collect_rarely()
+    made = {"applied": counts, **{child.called: child.made for child in children}}
+    lists = {name: ", ".join(f"{plural} {number}" for plural, number in each.items()) for name, each in made.items()}
+    told = "; ".join(f"{name}: {text}" for name, text in lists.items() if text)
+    click.echo(f"ready in {_seconds():.1f} s at {server.url}{f' ({told})' if told else ''}")
+    for child in children:
+        if child.metrics:
+            click.echo(f"metrics at {child.metrics}")
+    click.echo(f"export KUBECONFIG={server.options.kubeconfig}")
+
+
+def _seconds() -> float:
+    """Since the process began, where that can be told, else since this was loaded."""
+    try:
+        with open("/proc/self/stat") as file:
+            ticks = int(file.read().rpartition(")")[2].split()[19])
+        import os
+
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return time.perf_counter() - _STARTED
