@@ -102,12 +102,26 @@ def test_pods_get_different_cpus_and_one_that_asks_for_more_waits(run: Dray, tmp
         assert process.stop(signal.SIGINT)[0] == 0
 
 
-def test_without_data_pods_end_with_the_cluster(run: Dray, tmp_path: Path) -> None:
+def write_pod(folder: Path) -> None:
+    """A pod without claims that writes the id of its process to a file."""
     pod = POD.replace("  resourceClaims: [{name: cpu, resourceClaimTemplateName: one-cpu}]\n", "")
     pod = pod.replace("    resources: {claims: [{name: cpu}]}\n", "").replace(
-        "print(", f"print(open('{tmp_path}/pid', 'w').write(str(os.getpid())), "
+        "print(", f"print(open('{folder}/pid', 'w').write(str(os.getpid())), "
     )
-    (tmp_path / "pod.yaml").write_text(pod % "p")
+    (folder / "pod.yaml").write_text(pod % "p")
+
+
+def test_without_data_pods_end_with_a_cluster_that_is_killed(tmp_path: Path) -> None:
+    write_pod(tmp_path)
+    with running("up", "pod.yaml", "--port", "0", "--plain", "--node", cwd=tmp_path) as process:
+        wait(process)
+        pid = eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+        process.process.kill()
+    assert eventually(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_without_data_pods_end_with_the_cluster(run: Dray, tmp_path: Path) -> None:
+    write_pod(tmp_path)
     audit = ("--audit-log", "audit.log")
     with running("up", "pod.yaml", "--port", "0", "--plain", "--node", *audit, cwd=tmp_path) as process:
         url = next(word for word in " ".join(wait(process)).split() if word.startswith("http://"))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from dray.node.runtimes import shim_lock
 from dray.node.runtimes.interface import ContainerConfig, Limits, Mount, SandboxConfig, StartError
 from dray.node.runtimes.process import ProcessRuntime
 
@@ -266,3 +267,40 @@ async def test_a_long_log_is_rotated(runtime, config, monkeypatch):
     assert len(files) == 5
     assert all(each.stat().st_size <= 4000 for each in files)
     assert lines(given.log_path)[-1] == ("stdout", "F", "line 399")
+
+
+async def test_a_container_that_a_killed_agent_was_starting_is_waited_for(runtime, config, tmp_path):
+    state = await runtime.start(config("sleep", "1000"))
+    directory = tmp_path / "run/containers" / state.id
+    (directory / "state.json").rename(directory / "later")
+    successor = ProcessRuntime(tmp_path / "run")
+    looking = asyncio.create_task(successor.containers())
+    done, _ = await asyncio.wait((looking,), timeout=0.1)
+    assert not done
+    (directory / "later").rename(directory / "state.json")
+    async with asyncio.timeout(20):
+        assert [(each.id, each.running) for each in await looking] == [(state.id, True)]
+
+
+async def test_a_container_that_was_never_started_is_cleared_away(tmp_path, runtime):
+    directory = tmp_path / "run/containers" / f"{UID}.main.0"
+    directory.mkdir()
+    with shim_lock.held(directory):
+        assert shim_lock.is_held(directory)
+    assert await runtime.containers() == []
+    assert not directory.exists()
+
+
+@root_only
+async def test_nothing_of_a_container_outlives_its_shim(runtime, config, tmp_path):
+    script = "setsid sh -c 'echo $$; exec sleep 1000' & wait"
+    state = await runtime.start(config("sh", "-c", script))
+    async with asyncio.timeout(20):
+        while not (tmp_path / "main.log").read_text().endswith("\n"):
+            await asyncio.sleep(0.02)
+        (_, _, pid), *_ = lines(tmp_path / "main.log")
+        shim = json.loads((tmp_path / "run/containers" / state.id / "state.json").read_text())["shim"]
+        os.kill(shim, signal.SIGKILL)
+        assert (await runtime.wait(state.id)).exit_code == 137
+        while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text():
+            await asyncio.sleep(0.02)

@@ -193,4 +193,6 @@ def _runtime(options: MachineOptions) -> Runtime:
         address=options.address,
         cdi_directories=[options.cdi_directory],
         unknown_images_wait=options.simulated is not None,
+        # The agent may be killed and started again; pods that are not kept end with whoever starts it.
+        ends_with=0 if options.keep_pods else os.getppid(),
     )

@@ -33,14 +33,15 @@ class DriverLock:
                 return
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                await _lock_file(descriptor)
+                await lock_file(descriptor)
                 yield
             finally:
                 # Closing releases the lock.
                 os.close(descriptor)
 
 
-async def _lock_file(descriptor: int) -> None:
+async def lock_file(descriptor: int) -> None:
+    """Returns once this process has the lock of the open file; closing the file gives it back."""
     # Waiting in a thread could not be cancelled, and would end up with a lock that nobody holds.
     pause = _FIRST_PAUSE
     while True:

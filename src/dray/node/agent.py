@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from dray.api.objects import Object, uid_of
-from dray.api.pods import is_terminal, node_of
+from dray.api.pods import node_of
 from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
 from dray.client.interface import Selection
+from dray.node import root_lock
 from dray.node.container_config import PodSetup
 from dray.node.container_runs import NodeParts
 from dray.node.dra_node import DraNode
@@ -87,14 +88,14 @@ class NodeAgent:
             resources=self.options.resources,
         )
         registration = NodeRegistration(self._client, facts, self._time)
-        async with self.dra, asyncio.TaskGroup() as group:
+        async with root_lock.held(self.options.root), self.dra, asyncio.TaskGroup() as group:
             group.create_task(self._events.run())
             group.create_task(registration.run())
             await registration.registered.wait()
             self._pods.add_handler(self._pod_changed)
             group.create_task(self._pods.run())
             await self._pods.synced()
-            await self._forget_unknown()
+            group.create_task(self._forget_unknown())
             self.ready.set()
             try:
                 await asyncio.Event().wait()
@@ -169,7 +170,15 @@ class NodeAgent:
 
     async def _forget_unknown(self) -> None:
         """Pods that vanished while no agent ran: their containers are ended, and what is left of them removed."""
-        known = {uid_of(each) for each in self._pods.cache if not is_terminal(each)} | set(self._workers)
-        for uid in {each.pod_uid for each in await self.runtime.containers()} - known:
+        there = {each.pod_uid for each in await self.runtime.containers()} | self.setup.uids()
+        known = {uid_of(each) for each in self._pods.cache} | set(self._workers)
+        gone = self.dra.manager.users() - known
+        for uid in there - known:
             await self.runtime.remove_sandbox(uid)
             await self.setup.remove(uid)
+        delay = _FIRST_RESTART
+        while gone & self.dra.manager.users():
+            # Their devices may have been given to others already.
+            await self.dra.manager.reconcile(self.dra.manager.users() - gone)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RESTART)

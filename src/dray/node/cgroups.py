@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from signal import SIGKILL
 
 from dray.node.runtimes.interface import Limits, Usage
 
@@ -43,6 +44,15 @@ class Cgroup:
 
     def oom_killed(self) -> bool:
         return bool(self._of_stat("memory.events", "oom_kill") or self._of_stat("memory.oom_control", "oom_kill"))
+
+    def kill(self) -> None:
+        """All processes in it and in groups below it."""
+        for directory in self.directories:
+            for procs in directory.glob("**/cgroup.procs"):
+                with contextlib.suppress(OSError):
+                    for pid in map(int, procs.read_text().split()):
+                        with contextlib.suppress(ProcessLookupError):
+                            os.kill(pid, SIGKILL)
 
     def remove(self) -> None:
         for directory in self.directories:

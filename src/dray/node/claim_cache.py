@@ -69,7 +69,11 @@ class ClaimCache:
     def __init__(self, checkpoint: Checkpoint, metrics: NodeMetrics | None = None) -> None:
         self._checkpoint = checkpoint
         self._metrics = metrics
-        self._claims = {info.key: info for info in map(_restored, checkpoint.load())}
+        self.reload()
+
+    def reload(self) -> None:
+        """Takes what the checkpoint says, which an agent that ended later may have changed."""
+        self._claims = {info.key: info for info in map(_restored, self._checkpoint.load())}
 
     def __iter__(self) -> Iterator[ClaimInfo]:
         return iter(list(self._claims.values()))

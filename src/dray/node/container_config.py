@@ -56,6 +56,11 @@ class PodSetup:
         for directory in self._logs.glob(f"*_{pod_uid}"):
             shutil.rmtree(directory, ignore_errors=True)
 
+    def uids(self) -> set[str]:
+        """Of the pods that something is left of here."""
+        logs = (each.name.rpartition("_")[2] for each in self._logs.iterdir())
+        return {*(each.name for each in self._pods.iterdir()), *logs}
+
     def sandbox(self, pod: Object) -> SandboxConfig:
         spec = spec_of(pod)
         namespace, name = key_of(pod)

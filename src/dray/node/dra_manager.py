@@ -66,9 +66,13 @@ class DraManager:
                 except NodeError as error:
                     raise UnprepareError(str(error)) from None
 
+    def users(self) -> set[str]:
+        """The uids of the pods that claims were recorded for."""
+        return {uid for info in self.cache for uid in info.pods}
+
     async def reconcile(self, pods: Collection[str]) -> None:
         """Unprepares what was prepared for pods that are not among these uids, the active pods of the node."""
-        gone = sorted({uid for info in self.cache for uid in info.pods} - set(pods))
+        gone = sorted(self.users() - set(pods))
         for uid in gone:
             try:
                 await self.unprepare(uid)

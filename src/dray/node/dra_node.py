@@ -79,6 +79,7 @@ class DraNode:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> DraNode:
+        self.manager.cache.reload()
         self._start(self._wiper.wipe_node(), "wiping of slices")
         self._start(self.registry.run(), "plugin registry")
         self._start(self._health.run(), "device health")

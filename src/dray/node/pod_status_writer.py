@@ -31,9 +31,14 @@ class PodStatusWriter:
         self._written: Object | None = None
         self._version = ""
         self._lock = asyncio.Lock()
+        self._closed = False
 
     def changed(self) -> None:
         self._dirty.set()
+
+    def close(self) -> None:
+        """The status stays as it is."""
+        self._closed = True
 
     async def run(self) -> None:
         while True:
@@ -59,6 +64,8 @@ class PodStatusWriter:
             delay = min(delay * 2, _LONGEST_RETRY)
 
     async def _write(self) -> None:
+        if self._closed:
+            return
         pod, status = self._pod(), self._status()
         version = str(metadata_of(pod).get("resourceVersion") or "")
         if same(pod, status) or (status == self._written and version == self._version):

@@ -78,7 +78,10 @@ class PodWorker:
         writing = asyncio.create_task(self._writer.run())
         try:
             await self._find_containers()
-            if not is_terminal(self.pod):
+            if is_terminal(self.pod):
+                # An earlier agent wrote how it ended, and had released everything by then.
+                self._writer.close()
+            else:
                 self._writer.changed()
                 await self._live()
             await self._stop()

@@ -25,7 +25,7 @@ import dray
 from dray.driver.cdi.edits import Hook
 from dray.node import cdi
 from dray.node.cgroups import Cgroups
-from dray.node.runtimes import process_images, process_usage, shim_client
+from dray.node.runtimes import process_images, process_usage, shim_client, shim_lock
 from dray.node.runtimes.cdi_hooks import run_hooks
 from dray.node.runtimes.interface import (
     ContainerConfig,
@@ -40,6 +40,7 @@ from dray.node.runtimes.process_exec import ExecProcess
 from dray.node.runtimes.process_spec import container_spec
 
 _START_SECONDS: Final = 60.0
+_PAUSE: Final = 0.02
 
 
 class ProcessRuntime:
@@ -53,14 +54,18 @@ class ProcessRuntime:
         cdi_directories: Sequence[Path] = cdi.DIRECTORIES,
         cgroups: Cgroups | None = None,
         unknown_images_wait: bool = False,
+        ends_with: int = 0,
     ) -> None:
-        """With `unknown_images_wait` a container without a command waits, whatever its image would have run."""
+        """With `unknown_images_wait` a container without a command waits, whatever its image would have run. With
+        `ends_with`, the id of a process, all containers end when that process does, however it ends."""
         self._pods = root / "pods"
         self._containers = root / "containers"
         self._address = address
+        self._ends_with = ends_with
         self._cdi_directories = tuple(cdi_directories)
         self._cgroups = cgroups or Cgroups()
         self._unknown_images_wait = unknown_images_wait
+        self._starting: set[str] = set()
         for directory in (root, self._pods, self._containers):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -76,8 +81,10 @@ class ProcessRuntime:
 
     async def remove_sandbox(self, pod_uid: str) -> None:
         for directory in self._containers.glob(f"{pod_uid}.*"):
+            await self._started(directory)
             await self.stop(directory.name, 0)
             await self.remove(directory.name)
+        self._cgroups.find(pod_uid, "").kill()
         self._cgroups.remove_pod(pod_uid)
         shutil.rmtree(self._pods / pod_uid, ignore_errors=True)
 
@@ -93,13 +100,24 @@ class ProcessRuntime:
         directory = self._containers / container_id
         shutil.rmtree(directory, ignore_errors=True)
         (directory / "stage").mkdir(mode=0o700, parents=True)
+        self._starting.add(container_id)
+        try:
+            with shim_lock.held(directory) as lock:
+                return await self._start(config, argv, edits, directory, lock)
+        finally:
+            self._starting.discard(container_id)
+
+    async def _start(
+        self, config: ContainerConfig, argv: list[str], edits: cdi.Edits, directory: Path, lock: int
+    ) -> ContainerState:
+        container_id = directory.name
         cgroup = self._cgroups.make(config.pod_uid, f"{config.name}-{config.attempt}")
         cgroup.limit(config.limits)
-        spec = container_spec(config, argv, edits, directory, cgroup)
+        spec = container_spec(config, argv, edits, directory, cgroup) | {"ends_with": self._ends_with}
         _write_private(directory / "spec.json", spec)
         try:
             await run_hooks(edits.hooks, ("prestart", "createRuntime"), container_id, directory)
-            started = await _finished(self._launch(directory))
+            started = await _finished(self._launch(directory, lock))
         except StartError:
             cgroup.remove()
             shutil.rmtree(directory, ignore_errors=True)
@@ -107,10 +125,11 @@ class ProcessRuntime:
         await run_hooks(edits.hooks, ("poststart",), container_id, directory)
         return self._state(directory, started)
 
-    async def _launch(self, directory: Path) -> dict[str, Any]:
+    async def _launch(self, directory: Path, lock: int) -> dict[str, Any]:
         shim = await asyncio.create_subprocess_exec(
             *shim_command("start", str(directory)),
-            stdin=asyncio.subprocess.DEVNULL,
+            # It has the lock of the directory from its first moment to its last.
+            stdin=lock,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             env={},
@@ -131,14 +150,31 @@ class ProcessRuntime:
     async def containers(self) -> list[ContainerState]:
         found = []
         for directory in sorted(self._containers.iterdir()):
-            started = shim_client.read_json(directory / "state.json")
+            started = await self._started(directory)
             if started is not None:
                 found.append(self._state(directory, started))
         return found
 
+    async def _started(self, directory: Path) -> dict[str, Any] | None:
+        """How a container was started; None where it was not. One that a killed agent was starting is waited for."""
+        while (started := shim_client.read_json(directory / "state.json")) is None:
+            if directory.name in self._starting:
+                return None
+            if not shim_lock.is_held(directory):
+                # The shim may have written it just before it ended.
+                if (started := shim_client.read_json(directory / "state.json")) is None:
+                    shutil.rmtree(directory, ignore_errors=True)
+                return started
+            await asyncio.sleep(_PAUSE)
+        return started
+
     async def wait(self, container_id: str) -> ContainerState:
         directory = self._containers / container_id
-        await shim_client.ended(directory)
+        while True:
+            await shim_client.ended(directory)
+            if (directory / "exit.json").exists() or not shim_lock.is_held(directory):
+                break
+            await asyncio.sleep(_PAUSE)
         started = shim_client.read_json(directory / "state.json") or {}
         return self._state(directory, started, ended=True)
 
@@ -160,7 +196,9 @@ class ProcessRuntime:
         hooks = [Hook(**each) for each in spec.get("poststop", ())]
         await run_hooks(hooks, ("poststop",), container_id, directory)
         if spec:
-            self._cgroups.find(spec["pod_uid"], f"{spec['name']}-{spec['attempt']}").remove()
+            cgroup = self._cgroups.find(spec["pod_uid"], f"{spec['name']}-{spec['attempt']}")
+            cgroup.kill()
+            cgroup.remove()
         shutil.rmtree(directory, ignore_errors=True)
 
     # Looking in
@@ -198,8 +236,9 @@ class ProcessRuntime:
         spec = shim_client.read_json(directory / "spec.json") or {}
         pod_uid, name, attempt = directory.name.rsplit(".", 2)
         end = shim_client.read_json(directory / "exit.json")
-        if end is None and (ended or not _is_alive(started)):
-            # Whoever killed the shim killed the container with it.
+        if end is None and (ended or not shim_lock.is_held(directory)):
+            # Whoever killed the shim killed the container's first process with it, and the others go now.
+            self._cgroups.find(pod_uid, f"{name}-{attempt}").kill()
             end = {"code": -SIGKILL, "finished_at": time.time()}
             _write_private(directory / "exit.json", end)
         state = ContainerState(
@@ -237,16 +276,6 @@ def shim_command(*arguments: str) -> list[str]:
     source = str(Path(dray.__file__).parent.parent)
     program = f"import sys; sys.path.insert(0, {source!r}); from dray.node.runtimes.shim.supervisor import main; main()"
     return [sys.executable, "-I", "-S", "-c", program, *arguments]
-
-
-def _is_alive(started: dict[str, Any]) -> bool:
-    """Whether the shim still is, and is the same process."""
-    shim = int(started.get("shim", 0))
-    try:
-        command = Path(f"/proc/{shim}/cmdline").read_bytes()
-    except OSError:
-        return False
-    return b"runtimes.shim" in command
 
 
 def _write_private(path: Path, content: dict[str, Any]) -> None:

@@ -27,7 +27,6 @@ class SetupError(Exception):
 def run(spec: Spec, told: int) -> NoReturn:
     """Becomes the container's process. `told` is the pipe for what goes wrong."""
     try:
-        system.die_with_parent()
         join(spec["cgroups"])
         _limit(spec)
         root = _view(spec)
@@ -65,6 +64,8 @@ def become(spec: Spec) -> NoReturn:
     environment: dict[str, str] = spec["environment"]
     os.umask(0o022)
     _change_user(spec)
+    # After the change of user, which would undo it.
+    system.die_with_parent()
     directory = spec["working_dir"]
     try:
         os.chdir(directory)

@@ -52,6 +52,7 @@ class Supervisor:
         _write_json("state.json", state)
         self._log = Log(self._spec["log_path"], size=self._spec["log_size"], files=self._spec["log_files"])
         self._selector.register(listener, selectors.EVENT_READ, self._accept)
+        self._end_with(self._spec["ends_with"])
         self._tell_agent(state)
         self._supervise()
         return 0
@@ -135,6 +136,19 @@ class Supervisor:
         null = os.open("/dev/null", os.O_RDWR)
         for number in (0, 1, 2):
             os.dup2(null, number)
+
+    def _end_with(self, pid: int) -> None:
+        """Has the container killed when that process ends."""
+        if not pid:
+            return
+        try:
+            self._selector.register(os.pidfd_open(pid), selectors.EVENT_READ, self._bereft)
+        except ProcessLookupError:
+            processes.send(signal.SIGKILL)
+
+    def _bereft(self, descriptor: Any, _mask: int) -> None:
+        self._selector.unregister(descriptor)
+        processes.send(signal.SIGKILL)
 
     # While it runs
 
@@ -305,6 +319,8 @@ def main() -> None:
             spec = json.load(file)
         os.unlink(place)
         child.enter(spec, int(sys.argv[3]))
+    # The lock of the directory is on standard input; it is kept, and no container gets it.
+    os.dup(0)
     if os.fork():
         os._exit(0)
     # Nobody's child from here on: the agent may end.
