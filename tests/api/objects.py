@@ -163,7 +163,7 @@ def update(
     target = _target(document)
     stored = intake.decode(copy.deepcopy(old), _target(old), now="2026-01-01T00:00:00Z", gates=ALL_GATES)
     assert not isinstance(stored, Refusal), stored
-    stored = schema.write(stored, intake.hub(_target(old).entry).schema)
+    stored = schema.write(stored, _target(old).entry.hub.schema)
     rules = Rules(gates, admin_namespace=admin)
     body = copy.deepcopy(document)
     return intake.update(body, stored, target, _place(old), rules, now=NOW, subresource=subresource)

@@ -21,6 +21,15 @@ def test_a_json_patch(api):
     assert api.refusal("PATCH", f"{MAPS}/m", failing, content_type=JSON_PATCH)[0] == 422
 
 
+def test_a_json_patch_whose_document_grows_into_itself(api):
+    api.create(MAPS, config_map())
+    growing = [{"op": "move", "from": "/data", "path": "/b"}, {"op": "add", "path": "/data", "value": {}}]
+    deeper = [*growing, {"op": "move", "from": "/b", "path": "/data/a"}] * 2000
+    patch = [*deeper, {"op": "copy", "from": "/data", "path": "/c"}]
+    code, answer = api.ask("PATCH", f"{MAPS}/m", patch, content_type=JSON_PATCH)
+    assert (code, answer["message"]) == (400, "the document is nested too deeply")
+
+
 def test_a_strategic_merge_patch(api):
     api.create(PODS, pod())
     patched = api.patch(f"{PODS}/p", {"spec": {"containers": [{"name": "main", "image": "y"}]}}, STRATEGIC)

@@ -8,7 +8,8 @@ there" asks here: decoding, conversion, discovery, tables, the command line. To 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 RESOURCE_GROUP = "resource.k8s.io"
 SCHEDULING_GROUP = "scheduling.k8s.io"
@@ -33,7 +34,7 @@ class Version:
     unconditional_update: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     group: str
     name: str
@@ -60,38 +61,27 @@ class Kind:
         """`resourceclaims.resource.k8s.io`; `pods` for the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
+    @cached_property
+    def by_version(self) -> dict[str, KindVersion]:
+        return {version.name: KindVersion(self, version) for version in self.versions}
+
+    @cached_property
+    def hub(self) -> KindVersion:
+        """The version whose shape objects have inside."""
+        return self.by_version.get("v1") or self.by_version[self.storage]
+
     def version(self, name: str) -> KindVersion | None:
-        known = _KNOWN.get((self.group, self.name, name))
-        if known is not None and known.entry is self:
-            return known
-        return next((KindVersion(self, version) for version in self.versions if version.name == name), None)
+        return self.by_version.get(name)
 
 
-@dataclass(frozen=True, slots=True)
 class KindVersion:
-    entry: Kind
-    served: Version
-    # What is asked for with every request, and follows from the two.
-    group: str = field(init=False, repr=False, compare=False)
-    version: str = field(init=False, repr=False, compare=False)
-    kind: str = field(init=False, repr=False, compare=False)
-    plural: str = field(init=False, repr=False, compare=False)
-    namespaced: bool = field(init=False, repr=False, compare=False)
-    schema: str = field(init=False, repr=False, compare=False)
-    api_version: str = field(init=False, repr=False, compare=False)
+    """A kind in one of its versions, with what is asked of the two in every request."""
 
-    def __post_init__(self) -> None:
-        entry, served = self.entry, self.served
-        for name, value in (
-            ("group", entry.group),
-            ("version", served.name),
-            ("kind", entry.name),
-            ("plural", entry.plural),
-            ("namespaced", entry.namespaced),
-            ("schema", served.schema),
-            ("api_version", f"{entry.group}/{served.name}" if entry.group else served.name),
-        ):
-            object.__setattr__(self, name, value)
+    def __init__(self, entry: Kind, served: Version) -> None:
+        self.entry, self.served = entry, served
+        self.group, self.kind, self.plural, self.namespaced = entry.group, entry.name, entry.plural, entry.namespaced
+        self.version, self.schema = served.name, served.schema
+        self.api_version = f"{entry.group}/{served.name}" if entry.group else served.name
 
     @property
     def deprecated(self) -> str | None:
@@ -104,9 +94,6 @@ class KindVersion:
 
 
 RELEASE = (1, 37)
-
-# Every version of the catalogue's kinds, made once: it is asked for many times in each request.
-_KNOWN: dict[tuple[str, str, str], KindVersion] = {}
 
 _BETA1 = Lifecycle((1, 35), (1, 38))
 _BETA2 = Lifecycle((1, 36), (1, 39))
@@ -270,9 +257,6 @@ KINDS: tuple[Kind, ...] = (
     ),
 )
 
-_KNOWN.update(
-    {(kind.group, kind.name, version.name): KindVersion(kind, version) for kind in KINDS for version in kind.versions}
-)
 _BY_NAME = {(kind.group, kind.name): kind for kind in KINDS}
 _BY_PLURAL = {(kind.group, kind.plural): kind for kind in KINDS}
 
@@ -307,5 +291,4 @@ def find_plural(group: str, version: str, plural: str) -> KindVersion | None:
 
 def every_version() -> Iterator[KindVersion]:
     for kind in KINDS:
-        for version in kind.versions:
-            yield KindVersion(kind, version)
+        yield from kind.by_version.values()

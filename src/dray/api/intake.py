@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.api import catalogue, conversion, defaulting, errors, schema, strategy, validation
-from dray.api.catalogue import Kind, KindVersion
+from dray.api.catalogue import KindVersion
 from dray.api.errors import ErrorType, FieldError
 from dray.api.gates import DEFAULT_GATES, FeatureGates
 from dray.api.objects import Object
@@ -110,13 +110,6 @@ def _duplicates(body: bytes) -> list[str]:
     return found
 
 
-def hub(kind: Kind) -> KindVersion:
-    """The version whose shape objects have inside."""
-    version = kind.version("v1") or kind.version(kind.storage)
-    assert version is not None
-    return version
-
-
 def decode(document: Object, target: KindVersion, *, now: str, gates: FeatureGates) -> Object | Refusal:
     """The document, checked against its structure, defaulted and converted to the hub version."""
     refusal = check_identity(document, target.api_version, target.kind)
@@ -127,8 +120,8 @@ def decode(document: Object, target: KindVersion, *, now: str, gates: FeatureGat
         return undecodable(problems)
     normal["apiVersion"], normal["kind"] = target.api_version, target.kind
     defaulting.apply(normal, target, now=now, gates=gates)
-    home = hub(target.entry)
-    return normal if home == target else _reread(conversion.convert(normal, home.version), home)
+    home = target.entry.hub
+    return normal if home is target else _reread(conversion.convert(normal, home.version), home)
 
 
 def check_identity(document: Object, api_version: str, kind: str) -> Refusal | None:
@@ -171,7 +164,7 @@ def create(document: Object, target: KindVersion, place: Place, rules: Rules, *,
     problems = validation.validate_create(obj, target.entry, rules)
     if problems:
         return _refusal(obj, target, problems)
-    obj = schema.written(obj, hub(target.entry).schema)
+    obj = schema.written(obj, target.entry.hub.schema)
     return Accepted(obj, sent=_without_added(obj, *filled, sent) if filled and sent else None)
 
 
@@ -201,8 +194,8 @@ def update(
 
     `subresource` is empty, `status` or `approval`.
     """
-    home = hub(target.entry)
-    kept = _kept_members(document, old, target, subresource) if home == target else set()
+    home = target.entry.hub
+    kept = _kept_members(document, old, target, subresource) if home is target else set()
     read = {name: value for name, value in document.items() if name not in kept} if kept else document
     obj = decode(read, target, now=now, gates=rules.gates)
     if isinstance(obj, Refusal):
@@ -242,7 +235,7 @@ def _kept_members(document: Object, old: Object, target: KindVersion, subresourc
         if part in document and document[part] == old.get(part):
             kept.add(part)
     metadata, before = document.get("metadata"), old["metadata"]
-    if isinstance(metadata, dict):
+    if isinstance(metadata, dict) and len(metadata) >= len(before) - 1:
         # Who leaves out the record of owners leaves it as it is.
         recorded = {"managedFields": before["managedFields"]} if "managedFields" in before else {}
         if {**recorded, **metadata} == before:

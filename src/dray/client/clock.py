@@ -27,13 +27,13 @@ def seconds(time: TimeOfDay) -> Callable[[], float]:
 
 def timestamp(moment: datetime) -> str:
     """As in `metadata.creationTimestamp`: whole seconds."""
-    return _whole_second(moment.replace(microsecond=0))
+    return _whole_second(moment.timestamp() // 1)
 
 
 # Many things happen in a second, and writing it down costs more than looking it up.
 @lru_cache(maxsize=8)
-def _whole_second(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _whole_second(since_1970: float) -> str:
+    return datetime.fromtimestamp(since_1970, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_timestamp(moment: datetime) -> str:

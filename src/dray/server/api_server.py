@@ -17,6 +17,7 @@ from dray.server.context import Context
 from dray.server.custom_kinds import CustomKinds
 from dray.server.metrics import Metrics
 from dray.server.nonresource_paths import NonresourcePaths
+from dray.server.paths import ResourcePath
 from dray.server.requests import Answer, Request, Response, code_of
 from dray.server.role_aggregation import RoleAggregation
 from dray.store.interface import NotDurable
@@ -56,16 +57,20 @@ class ApiServer:
 
     async def handle(self, request: Request) -> Answer:
         started = time.perf_counter()
-        answer = await self._handle(request)
         path = paths.parse(request.path)
+        answer = await self._handle(request, path)
         code = code_of(answer)
         where = (path.group, path.plural, path.subresource) if path and code != 404 else ("", "", "")
         self.metrics.count(request.method, *where, code, time.perf_counter() - started)
         return answer
 
-    async def _handle(self, request: Request) -> Answer:
+    async def _handle(self, request: Request, path: ResourcePath | None) -> Answer:
         try:
-            return await self._answer(request)
+            if "timeout=" in request.query:
+                _check_timeout(request, path.subresource if path is not None else "")
+            if path is None:
+                return self._nonresource.answer(request)
+            return await routing.answer(self.context, request, path)
         except status.ApiError as error:
             return refused(error)
         except NotDurable as error:
@@ -76,14 +81,6 @@ class ApiServer:
         except Exception:
             _log.exception("%s %s failed", request.method, request.path)
             return refused(status.ApiError(500, "InternalError", "Internal error occurred: the request failed"))
-
-    async def _answer(self, request: Request) -> Answer:
-        path = paths.parse(request.path)
-        if "timeout=" in request.query:
-            _check_timeout(request, path.subresource if path is not None else "")
-        if path is None:
-            return self._nonresource.answer(request)
-        return await routing.answer(self.context, request)
 
 
 def _check_timeout(request: Request, subresource: str) -> None:

@@ -26,8 +26,8 @@ def opening(kind: str, api_version: str) -> bytes:
 
 
 def ordered(obj: Object, kind: str, api_version: str) -> Object:
-    rest = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion", "metadata")}
-    return {"kind": kind, "apiVersion": api_version, "metadata": obj["metadata"], **rest}
+    identity = {"kind": kind, "apiVersion": api_version}
+    return {**identity, "metadata": obj["metadata"], **obj, **identity}
 
 
 class Encoder:

@@ -152,8 +152,8 @@ class BuiltIn:
         self.key_prefix = key_prefix(self.group, self.plural)
         self.fields: Mapping[str, Field] = field_selectors.fields(self.group, self.kind, namespaced=self.namespaced)
         self.columns: Sequence[Column] = tables.columns(entry)
-        self.home = intake.hub(entry)
-        self._at_home = self.home == target
+        self.home = entry.hub
+        self._at_home = self.home is target
         self._storage_api_version = f"{self.group}/{entry.storage}" if self.group else entry.storage
         self._stored_opening = documents.opening(self.kind, self._storage_api_version)
         self._opening = documents.opening(self.kind, self.api_version)

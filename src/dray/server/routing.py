@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from dray.server import parameters, paths, resource_metrics, reviews, status, subresources, verbs
+from dray.server import parameters, resource_metrics, reviews, status, subresources, verbs
 from dray.server.authorization import Access
 from dray.server.calls import Call
 from dray.server.context import Context
+from dray.server.paths import ResourcePath
 from dray.server.requests import Answer, Request
 
 Handler = Callable[[Call], Awaitable[Answer]]
@@ -30,10 +31,7 @@ _ON_PART: dict[str, tuple[str, Handler]] = {
 }
 
 
-async def answer(context: Context, request: Request) -> Answer:
-    path = paths.parse(request.path)
-    if path is None:
-        raise status.no_such_path()
+async def answer(context: Context, request: Request, path: ResourcePath) -> Answer:
     query = parameters.parse(request.query)
     resource = context.registry.find(path.group, path.version, path.plural)
     if resource is None and path.group == resource_metrics.GROUP:

@@ -1,6 +1,7 @@
 """ObjectMeta: names, labels, annotations, owners and what an update may not touch."""
 
 from collections.abc import Callable
+from typing import Any
 
 from dray.api import errors, names
 from dray.api.objects import Object, mapping
@@ -46,9 +47,9 @@ def validate_create(
 def _content(meta: Object, path: str, *, any_finalizer: bool) -> Errors:
     if meta.get("generation", 0) < 0:
         yield errors.invalid(f"{path}.generation", meta["generation"], "must not be negative")
-    yield from labels(mapping(meta.get("labels")), f"{path}.labels")
-    yield from annotations(mapping(meta.get("annotations")), f"{path}.annotations")
-    yield from _owners(meta.get("ownerReferences") or [], f"{path}.ownerReferences")
+    for member, check in _CONTENT:
+        if given := meta.get(member):
+            yield from check(given, f"{path}.{member}")
     for index, finalizer in enumerate(meta.get("finalizers") or []):
         if not names.is_label_key(finalizer):
             yield errors.invalid(f"{path}.finalizers[{index}]", finalizer, names.LABEL_KEY_DETAIL)
@@ -87,6 +88,13 @@ def _owners(owners: list[Object], path: str) -> Errors:
         controllers += bool(owner.get("controller"))
     if controllers > 1:
         yield errors.invalid(path, owners, "only one owner may be the controller")
+
+
+_CONTENT: tuple[tuple[str, Callable[[Any, str], Errors]], ...] = (
+    ("labels", labels),
+    ("annotations", annotations),
+    ("ownerReferences", _owners),
+)
 
 
 def validate_update(

@@ -49,10 +49,12 @@ class FieldType:
     # What the form means for a value: an object, or a list, of which each part has owners of its own.
     granular_object: bool = field(init=False)
     granular_list: bool = field(init=False)
+    granular: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.granular_object = self.form in (Form.OBJECT, Form.DEDUCED)
         self.granular_list = self.form in (Form.SET, Form.KEYED)
+        self.granular = self.form is not Form.LEAF
 
     def member(self, name: str) -> FieldType | None:
         return self.fields.get(name) or self.others

@@ -108,6 +108,8 @@ def _entry(key: Manager, owned: Owned) -> Object:
 
 def capped(managers: Managers) -> Managers:
     """Merges the oldest updaters of each version into one, until there are no more than the limit."""
+    if len(managers) <= MAX_UPDATERS:
+        return managers
     updaters = [key for key in managers if key.operation == UPDATE]
     excess = len(updaters) - MAX_UPDATERS
     if excess <= 0:

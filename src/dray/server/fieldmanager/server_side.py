@@ -16,7 +16,6 @@ from dray.server.fieldmanager.field_set import FieldSet
 from dray.server.fieldmanager.managers import APPLY, UPDATE, Managers, Owned
 from dray.server.fieldmanager.tracked_kinds import TrackedKind
 from dray.server.fieldmanager.updater import Updater
-from dray.server.patches.errors import refuses_depth
 from dray.server.status import bad_request
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
@@ -33,7 +32,6 @@ def manager_name(field_manager: str, user_agent: str) -> str:
     return shown.encode()[:_MAX_MANAGER].decode(errors="ignore")
 
 
-@refuses_depth
 def apply(
     live: Object | None,
     applied: Object,
@@ -83,7 +81,6 @@ def _check(applied: Object, kind: TrackedKind) -> None:
     configurations.check(kind_type, applied)
 
 
-@refuses_depth
 def track_update(
     old: Object | None, new: Object, manager: str, *, kind: TrackedKind, now: str, subresource: str = ""
 ) -> list[Object]:
@@ -91,7 +88,10 @@ def track_update(
 
     Only what changed is taken. An object that nobody tracks so far stays untracked until something is applied to it.
     """
-    known = _given(old, new, subresource)
+    stored = _managed(old) if old is not None else []
+    known = None if subresource else _given(_managed(new), stored)
+    if known is None:
+        known = managers.read(stored)
     if not known and old is not None:
         return []
     before = kind.blank() if old is None else kind.convert(old, kind.api_version)
@@ -100,16 +100,11 @@ def track_update(
     return managers.encode(_track(updater, before, after, known, manager, subresource, now))
 
 
-def _given(old: Object | None, new: Object, subresource: str) -> Managers:
-    """What is known before the update: a client may edit managed fields, but not lose them by leaving them out."""
-    if not subresource:
-        given = _managed(new)
-        if given == [{}]:
-            return {}
-        decoded = managers.decode(given) if given and (old is None or given != _managed(old)) else None
-        if decoded:
-            return decoded
-    return managers.read(_managed(old)) if old is not None else {}
+def _given(given: list[Any], stored: list[Any]) -> Managers | None:
+    """What a client made of the managed fields; None if it leaves them out, which does not lose them."""
+    if not given or given == stored:
+        return None
+    return {} if given == [{}] else managers.decode(given) or None
 
 
 def _track(
@@ -117,7 +112,8 @@ def _track(
 ) -> Managers:
     who = managers.manager(manager, UPDATE, updater.version, subresource)
     taken, after = updater.taken(old, new, known, who)
-    taken = field_set.difference(taken, _METADATA)
+    if field_set.is_member(taken.get("f:metadata")):
+        taken = field_set.difference(taken, _METADATA)
     if taken:
         own = after.get(who)
         if own is None:

@@ -50,9 +50,6 @@ class Tracker:
         _set(obj, entries)
 
 
-_MANAGED = {"managedFields"}
-
-
 class Applied:
     """For an object that comes out of apply, which notes the owners itself: kept apart until the rest is accepted."""
 
@@ -78,11 +75,12 @@ def _set(obj: Object, entries: list[Object]) -> None:
 def settle_times(old: Object, obj: Object) -> Object:
     """The object as before, if nothing but the times of its owners changed: then there is nothing to write."""
     before, after = old["metadata"], obj["metadata"]
-    if {**old, "metadata": None} != {**obj, "metadata": None} or not before.keys() == after.keys() >= _MANAGED:
+    if {**before, "managedFields": None} != {**after, "managedFields": None} or before.keys() != after.keys():
         return obj
-    same = {**before, "managedFields": None} == {**after, "managedFields": None}
-    entries = before["managedFields"]
-    if not same or _timeless(entries) != _timeless(after["managedFields"]):
+    entries = before.get("managedFields")
+    if not entries or {**old, "metadata": None} != {**obj, "metadata": None}:
+        return obj
+    if _timeless(entries) != _timeless(after["managedFields"]):
         return obj
     return {**obj, "metadata": {**after, "managedFields": entries}}
 

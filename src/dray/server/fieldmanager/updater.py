@@ -54,26 +54,28 @@ class Updater(msgspec.Struct, frozen=True):
         self, live: Object, new: Object, managers: Managers, who: Manager | None, *, force: bool = True
     ) -> tuple[Managers, Comparison]:
         compared = compare(self.type_in(self.version), live, new, self.ignored)
-        by_version = {self.version: compared}
+        others: dict[str, Comparison] = {}
         rest: Managers = {}
         conflicts: dict[Manager, FieldSet] = {}
         for key, entry in managers.items():
-            if self.kind.field_type(entry.api_version) is None:
-                continue
-            changes = by_version.get(entry.api_version)
-            if changes is None:
-                changes = by_version[entry.api_version] = self._compare_in(entry.api_version, live, new)
-            rest[key] = entry
-            if key == who and key.operation == APPLY:
-                continue
-            if key != who and overlap(entry.fields, changed := changes.changed):
-                conflicts[key] = intersection(entry.fields, changed)
-                rest[key] = entry = entry.with_fields(difference(entry.fields, conflicts[key]))
-            if changes.removed and overlap(entry.fields, changes.removed):
-                rest[key] = entry.with_fields(difference(entry.fields, changes.removed))
+            version, changes = entry.api_version, compared
+            if version != self.version:
+                if self.kind.field_type(version) is None:
+                    continue
+                if version not in others:
+                    others[version] = self._compare_in(version, live, new)
+                changes = others[version]
+            if key != who or key.operation != APPLY:
+                if key != who and overlap(entry.fields, changed := changes.changed):
+                    conflicts[key] = intersection(entry.fields, changed)
+                    entry = entry.with_fields(difference(entry.fields, conflicts[key]))
+                if changes.removed and overlap(entry.fields, changes.removed):
+                    entry = entry.with_fields(difference(entry.fields, changes.removed))
+            if entry.fields:
+                rest[key] = entry
         if conflicts and not force:
             raise ApplyConflict(conflicts)
-        return {key: entry for key, entry in rest.items() if entry.fields}, compared
+        return rest, compared
 
     def _compare_in(self, api_version: str, live: Object, new: Object) -> Comparison:
         before, after = self.kind.convert(live, api_version), self.kind.convert(new, api_version)

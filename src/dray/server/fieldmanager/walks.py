@@ -77,14 +77,6 @@ class Comparison(msgspec.Struct):
     def changed(self) -> FieldSet:
         return union(self.modified, self.added) if self.added and self.modified else self.added or self.modified
 
-    def nest(self, step: str, below: Comparison) -> None:
-        if below.added:
-            self.added[step] = below.added
-        if below.modified:
-            self.modified[step] = below.modified
-        if below.removed:
-            self.removed[step] = below.removed
-
 
 def compare(kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) -> Comparison:
     """What stands between two documents of a type, neither of them a leaf; ignored fields aside."""
@@ -92,19 +84,25 @@ def compare(kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) ->
     if is_object(kind, old) or is_object(kind, new):
         before: dict[str, Any] = old if isinstance(old, dict) else {}
         after: dict[str, Any] = new if isinstance(new, dict) else {}
-        changed = [name for name, value in after.items() if before.get(name, ABSENT) != value]
-        for name in (*changed, *(before.keys() - after.keys())):
-            step = "f:" + name
-            skipped = ignored.get(step)
-            if not is_member(skipped):
-                inner = kind.fields.get(name) or kind.others or ATOMIC
-                old_value, new_value = before.get(name, ABSENT), after.get(name, ABSENT)
-                _compare_at(found, step, inner, old_value, new_value, skipped or NOTHING)
+        for name, value in after.items():
+            was = before.get(name, ABSENT)
+            if was != value:
+                _compare_member(found, kind, name, was, value, ignored)
+        if not before.keys() <= after.keys():
+            for name in before.keys() - after.keys():
+                _compare_member(found, kind, name, before[name], ABSENT, ignored)
     else:
         lefts, rights = _grouped(kind, old), _grouped(kind, new)
         for step in {**lefts, **rights}:
             _compare_items(found, step, _item(kind), lefts.get(step, []), rights.get(step, []))
     return found
+
+
+def _compare_member(found: Comparison, kind: FieldType, name: str, old: Any, new: Any, ignored: FieldSet) -> None:
+    step = "f:" + name
+    skipped = ignored.get(step) if ignored else None
+    if skipped is None or not is_member(skipped):
+        _compare_at(found, step, kind.fields.get(name) or kind.others or ATOMIC, old, new, skipped or NOTHING)
 
 
 def _compare_items(found: Comparison, step: str, kind: FieldType, lefts: list[Any], rights: list[Any]) -> None:
@@ -115,14 +113,20 @@ def _compare_items(found: Comparison, step: str, kind: FieldType, lefts: list[An
 
 
 def _compare_at(found: Comparison, step: str, kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) -> None:
-    if not (kind.is_granular(old) or kind.is_granular(new)):
+    if not (kind.granular and (kind.is_granular(old) or kind.is_granular(new))):
         _note(found, step, old, new)
     elif old is ABSENT:
         _whole(found.added, step, kind, new, ignored)
     elif new is ABSENT:
         _whole(found.removed, step, kind, old, ignored)
     else:
-        found.nest(step, compare(kind, old, new, ignored))
+        below = compare(kind, old, new, ignored)
+        if below.added:
+            found.added[step] = below.added
+        if below.modified:
+            found.modified[step] = below.modified
+        if below.removed:
+            found.removed[step] = below.removed
 
 
 def _whole(fields: FieldSet, step: str, kind: FieldType, value: Any, ignored: FieldSet) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from dray.server.patches.errors import does_not_apply, refuses_depth
+from dray.server.patches.errors import does_not_apply
 from dray.server.status import ApiError, bad_request
 
 MAX_OPERATIONS = 10_000
@@ -24,7 +24,6 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 _INDEX = re.compile(r"-?\d{1,9}", re.ASCII)
 
 
-@refuses_depth
 def json_patch(document: dict[str, Any], patch: Any) -> Any:
     """The patched document; the given one is left as it is. The outcome may be of any JSON type."""
     operations = _decode(patch)

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.server.patches.errors import refuses_depth
 from dray.server.status import bad_request
 
 
-@refuses_depth
 def merge_patch(document: dict[str, Any], patch: Any) -> dict[str, Any]:
     """The patched document; the given one is left as it is."""
     if not isinstance(patch, dict):

@@ -18,7 +18,7 @@ from typing import Any
 from dray.api.objects import Object
 from dray.server.patches import element_order, merge_keys
 from dray.server.patches.element_order import identity
-from dray.server.patches.errors import does_not_apply, refuses_depth
+from dray.server.patches.errors import does_not_apply
 from dray.server.status import bad_request
 
 _PATCH = "$patch"
@@ -27,7 +27,6 @@ _DELETE_FROM = "$deleteFromPrimitiveList/"
 _SET_ORDER = "$setElementOrder/"
 
 
-@refuses_depth
 def strategic_merge(document: Object, patch: Any, type_name: str) -> Object:
     """The patched document; neither argument is changed. `type_name` is the schema of the kind's version."""
     if not isinstance(patch, dict):
