@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Report what an API server would reject and what its author would regret.",
     ),
     "node": ("dray.cli.node:node", "Run the pods that are bound to this machine, where there is no kubelet."),
+    "run": ("dray.cli.run:run", "Run a command with devices, and end with its exit status."),
     "scheduler": ("dray.cli.scheduler:scheduler", "Place the pods of an API server on nodes, with their devices."),
     "up": ("dray.cli.up:up", "Run a cluster on this machine: API server, scheduler, controllers, node."),
 }

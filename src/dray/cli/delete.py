@@ -7,7 +7,6 @@ that stays is named with the finalizers that hold it.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,24 +16,15 @@ import click
 
 from dray.api.objects import Object, spec_of
 from dray.cli.cluster import Cluster, Where, ask, complain, located
+from dray.cli.durations import seconds
 from dray.cli.manifests import Manifest, Reading, read
 from dray.cli.reports import one_line
 from dray.cli.resource_names import wanted
 from dray.cli.rest_mapping import FOUNDATIONS, Misplaced, Target, UnknownKind, complain_about, locate
 from dray.client.interface import DeleteOptions
 
-_DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+|\d+(?:\.\d+)?")
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
-
-
-def _seconds(ctx: click.Context, param: click.Parameter, value: str) -> float:
-    """As kubectl takes it: 90s, 1m30s, or a plain number of seconds."""
-    if not _DURATION.fullmatch(value):
-        raise click.BadParameter(f"{value!r} is not a duration like 30s, 5m or 1m30s")
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|s|m|h|)", value)
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +57,7 @@ class Lingering:
 @click.option("--ignore-not-found", is_flag=True, help="What is gone already is no error.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Return only when all are gone.")
 @click.option(
-    "--timeout", default="0s", callback=_seconds, metavar="DURATION", help="Wait no longer than this; 0 for no limit."
+    "--timeout", default="0s", callback=seconds, metavar="DURATION", help="Wait no longer than this; 0 for no limit."
 )
 @located
 def delete(

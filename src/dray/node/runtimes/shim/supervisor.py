@@ -25,6 +25,7 @@ from dray.node.runtimes.shim.log import Log
 from dray.node.runtimes.shim.terminal import resize
 
 _CHUNK = 64 * 1024
+_TURN = 16
 _MOST_INPUT = 1 << 20
 
 
@@ -159,8 +160,8 @@ class Supervisor:
                 key.data(key.fileobj, mask)
             status = self._reap()
         processes.end_all()
-        for end in list(self._outputs):
-            self._copy(end, selectors.EVENT_READ)
+        while any([self._copy(end, selectors.EVENT_READ) for end in list(self._outputs)]):
+            pass
         self._log.close()
         ended = {"code": os.waitstatus_to_exitcode(status), "finished_at": time.time()}
         _write_json("exit.json", ended)
@@ -185,16 +186,17 @@ class Supervisor:
             while os.read(end, 512):
                 pass
 
-    def _copy(self, end: Any, mask: int) -> None:
-        """From the container to log and clients, as much as there is."""
+    def _copy(self, end: Any, mask: int) -> bool:
+        """From the container to log and clients. True if there may be more: others wait too, such as for a signal to a
+        container that never stops writing."""
         if mask & selectors.EVENT_WRITE:
             self._write_input()
         stream = self._outputs[end]
-        while True:
+        for _ in range(_TURN):
             try:
                 data = os.read(end, _CHUNK)
             except BlockingIOError:
-                return
+                return False
             except OSError as error:
                 if error.errno != errno.EIO:
                     raise
@@ -202,11 +204,12 @@ class Supervisor:
             if not data:
                 self._selector.unregister(end)
                 del self._outputs[end]
-                return
+                return False
             self._log.write(stream, data)
             letter = frames.OUTPUT if stream == 1 else frames.ERRORS
             for client in [each for each in self._clients if each.attached]:
                 self._try(client, partial(_send, frame=frames.frame(letter, data)))
+        return True
 
     # Clients
 

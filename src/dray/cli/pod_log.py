@@ -1,0 +1,80 @@
+"""The log of a container while it runs, copied to this process's output."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Final
+
+from dray.api.catalogue import built_in
+from dray.client import paths
+from dray.client.clock import timestamp
+from dray.client.errors import ApiError, ConnectionFailed
+
+if TYPE_CHECKING:
+    from dray.client.api import ApiClient
+
+PODS: Final = built_in("v1", "Pod")
+# Since this version a server gives the two streams apart, or refuses to; older ones would give both twice.
+_SPLITTING: Final = (1, 32)
+_PAUSE: Final = 1.0
+
+
+class PodLog:
+    def __init__(self, client: ApiClient, namespace: str, pod: str, container: str) -> None:
+        self._client = client
+        self._path = paths.item(PODS, namespace, pod, "log")
+        self._container = container
+        self.unread = False
+        """Whether nobody reads this process's output any more."""
+
+    async def copy(self) -> None:
+        """Until the container has ended; its errors to standard error where the server tells them apart."""
+        with contextlib.suppress(BrokenPipeError):
+            if not (await self._splits() and await self._copy_apart()):
+                await self._copy(sys.stdout.buffer, "")
+
+    async def _copy_apart(self) -> bool:
+        """False if the server refuses to tell the streams apart."""
+        outputs = ((sys.stdout.buffer, "Stdout"), (sys.stderr.buffer, "Stderr"))
+        copying = [asyncio.ensure_future(self._copy(output, stream)) for output, stream in outputs]
+        try:
+            await asyncio.gather(*copying)
+        except ApiError as error:
+            if error.status not in (400, 422):
+                raise
+            return False
+        finally:
+            for each in copying:
+                each.cancel()
+            await asyncio.gather(*copying, return_exceptions=True)
+        return True
+
+    async def _splits(self) -> bool:
+        version = await self._client.request("GET", "/version")
+        try:
+            return (int(version["major"]), int(str(version["minor"]).rstrip("+"))) >= _SPLITTING
+        except (KeyError, ValueError):
+            return False
+
+    async def _copy(self, output: IO[bytes], stream: str) -> None:
+        query = {"follow": "true", "container": self._container, **({"stream": stream} if stream else {})}
+        while True:
+            try:
+                async with aclosing(self._client.stream(self._path, query=query)) as chunks:
+                    async for chunk in chunks:
+                        output.write(chunk)
+                        output.flush()
+                return
+            except BrokenPipeError:
+                self.unread = True
+                os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
+                raise
+            except ConnectionFailed:
+                # It goes on where it broke, as exactly as the server knows times.
+                query["sinceTime"] = timestamp(datetime.now(UTC))
+                await asyncio.sleep(_PAUSE)

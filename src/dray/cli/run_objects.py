@@ -1,0 +1,104 @@
+"""The claim and the pod that `dray run` makes from its options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from dray.api.objects import Object
+
+GPUS: Final = "gpu"
+"""The request of --gpu."""
+CPUS: Final = "cpu"
+CPU_CLASS: Final = "dra.cpu"
+CONTAINER: Final = "main"
+NO_IMAGE: Final = "none"
+"""Of a pod whose command is one of the machine that it runs on."""
+_STANDARD: Final = "resource.kubernetes.io"
+_DEVICES: Final = "devices"
+_PREFIX: Final = "run-"
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """`cpus` asks for so much of a device's capacity instead of a number of devices."""
+
+    name: str
+    device_class: str
+    count: int = 1
+    memory: str = ""
+    cpus: int = 0
+    selectors: tuple[str, ...] = ()
+
+    def document(self) -> Object:
+        exactly: Object = {"deviceClassName": self.device_class}
+        if self.count != 1:
+            exactly["count"] = self.count
+        if self.selectors:
+            exactly["selectors"] = [{"cel": {"expression": each}} for each in self.selectors]
+        if self.memory:
+            exactly["capacity"] = {"requests": {"memory": self.memory}}
+        if self.cpus:
+            exactly["capacity"] = {"requests": {f"{CPU_CLASS}/cpu": str(self.cpus)}}
+        return {"name": self.name, "exactly": exactly}
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What is to run, with which devices. `match` are attributes that all devices but CPUs have in common; where the
+    name is empty the server gives one."""
+
+    name: str
+    namespace: str
+    command: Sequence[str]
+    requests: Sequence[DeviceRequest] = ()
+    match: Sequence[str] = ()
+    image: str = ""
+    working_dir: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    node: str = ""
+    priority_class: str = ""
+
+    def claim(self) -> Object:
+        devices: Object = {"requests": [each.document() for each in self.requests]}
+        matched = [each.name for each in self.requests if not each.cpus]
+        if self.match and matched:
+            devices["constraints"] = [{"requests": matched, "matchAttribute": each} for each in self.match]
+        return self._object("resource.k8s.io/v1", "ResourceClaim", {"devices": devices})
+
+    def pod(self) -> Object:
+        container: Object = {
+            "name": CONTAINER,
+            "image": self.image or NO_IMAGE,
+            "command": list(self.command),
+            "env": [{"name": name, "value": value} for name, value in self.environment.items()],
+        }
+        if self.working_dir:
+            container["workingDir"] = self.working_dir
+        spec: Object = {"restartPolicy": "Never", "containers": [container]}
+        if self.requests:
+            spec["resourceClaims"] = [{"name": _DEVICES, "resourceClaimName": self.name}]
+            container["resources"] = {"claims": [{"name": _DEVICES}]}
+        if self.node:
+            spec["nodeSelector"] = {"kubernetes.io/hostname": self.node}
+        if self.priority_class:
+            spec["priorityClassName"] = self.priority_class
+        return self._object("v1", "Pod", spec)
+
+    def _object(self, api_version: str, kind: str, spec: Object) -> Object:
+        named = {"name": self.name} if self.name else {"generateName": _PREFIX}
+        metadata = {**named, "namespace": self.namespace, "labels": {"app.kubernetes.io/managed-by": "dray-run"}}
+        return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def attribute(text: str) -> str:
+    """With its domain; a name without one is of those that Kubernetes defines, such as pcieRoot."""
+    return text if "/" in text else f"{_STANDARD}/{text}"
+
+
+def owned(pod: Object) -> Object:
+    """A patch that makes the pod the owner of a claim, which then goes with it."""
+    metadata = pod["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
+    return {"metadata": {"ownerReferences": [owner]}}
