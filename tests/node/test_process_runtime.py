@@ -87,6 +87,13 @@ async def test_output_and_exit_code_are_kept(runtime, config):
     assert sorted(lines(given.log_path)) == [("stderr", "F", "err"), ("stdout", "F", "out"), ("stdout", "P", "half")]
 
 
+async def test_a_container_that_never_stops_writing_can_be_stopped(runtime, config):
+    state = await runtime.start(config("yes"))
+    async with asyncio.timeout(30):
+        state = await runtime.stop(state.id, 20)
+    assert state.signal == signal.SIGTERM
+
+
 async def test_environment_is_that_of_the_container_alone(runtime, config, monkeypatch):
     monkeypatch.setenv("SECRET_OF_THE_AGENT", "x")
     given = config("env", environment={"COLOUR": "blue"})

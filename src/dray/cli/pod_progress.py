@@ -9,6 +9,8 @@ from dray.api.pods import is_terminal, node_of, phase_of
 
 UNSCHEDULABLE: Final = "Unschedulable"
 _FAILED: Final = 1
+# What waiting does not mend.
+_FATAL: Final = ("RunContainerError", "CreateContainerConfigError", "InvalidImageName", "ErrImageNeverPull")
 
 
 def _state(pod: Object, kind: str) -> Object | None:
@@ -21,6 +23,11 @@ def _state(pod: Object, kind: str) -> Object | None:
 def has_started(pod: Object) -> bool:
     """Its command runs, or ran; or it never will."""
     return _state(pod, "running") is not None or _state(pod, "terminated") is not None or is_terminal(pod)
+
+
+def cannot_start(pod: Object) -> bool:
+    """Its command, image or configuration is wrong."""
+    return (_state(pod, "waiting") or {}).get("reason") in _FATAL
 
 
 def is_unschedulable(pod: Object) -> bool:

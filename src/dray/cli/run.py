@@ -106,7 +106,7 @@ def run(
     A claim and a pod are made; while they wait it is said for what. Ctrl-C deletes them.
 
     Exit status: that of the command; 1 the server refused or the pod was taken away, 2 the server cannot be asked, 124
-    not started before --timeout, 130 interrupted.
+    not started before --timeout, 127 its command cannot be started, 130 interrupted.
     """
     requests = list(_requests(gpu, gpu_class, memory, selectors, cpu, classes))
     if (memory or selectors or gpu_class) and not gpu:

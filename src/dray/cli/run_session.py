@@ -21,7 +21,7 @@ from dray.api.pods import is_terminal, node_of
 from dray.api.resource_claims import results_of
 from dray.cli.explanation_trees import device
 from dray.cli.pod_log import PODS, PodLog
-from dray.cli.pod_progress import exit_status, has_started, is_unschedulable, misfortune, waits_for
+from dray.cli.pod_progress import cannot_start, exit_status, has_started, is_unschedulable, misfortune, waits_for
 from dray.cli.run_objects import CONTAINER, Run, owned
 from dray.client.errors import ApiError
 from dray.client.interface import DeleteOptions, Selection
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 CLAIMS: Final = built_in("resource.k8s.io/v1", "ResourceClaim")
 EVENTS: Final = built_in("v1", "Event")
 _GAVE_UP: Final = 124
+_CANNOT_START: Final = 127
 _SIGNALLED: Final = 128
 _LEAVING_SECONDS: Final = 60.0
 
@@ -50,7 +51,7 @@ class Session:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, *, keep: bool, timeout: float | None) -> int:
-        """The exit status of the command; 124 if it got nothing in time, 128 and the signal if it was interrupted."""
+        """The exit status of the command, or 124, 127 or 128 and a signal, as `dray run` documents them."""
         try:
             await self._create()
             with self._interruptible():
@@ -156,6 +157,9 @@ class Session:
     async def _until_ended(self, timeout: float | None) -> int:
         if not await self._until_started(timeout):
             return _SIGNALLED + self._interrupts[0] if self._interrupts else _GAVE_UP
+        if cannot_start(self._pod):
+            self._line.say(f"{self._run.name}: {waits_for(self._pod, self._warning)}")
+            return _CANNOT_START
         if not self._gone:
             await self._announce()
             await self._copy_log()
@@ -177,7 +181,7 @@ class Session:
                 passing = not (is_unschedulable(self._pod) or self._warning)
                 self._line.show(f"{self._run.name}: {waits_for(self._pod, self._warning)}", passing=passing)
             hopeless = impatient and is_unschedulable(self._pod)
-            return self._gone or has_started(self._pod) or hopeless
+            return self._gone or has_started(self._pod) or cannot_start(self._pod) or hopeless
 
         try:
             async with asyncio.timeout(timeout or None):

@@ -24,7 +24,7 @@ class StatusLine:
             return
         self._shown = text
         if self._terminal:
-            width = os.get_terminal_size(sys.stderr.fileno()).columns
+            width = os.get_terminal_size(sys.stderr.fileno()).columns or 80
             self._open = True
             self._write(_ERASE + (text if len(text) < width else text[: width - 2] + "…"))
         else:
