@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("dray.cli.explain:explain", "Show the whole reasoning about one claim or pod as a tree."),
     "fleet": ("dray.cli.fleet:fleet", "Show machine types that can be simulated, or describe a cluster as some."),
     "get": ("dray.cli.get:get", "Show the objects of an API server."),
+    "join-token": ("dray.cli.join_token:join_token", "Print the line that brings another machine into the cluster."),
     "lint": (
         "dray.cli.lint:lint",
         "Report what an API server would reject and what its author would regret.",

@@ -145,11 +145,14 @@ def ask(where: Where, work: Callable[[Cluster], Awaitable[int]]) -> NoReturn:
 
 
 def ending(where: Where, work: Callable[[Endpoint], int]) -> NoReturn:
+    ending_at(lambda: endpoint_of(where), work)
+
+
+def ending_at(find: Callable[[], Endpoint], work: Callable[[Endpoint], int], server: str = "") -> NoReturn:
     from dray.client.errors import ApiError, ClientError
 
-    server = ""
     try:
-        endpoint = endpoint_of(where)
+        endpoint = find()
         server = endpoint.server
         sys.exit(work(endpoint))
     except ApiError as error:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dray.fleet.machine import Machine as FleetMachine
     from dray.node.runtimes.interface import Runtime
     from dray.node.server.trust import NodeTrust
+    from dray.server.security.certificates import Credential
 
 RUNTIMES: Final = ("process",)
 # Containers without a claim are held to no set of CPUs that could be made smaller for others.
@@ -44,6 +45,8 @@ class MachineOptions:
     """Whether the pods go on running when the machine stops."""
     trust: NodeTrust | None = None
     """With it the node answers the server about its pods: logs, commands, ports, usage."""
+    port: int = 0
+    """For that; any that is free."""
 
     simulated: FleetMachine | None = None
     """Of a fleet: the node has its devices, labels and capacity, and pods that run as processes here."""
@@ -63,7 +66,8 @@ class Machine:
         options.root.mkdir(mode=0o755, parents=True, exist_ok=True)
         options = self.options = replace(options, root=_short(options.root))
         self._runtime = _runtime(options)
-        self._socket = listen(options.address, 0) if options.trust is not None else None
+        self._socket = listen(options.address, options.port) if options.trust is not None else None
+        self._tls = options.trust.context() if options.trust is not None else None
         # A node without an API says so with port 0.
         port = self._socket.getsockname()[1] if self._socket is not None else 0
         self.agent = NodeAgent(
@@ -92,11 +96,18 @@ class Machine:
     async def _served(self) -> AsyncIterator[None]:
         from dray.node.server.serving import serving
 
-        if self.options.trust is None or self._socket is None:
+        if self._tls is None or self._socket is None:
             yield
         else:
-            async with serving(self.agent, self._socket, self.options.trust):
+            async with serving(self.agent, self._socket, self._tls):
                 yield
+
+    async def show(self, credential: Credential) -> None:
+        """Answers the server with another certificate from now on."""
+        from dray.server.security.tls import load_credential
+
+        if self._tls is not None:
+            load_credential(self._tls, credential)
 
     async def _run(self) -> None:
         agent = asyncio.create_task(self.agent.run())

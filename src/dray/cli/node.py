@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from dray.cli.cluster import Where, ending, reaching
-from dray.cli.machine import RUNTIMES, Machine, MachineOptions, quiet_grpc
-from dray.cli.serving import log_to_stderr, run, stopping
+from dray.cli.machine import RUNTIMES, MachineOptions, quiet_grpc
+from dray.cli.serving import log_to_stderr, run
 
-if TYPE_CHECKING:
-    from dray.client.endpoint import Endpoint
+_KUBELET_PORT = 10250
 
 
 @click.command()
 @reaching
+@click.option("--join", default="", metavar="URL", help="Of the server of a cluster that this machine is to belong to.")
+@click.option("--token", default="", envvar="DRAY_JOIN_TOKEN", help="That dray join-token printed; used once.")
+@click.option("--ca-hash", default="", metavar="sha256:HEX", help="Of the authority that the server must have.")
 @click.option("--node-name", default="", metavar="NAME", help="Without it, the name of this machine.")
 @click.option(
     "--root",
@@ -29,64 +29,54 @@ if TYPE_CHECKING:
     help="Holds volumes, logs, state; drivers find plugins_registry and plugins in it.",
 )
 @click.option("--address", default="", metavar="IP", help="At which others reach this machine.")
+@click.option(
+    "--port",
+    default=_KUBELET_PORT,
+    show_default=True,
+    help="For the API server, which asks for logs and commands of pods here; 0 for any that is free.",
+)
 @click.option("--runtime", type=click.Choice(RUNTIMES), default="process", show_default=True)
 @click.option("--driver", "drivers", multiple=True, default=("cpu",), show_default=True, help="Run in the agent.")
 def node(
     kubeconfig: Path | None,
     context: str,
+    join: str,
+    token: str,
+    ca_hash: str,
     node_name: str,
     root: Path,
     address: str,
+    port: int,
     runtime: str,
     drivers: tuple[str, ...],
 ) -> None:
     """Run the pods that are bound to this machine, until interrupted; they go on running then.
 
+    With --join the machine becomes part of a cluster elsewhere, where `dray join-token` prints the whole line.
+    What it needs later is kept in DIR/pki under --root, so that `dray node` alone starts it again.
+
     Exit status: 0 interrupted, 1 the server refused, 2 it cannot start.
     """
+    from dray.cli import node_running
+    from dray.client.errors import ConfigError
+    from dray.node.errors import NodeError
+    from dray.server.listening import ListenError, own_address
+    from dray.server.security.private_files import ExposedFileError
+
     log_to_stderr()
     quiet_grpc()
     name = node_name or socket.gethostname().lower()
     chosen = tuple(each for each in drivers if each != "none")
-    options = MachineOptions(name, root, runtime, address or own_address(), chosen)
+    options = MachineOptions(name, root, runtime, address, chosen, port=port)
     try:
-        ending(Where(kubeconfig, context, ""), lambda endpoint: run(_run(endpoint, options)))
+        if join or (node_running.has_joined(options) and not (kubeconfig or context)):
+            node_running.run_joined(options, join, token, ca_hash)
+        elif token or ca_hash:
+            raise ConfigError("--token and --ca-hash go with --join")
+        options = node_running.at_address(options, own_address())
+        ending(Where(kubeconfig, context, ""), lambda endpoint: run(node_running.serve(endpoint, options)))
     except PermissionError as error:
         click.echo(f"error: {error.strerror}: {error.filename}; give it a --root that it may write", err=True)
-        sys.exit(2)
-
-
-async def _run(endpoint: Endpoint, options: MachineOptions) -> int:
-    from dray.client.api import ApiClient
-    from dray.client.http import HttpTransport
-
-    stop = stopping()
-    async with ApiClient(HttpTransport(endpoint)) as client:
-        await client.request("GET", "/version")
-        machine = Machine(client, options)
-        running = asyncio.create_task(machine.run())
-        stopped = asyncio.create_task(stop.wait())
-        greeting = asyncio.create_task(_greet(machine, endpoint.server))
-        await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
-        for task in (running, stopped, greeting):
-            task.cancel()
-        (ended, *_) = await asyncio.gather(running, stopped, greeting, return_exceptions=True)
-    if not stop.is_set() and isinstance(ended, BaseException):
-        click.echo(f"error: node {options.node}: {ended}", err=True)
-        return 1
-    return 0
-
-
-async def _greet(machine: Machine, server: str) -> None:
-    await machine.ready.wait()
-    click.echo(f"Node {machine.options.node} at {server}")
-
-
-def own_address() -> str:
-    """That of this machine on the way to others; nothing is sent to find it out."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-            return str(probe.getsockname()[0])
-        except OSError:
-            return "127.0.0.1"
+    except (ConfigError, ExposedFileError, ListenError, NodeError) as error:
+        click.echo(f"error: {error}", err=True)
+    sys.exit(2)

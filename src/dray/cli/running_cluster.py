@@ -44,6 +44,8 @@ class ClusterOptions:
     fleet: Chosen | None = None
     nodes: Sequence[MachineOptions] = ()
     """That this machine is, one process for all."""
+    join_token: bool = False
+    """Whether to print the line that brings another machine in."""
 
 
 async def run_cluster(options: ClusterOptions) -> int:
@@ -73,7 +75,8 @@ async def run_cluster(options: ClusterOptions) -> int:
             for child in children:
                 server.context.health.watch(child.problems)
                 server.context.health.watch_optional(child.plugins)
-            return await _work(parts, stop, _greet(children, server, counts))
+            joining = await _invitation(transport, server) if options.join_token else ""
+            return await _work(parts, stop, _greet(children, server, counts, joining))
     finally:
         await _stop(children)
 
@@ -164,7 +167,15 @@ def _without_status(manifest: Manifest) -> Manifest:
     return replace(manifest, document={name: each for name, each in manifest.document.items() if name != "status"})
 
 
-async def _greet(children: list[Child], server: RunningServer, counts: Counter[str]) -> None:
+async def _invitation(transport: InProcessTransport, server: RunningServer) -> str:
+    from dray.cli.join_token import check_reachable, invitation
+    from dray.client.api import ApiClient
+
+    check_reachable(server.public_url)
+    return await invitation(ApiClient(transport))
+
+
+async def _greet(children: list[Child], server: RunningServer, counts: Counter[str], joining: str) -> None:
     from dray.process.memory import collect_rarely
 
     for child in children:
@@ -177,6 +188,8 @@ async def _greet(children: list[Child], server: RunningServer, counts: Counter[s
     for child in children:
         if child.metrics:
             click.echo(f"metrics at {child.metrics}")
+    if joining:
+        click.echo(f"other machines join with: {joining}")
     click.echo(f"export KUBECONFIG={server.options.kubeconfig}")
 
 

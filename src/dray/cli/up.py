@@ -48,6 +48,11 @@ _TEMPORARY_KUBECONFIG: Final = "dray.kubeconfig"
     help="Nodes with the devices of these machines, whose pods run as processes of this one; repeatable.",
 )
 @click.option("--node/--no-node", "with_node", default=False, help="Make this machine a node that runs pods.")
+@click.option(
+    "--join-token",
+    is_flag=True,
+    help="Let other machines in: listen for them, unless --bind says where, and print the line that brings one in.",
+)
 def up(
     paths: tuple[str, ...],
     data: Path | None,
@@ -65,6 +70,7 @@ def up(
     seed: int | None,
     simulate: tuple[str, ...],
     with_node: bool,
+    join_token: bool,
     **given: Any,
 ) -> None:
     """Run a cluster on this machine, until interrupted.
@@ -97,6 +103,8 @@ def up(
     chosen = chosen_fleet(fleet, seed) if fleet else None
     simulated = chosen_machines(simulate) if simulate else ()
     kubeconfig = kubeconfig or (data / _KUBECONFIG if data is not None else Path(_TEMPORARY_KUBECONFIG))
+    if join_token:
+        given["bind"] = _reachable_bind(given["bind"], plain=given["plain"])
     options = server_options(data=data, kubeconfig=kubeconfig, gates=gates, **given)
     asked = {
         "scheduler_name": scheduler_name,
@@ -107,7 +115,15 @@ def up(
     }
     orders = Orders(asked, controllers, gates, MetricsAddress(metrics_bind, metrics_port))
     with failing_plainly(), _node_options(data, with_node, simulated) as nodes:
-        sys.exit(run(run_cluster(ClusterOptions(options, orders, reading.manifests, chosen, nodes))))
+        sys.exit(run(run_cluster(ClusterOptions(options, orders, reading.manifests, chosen, nodes, join_token))))
+
+
+def _reachable_bind(bind: str, *, plain: bool) -> str:
+    """All addresses of this machine, unless one was chosen."""
+    if plain:
+        raise click.UsageError("--join-token needs TLS: leave out --plain")
+    source = click.get_current_context().get_parameter_source("bind")
+    return "0.0.0.0" if source is not None and source.name == "DEFAULT" else bind
 
 
 @contextmanager

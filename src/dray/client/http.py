@@ -111,13 +111,18 @@ class HttpTransport:
             self.health.heard(response.status)
         return response
 
-    async def _fetch(self) -> None:
-        fetched = await self._credentials.fetch()
-        if fetched is not None and fetched.certificate and self._ssl is not None:
-            tls.show(self._ssl, self._endpoint, fetched.certificate, fetched.key)
-            # ConnectionPool show the certificate with which they were made.
+    async def show(self, certificate: bytes, key: bytes) -> None:
+        """Has connections show another client certificate from now on."""
+        if self._ssl is not None:
+            tls.show(self._ssl, self._endpoint, certificate, key)
+            # Connections show the certificate with which they were made.
             await self._requests.renew()
             await self.streams.renew()
+
+    async def _fetch(self) -> None:
+        fetched = await self._credentials.fetch()
+        if fetched is not None and fetched.certificate:
+            await self.show(fetched.certificate, fetched.key)
 
     def failure(
         self, request: Request, error: BaseException, timeout: aiohttp.ClientTimeout

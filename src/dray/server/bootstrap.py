@@ -19,13 +19,13 @@ _BY = WriteOptions(field_manager="dray-apiserver")
 async def bootstrap(context: Context) -> None:
     """Creates what is missing; what somebody changed on purpose stays."""
     for name in NAMESPACES:
-        await _create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        await create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for name in NAMESPACES:
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
-        await _create(context, account)
+        await create(context, account)
     for name, value in SYSTEM_CLASSES.items():
         document = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
-        await _create(context, {**document, "value": value, "description": "Used by the system itself."})
+        await create(context, {**document, "value": value, "description": "Used by the system itself."})
     existing = [
         documents.decode(record.value)
         for plural in ("clusterroles", "clusterrolebindings")
@@ -35,7 +35,8 @@ async def bootstrap(context: Context) -> None:
         await _put(context, role)
 
 
-async def _create(context: Context, document: Object) -> None:
+async def create(context: Context, document: Object) -> None:
+    """Unless it is there."""
     resource = context.registry.of_kind(document["apiVersion"], document["kind"])
     assert resource is not None
     metadata = document["metadata"]
@@ -48,7 +49,7 @@ async def _put(context: Context, document: Object) -> None:
     resource = context.registry.of_kind(document["apiVersion"], document["kind"])
     assert resource is not None
     try:
-        await _create(context, document)
+        await create(context, document)
         place = Place(name=document["metadata"]["name"])
         await updates.update(Write(context, resource, place, _BY, ADMIN, []), lambda old: document)
     except status.ApiError as error:

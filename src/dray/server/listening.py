@@ -9,6 +9,9 @@ from typing import Final
 _LAST_PORT: Final = 65535
 
 
+WILDCARDS: Final = ("0.0.0.0", "::", "")
+
+
 class ListenError(ValueError):
     """The server cannot, or must not, listen on an address."""
 
@@ -25,6 +28,16 @@ def listen(host: str, port: int) -> socket.socket:
         raise ListenError(why_not(host, port, error)) from error
     made.set_inheritable(False)
     return made
+
+
+def own_address(towards: str = "192.0.2.1") -> str:
+    """That of this machine on the way to another, or to anywhere; nothing is sent to find it out."""
+    with socket.socket(socket.AF_INET6 if ":" in towards else socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((towards, 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return "127.0.0.1"
 
 
 def why_not(host: str, port: int, error: OSError | OverflowError) -> str:

@@ -19,13 +19,13 @@ import uvicorn
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.process.loop_watch import LoopWatch
 from dray.process.memory import collect_rarely
-from dray.server import connections
+from dray.server import cluster_info, connections
 from dray.server.api_server import ApiServer
 from dray.server.application import Application, Limits
 from dray.server.connections import Connections, most_connections
 from dray.server.context import Context
 from dray.server.http_protocol import LimitedProtocol
-from dray.server.listening import listen
+from dray.server.listening import WILDCARDS, listen, own_address
 from dray.server.security import kubeconfig
 from dray.server.security.audit_log import AuditLog
 from dray.server.security.composition import Security
@@ -126,14 +126,24 @@ class RunningServer:
         server = ApiServer(self.context, retention=options.retention)
         self._loop_watch = LoopWatch(server.metrics.registry)
         self.application = Application(server, limits=options.limits, audit=self.audit)
-        self._tls = None if options.plain else security.server_context((options.bind, *options.names))
+        self._tls = None if options.plain else security.server_context(self._names())
         self._socket = listen(options.bind, options.port)
-        self.url = self._url()
+        self.url = self._url("127.0.0.1" if options.bind in WILDCARDS else options.bind)
+        self.public_url = self._url(self._public_host())
+        """For other machines."""
 
-    def _url(self) -> str:
-        host = "127.0.0.1" if self.options.bind in ("0.0.0.0", "::", "") else self.options.bind
+    def _url(self, host: str) -> str:
         host = f"[{host}]" if ":" in host else host
         return f"{'http' if self.options.plain else 'https'}://{host}:{self._socket.getsockname()[1]}"
+
+    def _public_host(self) -> str:
+        if self.options.names:
+            return self.options.names[0]
+        return own_address() if self.options.bind in WILDCARDS else self.options.bind
+
+    def _names(self) -> tuple[str, ...]:
+        """What clients call the server, and its certificate must name."""
+        return (self.options.bind, self._public_host(), *self.options.names)
 
     def kubeconfig(self) -> dict[str, Any]:
         """How the administrator's clients find and enter the server."""
@@ -156,6 +166,8 @@ class RunningServer:
                     await serving
                     raise RuntimeError("the server did not start")
                 await asyncio.sleep(0.01)
+            if (authority := self.context.security.authority) is not None:
+                await cluster_info.publish(self.context, self.public_url, authority.certificate)
             if self.options.kubeconfig is not None:
                 written = kubeconfig.write_kubeconfig(self.options.kubeconfig, self.kubeconfig())
             with self._loop_watch.watching():
@@ -198,4 +210,4 @@ class RunningServer:
             await asyncio.sleep(_DAY)
             authority = self.context.security.authority
             if authority is not None and self._tls is not None:
-                renew(self._tls, authority, (self.options.bind, *self.options.names))
+                renew(self._tls, authority, self._names())

@@ -136,7 +136,7 @@ async def running_machine(root):
         agent = NodeAgent(client, AgentOptions(NODE, root / "node", runtime, port=port, timing=QUICK))
         trust = local_trust(server.context.security.node_authority, NODE, ["127.0.0.1"])
         task = asyncio.create_task(agent.run())
-        async with serving(agent, listening, trust):
+        async with serving(agent, listening, trust.context()):
             async with asyncio.timeout(20):
                 await agent.ready.wait()
             machine = Machine(server, agent, home)

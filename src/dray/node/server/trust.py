@@ -7,11 +7,13 @@ a serving certificate that was issued for its name.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dray.server.security.authority import Authority
 from dray.server.security.certificates import Credential
+from dray.server.security.tls import node_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,9 @@ class NodeTrust:
 
     authority: bytes
     serving: Credential
+
+    def context(self) -> ssl.SSLContext:
+        return node_context(self.authority, self.serving)
 
 
 def local_trust(authority: Authority, node: str, addresses: Iterable[str]) -> NodeTrust:

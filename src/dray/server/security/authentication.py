@@ -2,7 +2,7 @@
 
 A certificate is verified in the handshake and read once a connection. A bearer token is one of the server's static
 tokens, kept as digests and compared in constant time, a service account's, or that of a machine that wants to join. Who
-shows nothing is anonymous, which is good for the health checks and nothing else unless configured so. Who shows
+shows nothing is anonymous, which is good for a few paths and nothing else unless configured so. Who shows
 something that is wrong is refused everywhere: falling back to less, or to whatever a trusted connection stands for,
 would hide the mistake.
 """
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from dray.api import bootstrap_tokens
+from dray.client.cluster_info import PATH as CLUSTER_INFO
 from dray.server import status
 from dray.server.authorization import ADMIN, ANONYMOUS, AUTHENTICATED, User
 from dray.server.security import jwt
@@ -26,7 +27,8 @@ from dray.server.security.jwt import TokenError
 from dray.server.security.peer import Peer
 from dray.server.security.private_files import private_directory, read_private, write_private
 
-HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
+# What may be asked for without credentials: whether the server lives, and whom a machine that joins should trust.
+OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", CLUSTER_INFO})
 
 
 class TokenAuthenticator(Protocol):
@@ -91,7 +93,7 @@ class Authenticator:
         self,
         tokens: TokenAuthenticator,
         *,
-        anonymous_paths: frozenset[str] = HEALTH_PATHS,
+        anonymous_paths: frozenset[str] = OPEN_PATHS,
         trusted: User | None = None,
         clock: Clock = utc_now,
     ) -> None:

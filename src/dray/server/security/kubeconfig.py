@@ -41,6 +41,12 @@ def secure(
     return _document(name, {"server": server, "certificate-authority-data": _encode(authority)}, user)
 
 
+def without_credentials(server: str, authority: bytes) -> Object:
+    """Where a server is and whom to trust, for those who have credentials of their own or are to get some."""
+    cluster = {"server": server, "certificate-authority-data": _encode(authority)}
+    return {"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "", "cluster": cluster}]}
+
+
 def plain(server: str, *, name: str = "dray") -> Object:
     """For a server on loopback without TLS, which knows its user without credentials."""
     parts = urlsplit(server)

@@ -1,0 +1,7 @@
+"""Joining of a machine to a cluster: its own certificates, got with a token once and kept up to date from then on.
+
+membership      what the machine keeps: server, authority, its certificates with their keys
+requests        a CertificateSigningRequest, until there is a certificate
+joining         from an invitation to a membership
+renewal         the next certificate, long before the present one ends
+"""

@@ -1,0 +1,159 @@
+"""A machine joins a cluster by a token, gets certificates of its own, and renews them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import stat
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dray.cli.join_token import invitation
+from dray.client import cluster_info
+from dray.client.api import ApiClient
+from dray.client.errors import ApiError, ConfigError
+from dray.client.http import HttpTransport
+from dray.control_plane.control_plane import ControlPlane, PlaneOptions
+from dray.node.errors import NodeError
+from dray.node.joining import requests
+from dray.node.joining.joining import Invitation, join
+from dray.node.joining.membership import CLIENT, Membership, common_name, lifetime
+from dray.node.joining.renewal import Renewal
+from dray.server.inprocess import InProcessTransport
+from dray.server.running import Options, RunningServer
+from dray.testing.cluster import kind_of
+
+NODES = kind_of("Node")
+APPROVER = "certificatesigningrequest-approving"
+
+
+class Lab:
+    """A server with TLS that approves what nodes ask for."""
+
+    def __init__(self, server: RunningServer) -> None:
+        self.admin = ApiClient(InProcessTransport(server.application))
+        # In tests it listens on loopback: what is printed for people names another address.
+        self.url = server.url
+        self.authority = server.context.security.node_authority.certificate
+        self.hash = cluster_info.key_hash(self.authority)
+
+    async def token(self) -> str:
+        return (await invitation(self.admin)).split("--token ")[1].split()[0]
+
+    async def invite(self) -> Invitation:
+        return Invitation(self.url, await self.token(), self.hash)
+
+
+@pytest.fixture
+async def lab():
+    async with RunningServer(Options(port=0, names=("192.0.2.9",))).running() as server:
+        made = Lab(server)
+        plane = ControlPlane(made.admin, PlaneOptions(controllers=(APPROVER,)))
+        running = asyncio.create_task(plane.run())
+        await plane.ready.wait()
+        yield made
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def acting(membership):
+    transport = HttpTransport(membership.endpoint())
+    async with ApiClient(transport) as client:
+        yield client, transport
+
+
+def node(name):
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+
+
+async def test_a_machine_becomes_a_node_and_no_more(lab, tmp_path):
+    membership = Membership(tmp_path / "pki", "n1")
+    invited = await lab.invite()
+    await join(invited, membership)
+    assert common_name(membership.credential(CLIENT)) == "system:node:n1"
+    for path in (tmp_path / "pki").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+        assert invited.token.partition(".")[2].encode() not in path.read_bytes()
+    async with acting(membership) as (client, _):
+        await client.create(NODES, node("n1"))
+        with pytest.raises(ApiError) as caught:
+            await client.create(NODES, node("n2"))
+        assert caught.value.status == 403
+        serving = await requests.serving_certificate(client, "n1")
+    assert common_name(serving) == "system:node:n1"
+
+
+async def test_a_server_with_another_authority_gets_no_token(lab, tmp_path):
+    membership = Membership(tmp_path / "pki", "n1")
+    wrong = Invitation(lab.url, await lab.token(), "sha256:" + 64 * "0")
+    with pytest.raises(ConfigError, match="somebody in between"):
+        await join(wrong, membership)
+    assert not membership.exists()
+    assert (await lab.admin.list(requests.REQUESTS))["items"] == []
+
+
+async def test_a_token_that_is_unknown_or_has_ended_is_told(lab, tmp_path):
+    membership = Membership(tmp_path / "pki", "n1")
+    token = await lab.token()
+    await lab.admin.delete(kind_of("Secret"), f"bootstrap-token-{token[:6]}", namespace="kube-system")
+    with pytest.raises(NodeError, match="dray join-token"):
+        await join(Invitation(lab.url, token, lab.hash), membership)
+
+
+async def test_a_second_machine_of_the_same_name_waits_for_somebody(lab, tmp_path):
+    await lab.admin.create(NODES, node("n1"))
+    membership = Membership(tmp_path / "pki", "n1")
+    joining = asyncio.create_task(join(await lab.invite(), membership))
+    async with asyncio.timeout(30):
+        while not (asked := (await lab.admin.list(requests.REQUESTS))["items"]):
+            await asyncio.sleep(0.05)
+    denied = {"type": "Denied", "status": "True", "message": "there is one"}
+    await lab.admin.update(requests.REQUESTS, {**asked[0], "status": {"conditions": [denied]}}, subresource="approval")
+    with pytest.raises(NodeError, match="denied: there is one"):
+        await joining
+
+
+class Later:
+    def __init__(self, **delta):
+        self._delta = timedelta(**delta)
+
+    def now(self):
+        return datetime.now(UTC) + self._delta
+
+
+async def test_certificates_are_renewed_before_they_end_and_used_at_once(lab, tmp_path):
+    membership = Membership(tmp_path / "pki", "n1")
+    await join(await lab.invite(), membership)
+    first = membership.credential(CLIENT)
+    async with acting(membership) as (client, transport):
+        await client.create(NODES, node("n1"))
+
+        async def show(credential):
+            await transport.show(credential.certificate, credential.key)
+
+        def renewal(time):
+            return Renewal(membership, CLIENT, lambda: requests.client_certificate(client, "n1"), show, time=time)
+
+        assert await renewal(Later(days=200)).look() > 0
+        assert membership.credential(CLIENT) == first
+        assert await renewal(Later(days=350)).look() == 0
+        second = membership.credential(CLIENT)
+        assert second != first
+        assert lifetime(second)[1] > datetime.now(UTC) + timedelta(days=360)
+        # It is the node's own certificate that the next one was asked for with.
+        asked = (await lab.admin.list(requests.REQUESTS))["items"]
+        assert {each["spec"]["username"].rpartition(":")[0] for each in asked} == {"system:bootstrap", "system:node"}
+        await client.get(NODES, "n1")
+    async with acting(membership) as (client, _):
+        await client.get(NODES, "n1")
+
+
+async def test_what_is_kept_of_another_node_is_refused(lab, tmp_path):
+    await join(await lab.invite(), Membership(tmp_path / "pki", "n1"))
+    with pytest.raises(NodeError, match="--node-name n1"):
+        Membership(tmp_path / "pki", "other").endpoint()
+    (tmp_path / "pki/server").unlink()
+    with pytest.raises(NodeError, match="join again"):
+        Membership(tmp_path / "pki", "n1").endpoint()
