@@ -8,7 +8,7 @@ import pytest
 
 from dray.client import link as link_module
 from dray.client.api import ApiClient
-from dray.client.errors import ApiError, ConnectionFailed
+from dray.client.errors import AlreadyExists, ApiError, ConnectionFailed
 from dray.client.link import LinkServer, LinkTransport
 from dray.client.transport import Request
 from dray.testing.cluster import LocalCluster, kind_of
@@ -42,7 +42,7 @@ async def test_requests_are_answered_as_by_the_server_itself():
         assert (await client.get(CONFIG_MAPS, "one", namespace="default")) == made
         with pytest.raises(ApiError) as refusal:
             await client.create(CONFIG_MAPS, config_map("one"))
-        assert refusal.value.is_already_exists
+        assert isinstance(refusal.value, AlreadyExists)
         names = {f"many-{number}" for number in range(200)}
         await asyncio.gather(*(client.create(CONFIG_MAPS, config_map(name)) for name in names))
         listed = await client.list_all(CONFIG_MAPS, namespace="default")

@@ -5,7 +5,7 @@ import itertools
 import time
 
 from dray.client.discovery import ServedResource
-from dray.client.errors import ApiError, ConnectionFailed
+from dray.client.errors import ApiError, ConnectionFailed, NotFound
 from dray.client.interface import DeleteOptions, GroupVersionResource
 from dray.client.transport import Answer
 from dray.controllers.garbage import GarbageCollector
@@ -336,7 +336,7 @@ async def widget_is_gone(cluster, name):
         try:
             await cluster.client.get(WIDGETS, name, namespace="default")
         except ApiError as error:
-            return error.is_not_found
+            return isinstance(error, NotFound)
         return False
 
     await cluster.eventually(is_gone)

@@ -103,14 +103,12 @@ async def _apply(cluster: Cluster, target: Target, manifest: Manifest, options: 
 
 
 async def _current(cluster: Cluster, target: Target) -> Object | None:
-    from dray.client.errors import ApiError
+    from dray.client.errors import NotFound
 
     try:
         return await cluster.client.get(target.kind, target.name, namespace=target.namespace)
-    except ApiError as error:
-        if error.is_not_found:
-            return None
-        raise
+    except NotFound:
+        return None
 
 
 def _comparable(item: Object) -> Object:

@@ -120,14 +120,14 @@ class Deletion:
         await self.delete(target, lambda error: complain_about(manifest, error))
 
     async def delete(self, target: Target, refused: Callable[[Any], None]) -> None:
-        from dray.client.errors import ApiError
+        from dray.client.errors import ApiError, NotFound
 
         try:
             answer = await self._cluster.client.delete(
                 target.kind, target.name, namespace=target.namespace, options=self._manner.options
             )
         except ApiError as error:
-            if not (error.is_not_found and self._manner.ignore_missing):
+            if not (isinstance(error, NotFound) and self._manner.ignore_missing):
                 self.failed = True
                 refused(error)
             return
@@ -170,14 +170,12 @@ class Deletion:
 
     async def _remains(self, each: Lingering) -> Object | None:
         """The object, unless it is gone or another one has taken its name."""
-        from dray.client.errors import ApiError
+        from dray.client.errors import NotFound
 
         try:
             found = await self._cluster.client.get(each.target.kind, each.target.name, namespace=each.target.namespace)
-        except ApiError as error:
-            if error.is_not_found:
-                return None
-            raise
+        except NotFound:
+            return None
         return found if found["metadata"].get("uid") == each.uid else None
 
 

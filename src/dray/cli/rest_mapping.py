@@ -117,7 +117,9 @@ def _unreadable(manifest: Manifest, error: ApiError) -> list[tuple[str, str]]:
 
 
 def _causes(error: ApiError) -> list[tuple[str, str]]:
-    if error.is_conflict and error.causes:
+    from dray.client.errors import Conflict
+
+    if isinstance(error, Conflict) and error.causes:
         advice = "; --force-conflicts takes the field over"
         return [(field, f"{field}: {message}{advice}") for field, _, message in error.causes]
     if error.is_invalid and error.causes:

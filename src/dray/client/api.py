@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.api.objects import Object, key_of
+from dray.api.objects import Object, key_of, uid_of
 from dray.client import paths
 from dray.client.errors import ApiError, Garbled
 from dray.client.interface import (
@@ -142,6 +142,18 @@ class ApiClient:
     ) -> Object:
         path = paths.item(resource, namespace, name, subresource)
         return await self._call("PATCH", path, _writing(options), body, content_type=patch_type.value)
+
+    async def patch_status(
+        self, resource: Resource, obj: Object, status: Mapping[str, Any], *, pinned: bool = False
+    ) -> Object:
+        """Merges into the status of this very object, not of one that took its name; `pinned`: at this version."""
+        (namespace, name), metadata = key_of(obj), {"uid": uid_of(obj)}
+        if pinned:
+            metadata["resourceVersion"] = obj["metadata"]["resourceVersion"]
+        body = {"metadata": metadata, "status": status}
+        return await self.patch(
+            resource, name, body, namespace=namespace, patch_type=PatchType.STRATEGIC, subresource="status"
+        )
 
     async def apply(self, resource: Resource, body: Object, *, subresource: str = "", options: WriteOptions) -> Object:
         """Server-side apply; the options must name a field manager."""

@@ -12,7 +12,7 @@ from typing import Final
 from dray.api.objects import Object, spec_of
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay, moment
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.client.interface import GroupVersionResource
 
 _LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases")
@@ -55,9 +55,7 @@ class ComponentLease:
     async def _read(self) -> object:
         try:
             self.lease = await self._client.get(_LEASES, self.name, namespace=_NAMESPACE)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
             self.lease = {}
         return spec_of(self.lease).get("renewTime")
 

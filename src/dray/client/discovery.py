@@ -18,7 +18,7 @@ from dray.api.objects import Object, key_of, mapping
 from dray.client.api import ApiClient
 from dray.client.backoff import Backoff
 from dray.client.cache import Cache, Index
-from dray.client.errors import ApiError, ClientError, Garbled
+from dray.client.errors import ApiError, ClientError, Garbled, NotFound
 from dray.client.informer import Handler, Informer
 from dray.client.informers import Informers
 from dray.client.interface import Resource
@@ -132,10 +132,8 @@ async def serves(client: ApiClient, resource: Resource) -> bool:
     prefix = f"/apis/{resource.group}" if resource.group else "/api"
     try:
         answer = await client.request("GET", f"{prefix}/{resource.version}")
-    except ApiError as error:
-        if error.is_not_found:
-            return False
-        raise
+    except NotFound:
+        return False
     return any(each.get("name") == resource.plural for each in answer.get("resources") or ())
 
 

@@ -9,17 +9,17 @@ leader that shuts down releases the lease, and a successor takes it at once.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 import random
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from dray.api.objects import Object, spec_of
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay, micro_timestamp
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import AlreadyExists, ApiError, ClientError, Conflict, NotFound
 from dray.client.interface import GroupVersionResource
 from dray.client.log_throttling import ThrottledLog, cause_of
 
@@ -96,7 +96,7 @@ class LeaderElection:
                     return
             except ClientError as error:
                 # Another candidate was faster: that is what they are for.
-                if not (isinstance(error, ApiError) and (error.is_conflict or error.is_already_exists)):
+                if not isinstance(error, Conflict | AlreadyExists):
                     self._complain("get", error)
             await asyncio.sleep(self._retry_period * (1 + _JITTER * random.random()))
 
@@ -163,9 +163,7 @@ class LeaderElection:
                 return True
         try:
             lease = await self._client.get(_LEASES, self._name, namespace=self._namespace)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
             await self._create()
             return True
         self._observe(lease)
@@ -214,7 +212,7 @@ class LeaderElection:
 
     async def _release(self) -> None:
         """As well as it can be done; it ends by itself otherwise."""
-        with contextlib.suppress(ClientError, TimeoutError):
+        with suppress(ClientError, TimeoutError):
             async with asyncio.timeout(self._renew_deadline):
                 lease = await self._client.get(_LEASES, self._name, namespace=self._namespace)
                 self._observe(lease)

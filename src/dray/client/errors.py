@@ -50,7 +50,12 @@ class Garbled(ClientError):
 
 
 class ApiError(ClientError):
-    """The server's refusal, as its Status document puts it."""
+    """The server's refusal, as its Status document puts it; the most frequent ones have a class of their own."""
+
+    def __new__(cls, status: int, reason: str, *_: Any, **__: Any) -> ApiError:
+        if status == 409:
+            cls = AlreadyExists if reason == "AlreadyExists" else Conflict
+        return super().__new__(NotFound if status == 404 else cls)
 
     def __init__(
         self, status: int, reason: str, message: str, details: Mapping[str, Any] | None = None, retry_after: float = 0
@@ -92,19 +97,6 @@ class ApiError(ClientError):
         )
 
     @property
-    def is_not_found(self) -> bool:
-        return self.status == 404
-
-    @property
-    def is_conflict(self) -> bool:
-        """The object is not at the version that was to be changed, or field managers disagree."""
-        return self.status == 409 and self.reason != "AlreadyExists"
-
-    @property
-    def is_already_exists(self) -> bool:
-        return self.status == 409 and self.reason == "AlreadyExists"
-
-    @property
     def is_gone(self) -> bool:
         """The resource version or the continue token is too old: list again."""
         return self.status == 410
@@ -143,3 +135,15 @@ class ApiError(ClientError):
         return [
             (str(each.get("field", "")), str(each.get("reason", "")), str(each.get("message", ""))) for each in named
         ]
+
+
+class NotFound(ApiError):
+    """There is no such object, or no such resource."""
+
+
+class Conflict(ApiError):
+    """The object is not at the version that was to be changed, or field managers disagree."""
+
+
+class AlreadyExists(ApiError):
+    """There is an object of that name."""

@@ -18,7 +18,7 @@ from dray.api.catalogue import built_in
 from dray.api.objects import Object, metadata_of
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay, timestamp
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ApiError, ClientError, NotFound
 from dray.client.log_throttling import ThrottledLog, cause_of
 
 _QUEUE: Final = 10_000
@@ -147,9 +147,8 @@ class EventRecorder:
             seen_again: dict[str, Any] = {"count": count, "lastTimestamp": event["lastTimestamp"]}
             try:
                 await self._client.patch(self._kind, name, seen_again, namespace=namespace)
-            except ApiError as error:
-                if not error.is_not_found:
-                    raise
+            except NotFound:
+                pass
             else:
                 # What is told again counts as new.
                 self._known.pop(key, None)
@@ -157,9 +156,11 @@ class EventRecorder:
                 return
         try:
             await self._client.create(self._kind, event)
+        except NotFound:
+            return
         except ApiError as error:
             # The namespace is ending, and its events with it.
-            if not (error.is_namespace_ending or error.is_not_found):
+            if not error.is_namespace_ending:
                 raise
             return
         self._known[key] = event["metadata"]["name"], 1

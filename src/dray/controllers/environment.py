@@ -23,7 +23,7 @@ from dray.api.catalogue import KINDS
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ClientError, Conflict, NotFound
 from dray.client.events import EventRecorder
 from dray.client.informers import Informers
 from dray.client.log_throttling import ThrottledLog, cause_of
@@ -139,8 +139,7 @@ class Workers(Generic[K]):
             again = await self._reconcile(key)
         except ClientError as error:
             # Losing a race is ordinary: the other write comes by watch, or the next attempt reads it.
-            ordinary = isinstance(error, ApiError) and (error.is_conflict or error.is_not_found)
-            if not ordinary:
+            if not isinstance(error, Conflict | NotFound):
                 self._throttled.warning(cause_of(error), "%s: %s: %s", self.name, self._called(key), error)
             self.queue.add_failed(key)
         except Exception as error:

@@ -8,8 +8,8 @@ from typing import Final
 from dray.api.objects import Object, condition_of, key_of, spec_of
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
-from dray.client.errors import ApiError
-from dray.client.interface import DeleteOptions, PatchType
+from dray.client.errors import NotFound
+from dray.client.interface import DeleteOptions
 from dray.controllers.kinds import PODS
 
 BY_NODE: Final = "spec.nodeName"
@@ -39,17 +39,11 @@ def is_disrupted(pod: Object, reason: str) -> bool:
 async def end_pod(client: ApiClient, pod: Object, *, status: Object | None = None, grace: int | None = None) -> bool:
     """Patches the status, if there is something to say, and deletes the pod; False if it is gone already."""
     namespace, name = key_of(pod)
-    uid = pod["metadata"]["uid"]
     try:
         if status:
-            # The uid is a precondition: a pod that took the name since is another one.
-            body = {"metadata": {"uid": uid}, "status": status}
-            await client.patch(
-                PODS, name, body, namespace=namespace, patch_type=PatchType.STRATEGIC, subresource="status"
-            )
-        await client.delete(PODS, name, namespace=namespace, options=DeleteOptions(uid=uid, grace_period=grace))
-    except ApiError as error:
-        if error.is_not_found:
-            return False
-        raise
+            await client.patch_status(PODS, pod, status)
+        options = DeleteOptions(uid=pod["metadata"]["uid"], grace_period=grace)
+        await client.delete(PODS, name, namespace=namespace, options=options)
+    except NotFound:
+        return False
     return True

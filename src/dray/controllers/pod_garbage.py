@@ -13,7 +13,7 @@ from prometheus_client import Counter
 from dray.api.objects import Key, Object, is_deleting, is_true, spec_of, status_of
 from dray.api.pods import is_terminal
 from dray.client.cache import Change
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ClientError, NotFound
 from dray.controllers.environment import Environment, Workers
 from dray.controllers.kinds import NODES, PODS
 from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, node_of
@@ -150,9 +150,8 @@ class PodGarbageCollector:
         try:
             await self._client.get(NODES, name)
             return self._quarantine
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
+            pass
         failure: ClientError | None = None
         for pod in lost:
             try:

@@ -7,7 +7,7 @@ from typing import Final
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, status_of
 from dray.client.cache import Change
-from dray.client.errors import ApiError
+from dray.client.errors import AlreadyExists, ApiError, NotFound
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import NAMESPACES
 
@@ -47,15 +47,13 @@ class ServiceAccountController:
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT, "namespace": name}}
         try:
             await self._client.create(self._kind, account)
+        except (AlreadyExists, NotFound):
+            pass
         except ApiError as error:
-            if not (error.is_already_exists or error.is_not_found or _is_ending(error)):
+            if not error.is_namespace_ending:
                 raise
 
 
 def _is_active(namespace: Object) -> bool:
     phase = status_of(namespace).get("phase")
     return not namespace["metadata"].get("deletionTimestamp") and phase in (None, "Active")
-
-
-def _is_ending(error: ApiError) -> bool:
-    return any(reason == "NamespaceTerminating" for _, reason, _ in error.causes)

@@ -11,7 +11,7 @@ from dray.api.catalogue import built_in
 from dray.api.objects import Object, uid_of
 from dray.api.resource_claims import allocation_of
 from dray.client.api import ApiClient
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ClientError, NotFound
 from dray.driver.claims import AllocatedDevice, ClaimReference, allocated_devices
 from dray.driver.configs import decode_entries
 from dray.driver.driver import Driver
@@ -24,10 +24,8 @@ async def look_up(client: ApiClient, reference: ClaimReference) -> Object:
     """The claim as it is now, allocated; raises ClaimFailed otherwise."""
     try:
         claim = await client.get(RESOURCE_CLAIMS, reference.name, namespace=reference.namespace)
-    except ApiError as error:
-        if error.is_not_found:
-            raise ClaimFailed(f"claim {reference} does not exist") from error
-        raise ClaimFailed(f"claim {reference} cannot be read: {error}") from error
+    except NotFound as error:
+        raise ClaimFailed(f"claim {reference} does not exist") from error
     except ClientError as error:
         raise ClaimFailed(f"claim {reference} cannot be read: {error}") from error
     if uid_of(claim) != reference.uid:
@@ -50,8 +48,8 @@ async def still_holds(client: ApiClient, driver: str, reference: ClaimReference,
     """Whether the claim exists and the device is allocated to it; an API server that cannot say counts as yes."""
     try:
         claim = await client.get(RESOURCE_CLAIMS, reference.name, namespace=reference.namespace)
-    except ApiError as error:
-        return not error.is_not_found
+    except NotFound:
+        return False
     except ClientError:
         return True
     if uid_of(claim) != reference.uid:

@@ -15,7 +15,7 @@ from dray.api.catalogue import built_in
 from dray.api.objects import Object, condition_of, metadata_of
 from dray.client.cache import Change
 from dray.client.clock import micro_timestamp, moment, timestamp
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.client.interface import PatchType
 from dray.controllers.environment import Environment, Workers, named
 from dray.fleet.machine import Machine
@@ -116,9 +116,7 @@ class Heartbeats:
         spec = {"holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": micro_timestamp(now)}
         try:
             await self._client.patch(LEASES, name, {"spec": spec}, namespace=_NAMESPACE)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
             owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": metadata_of(node)["uid"]}
             metadata = {"name": name, "namespace": _NAMESPACE, "ownerReferences": [owner]}
             await self._client.create(LEASES, {"metadata": metadata, "spec": spec})

@@ -7,14 +7,15 @@ pod removed. Writes are bound to the uid of the pod, and a pod that changed mean
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from dray.api.catalogue import built_in
 from dray.api.objects import Key, Object, is_deleting, key_of, uid_of
 from dray.api.pods import claims_used, extended_claim, is_terminal, node_of
 from dray.client.cache import Change
-from dray.client.errors import ApiError
-from dray.client.interface import DeleteOptions, PatchType
+from dray.client.errors import Conflict, NotFound
+from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers, named
 from dray.fleet.machine import Machine
 from dray.fleet.pod_lives import Life, Step
@@ -132,31 +133,24 @@ class Kubelets:
         for name, own in claims_needed(pod):
             try:
                 claim = await self._client.get(CLAIMS, name, namespace=key_of(pod)[0])
-            except ApiError as error:
-                if error.is_not_found:
-                    raise PrepareError(f"ResourceClaim {key_of(pod)[0]}/{name} does not exist") from None
-                raise
+            except NotFound:
+                raise PrepareError(f"ResourceClaim {key_of(pod)[0]}/{name} does not exist") from None
             if own:
                 check_owner(pod, claim)
             claims.append(claim)
         self.claims.prepare(pod, claims)
 
     async def _write(self, pod: Object, status: Object) -> None:
-        namespace, name = key_of(pod)
-        body = {"metadata": {"uid": uid_of(pod)}, "status": status}
         try:
-            await self._client.patch(
-                PODS, name, body, namespace=namespace, patch_type=PatchType.STRATEGIC, subresource="status"
-            )
-        except ApiError as error:
-            if not (error.is_not_found or (error.is_conflict and is_deleting(pod))):
+            await self._client.patch_status(PODS, pod, status)
+        except NotFound:
+            pass
+        except Conflict:
+            if not is_deleting(pod):
                 raise
 
     async def _remove(self, pod: Object) -> None:
         namespace, name = key_of(pod)
-        try:
+        with suppress(NotFound, Conflict):
             options = DeleteOptions(uid=uid_of(pod), grace_period=0)
             await self._client.delete(PODS, name, namespace=namespace, options=options)
-        except ApiError as error:
-            if not (error.is_not_found or error.is_conflict):
-                raise

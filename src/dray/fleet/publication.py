@@ -8,6 +8,7 @@ say so. Slices belong to their node: they go with it, and come back with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from random import Random
 from typing import Final
@@ -16,7 +17,7 @@ from dray.api.catalogue import built_in
 from dray.api.objects import Object, annotations_of, metadata_of, spec_of, version_of
 from dray.client.cache import Change
 from dray.client.clock import moment
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers
 from dray.fleet.machine import Machine
@@ -128,11 +129,8 @@ class Publication:
 
     async def _delete(self, slice_: Object) -> None:
         metadata = slice_["metadata"]
-        try:
+        with suppress(NotFound):
             await self._client.delete(SLICES, metadata["name"], options=DeleteOptions(uid=metadata["uid"]))
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
 
     def _taints(
         self, key: PoolKey, contents: tuple[SliceContent, ...], node: Object, time: float

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Final, TypeVar
 
@@ -16,7 +17,7 @@ import msgspec
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, annotations_of, labels_of, spec_of
 from dray.client.api import ApiClient
-from dray.client.errors import ApiError
+from dray.client.errors import AlreadyExists, NotFound
 from dray.client.interface import DeleteOptions, PatchType, WriteOptions
 from dray.drivers.devices.classes import device_classes
 from dray.fleet.machine import MACHINE_TYPE, Machine
@@ -46,11 +47,8 @@ async def make_classes(client: ApiClient, drivers: Iterable[str]) -> int:
     """The classes of these drivers that are not there yet; those that are stay as they are. Gives their number."""
     classes = device_classes(drivers)
     for each in classes:
-        try:
+        with suppress(AlreadyExists):
             await client.create(_CLASSES, each, options=_AS_FLEET)
-        except ApiError as error:
-            if not error.is_already_exists:
-                raise
     return len(classes)
 
 
@@ -74,9 +72,8 @@ async def _delete(client: ApiClient, node: Object) -> None:
     try:
         options = DeleteOptions(uid=node["metadata"]["uid"])
         await client.delete(NODES, node["metadata"]["name"], options=options)
-    except ApiError as error:
-        if not error.is_not_found:
-            raise
+    except NotFound:
+        pass
 
 
 async def _each(items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:

@@ -17,7 +17,7 @@ from dray.api.catalogue import built_in
 from dray.api.objects import Object, condition_of, mapping
 from dray.client.api import ApiClient
 from dray.client.clock import TimeOfDay, micro_timestamp, timestamp
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import AlreadyExists, ClientError, NotFound
 from dray.client.interface import PatchType, WriteOptions
 
 _logger = logging.getLogger(__name__)
@@ -141,9 +141,7 @@ class NodeRegistration:
     async def _register(self) -> None:
         try:
             self._node = await self._client.create(NODES, self._facts.node(), options=_MANAGER)
-        except ApiError as error:
-            if not error.is_already_exists:
-                raise
+        except AlreadyExists:
             labels = self._facts.node()["metadata"]["labels"]
             body = {"metadata": {"labels": labels}}
             self._node = await self._client.patch(NODES, self._facts.name, body)
@@ -165,9 +163,7 @@ class NodeRegistration:
         }
         try:
             await self._client.patch(LEASES, name, {"spec": spec}, namespace=LEASE_NAMESPACE)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
             owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": self._node["metadata"]["uid"]}
             metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}

@@ -8,7 +8,7 @@ from typing import Final
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, mapping, metadata_of, spec_of, uid_of
 from dray.client.api import ApiClient
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.node.errors import SetupError
 
 _KINDS: Final = {"ConfigMap": built_in("v1", "ConfigMap"), "Secret": built_in("v1", "Secret")}
@@ -23,9 +23,7 @@ class PodObjects:
         """What a ConfigMap or Secret holds by key; None where it is not there and need not be."""
         try:
             found = await self._client.get(_KINDS[kind], name, namespace=namespace)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
             if optional:
                 return None
             raise SetupError("CreateContainerConfigError", f'{kind.lower()} "{name}" not found') from None

@@ -9,8 +9,8 @@ from typing import Final
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, key_of, metadata_of, uid_of
 from dray.client.api import ApiClient
-from dray.client.errors import ApiError, ClientError
-from dray.client.interface import DeleteOptions, PatchType
+from dray.client.errors import ClientError, Conflict, NotFound
+from dray.client.interface import DeleteOptions
 from dray.node.pod_status import same
 
 PODS: Final = built_in("v1", "Pod")
@@ -55,9 +55,8 @@ class PodStatusWriter:
                 async with self._lock:
                     await self._write()
                 return
-            except ApiError as error:
-                if error.is_not_found or error.is_conflict:
-                    return
+            except (NotFound, Conflict):
+                return
             except ClientError:
                 pass
             await asyncio.sleep(delay)
@@ -70,11 +69,7 @@ class PodStatusWriter:
         version = str(metadata_of(pod).get("resourceVersion") or "")
         if same(pod, status) or (status == self._written and version == self._version):
             return
-        namespace, name = key_of(pod)
-        body = {"metadata": {"uid": uid_of(pod)}, "status": status}
-        await self._client.patch(
-            PODS, name, body, namespace=namespace, patch_type=PatchType.STRATEGIC, subresource="status"
-        )
+        await self._client.patch_status(PODS, pod, status)
         self._written, self._version = status, version
 
     async def remove_pod(self) -> None:
@@ -86,9 +81,8 @@ class PodStatusWriter:
                 options = DeleteOptions(uid=uid_of(self._pod()), grace_period=0)
                 await self._client.delete(PODS, name, namespace=namespace, options=options)
                 return
-            except ApiError as error:
-                if error.is_not_found or error.is_conflict:
-                    return
+            except (NotFound, Conflict):
+                return
             except ClientError:
                 pass
             await asyncio.sleep(delay)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from dray.api.objects import Object, status_of
 from dray.api.resource_claims import allocation_of, results_of
 from dray.client.dropped_fields import NotKept, dropped
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ClientError, Conflict, NotFound
 from dray.client.events import EventRecorder
 from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.scheduling.actions import SCHEDULER_ERROR, Bind, ClaimWrite
@@ -271,6 +271,4 @@ def reference(document: Object) -> Object:
 
 def is_ordinary(error: ClientError) -> bool:
     """Losing a race, or a pod that is gone."""
-    if isinstance(error, ApiError):
-        return error.is_conflict or error.is_not_found
-    return isinstance(error, Elsewhere | Lost | PodGone)
+    return isinstance(error, Conflict | NotFound | Elsewhere | Lost | PodGone)

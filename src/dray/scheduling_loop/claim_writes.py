@@ -23,7 +23,7 @@ from dray.api.resource_claims import (
 )
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
-from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
+from dray.client.errors import ApiError, ClientError, Conflict, ConnectionFailed, Garbled, NotFound
 from dray.client.interface import DeleteOptions
 from dray.client.retries import Retries
 from dray.scheduling.actions import ClaimWrite
@@ -75,10 +75,10 @@ class ClaimWriter:
             protected = {**claim, "metadata": {**kept, "finalizers": [*finalizers, FINALIZER]}}
             try:
                 return await self._client.update(CLAIMS, protected)
-            except ApiError as error:
-                if error.is_not_found:
-                    raise _deleted(claim) from None
-                if not error.is_conflict or not left:
+            except NotFound:
+                raise _deleted(claim) from None
+            except Conflict:
+                if not left:
                     raise
             fresh = await self._read(claim)
             _check(claim, fresh, allocation)
@@ -116,12 +116,13 @@ class ClaimWriter:
         tries.uncertain = False
         try:
             return await self._client.update_status(CLAIMS, claim)
+        except NotFound:
+            raise _deleted(claim) from None
         except ApiError as error:
-            if error.is_not_found:
-                raise _deleted(claim) from None
-            tries.conflicts += error.is_conflict
+            conflict = isinstance(error, Conflict)
+            tries.conflicts += conflict
             tries.uncertain = error.is_server_fault or error.is_too_many_requests
-            if tries.conflicts >= _TRIES or not (error.is_conflict or tries.uncertain):
+            if tries.conflicts >= _TRIES or not (conflict or tries.uncertain):
                 tries.refusal = error
         except (ConnectionFailed, Garbled):
             tries.uncertain = True
@@ -143,10 +144,9 @@ class ClaimWriter:
         while True:
             try:
                 fresh = await self._client.get(CLAIMS, metadata["name"], namespace=metadata["namespace"])
-            except ApiError as error:
-                if error.is_not_found:
-                    raise _deleted(claim) from None
-            except (ConnectionFailed, Garbled):
+            except NotFound:
+                raise _deleted(claim) from None
+            except (ApiError, ConnectionFailed, Garbled):
                 pass
             else:
                 if fresh["metadata"]["uid"] != metadata["uid"]:
@@ -205,9 +205,8 @@ class ClaimWriter:
                 await self.release(claim)
             await self._client.patch(CLAIMS, name, {"metadata": {"finalizers": finalizers}}, namespace=namespace)
             await self._client.delete(CLAIMS, name, namespace=namespace, options=DeleteOptions(uid=metadata["uid"]))
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
+            pass
 
 
 def _left(pod: Pod, claim: Object, keeping: bool) -> Object | None:

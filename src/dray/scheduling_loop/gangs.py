@@ -17,7 +17,6 @@ from dray.client.clock import timestamp
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
-from dray.client.interface import PatchType
 from dray.scheduling.model import Pod
 
 CONDITION: Final = "PodGroupInitiallyScheduled"
@@ -69,14 +68,7 @@ class Gangs:
         if metadata.get("generation"):
             condition["observedGeneration"] = metadata["generation"]
         assert self._groups.version is not None
-        await self._client.patch(
-            self._groups.version,
-            metadata["name"],
-            {"metadata": {"uid": metadata.get("uid")}, "status": {"conditions": [condition]}},
-            namespace=metadata["namespace"],
-            patch_type=PatchType.STRATEGIC,
-            subresource="status",
-        )
+        await self._client.patch_status(self._groups.version, group, {"conditions": [condition]})
 
 
 def _is_gang(group: Object) -> bool:

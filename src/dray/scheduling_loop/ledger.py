@@ -31,7 +31,7 @@ from dray.api.objects import Object
 from dray.api.resource_claims import allocation_results
 from dray.client.api import ApiClient
 from dray.client.cache import Change
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from dray.client.informer import Informer
 from dray.client.interface import Selection
 from dray.scheduling.actions import Bind
@@ -168,10 +168,8 @@ class Ledger:
         write = self._client.update if page.version else self._client.create
         try:
             answer = await write(_PAGES, document)
-        except ApiError as error:
-            if error.is_conflict or error.is_already_exists or error.is_not_found:
-                raise Lost(f"another scheduler changed the devices of {'/'.join(page.pool)}") from error
-            raise
+        except (Conflict, AlreadyExists, NotFound) as error:
+            raise Lost(f"another scheduler changed the devices of {'/'.join(page.pool)}") from error
         if number(answer["metadata"]["resourceVersion"]) > number(page.version or "0"):
             page.took(answer)
 
@@ -273,9 +271,7 @@ class Ledger:
         namespace, name = intent.claim
         try:
             claim = await self._client.get(CLAIMS, name, namespace=namespace)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
             claim = {"metadata": {}}
         if claim["metadata"].get("uid") != intent.uid:
             self._dead.add(intent.uid)

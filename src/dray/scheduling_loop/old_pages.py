@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
 from dray.client.api import ApiClient
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ApiError, ClientError, Conflict, NotFound
 from dray.client.interface import DeleteOptions, Resource
 from dray.scheduling.state import State
 from dray.scheduling_loop.intents import Intent, Page, PoolKey, page_name
@@ -59,9 +60,9 @@ class OldPages:
     async def _delete(self, pool: PoolKey, version: str) -> None:
         options = DeleteOptions(resource_version=version)
         try:
-            await self._client.delete(self._resource, page_name(pool), namespace=self._namespace, options=options)
+            with suppress(NotFound, Conflict):
+                await self._client.delete(self._resource, page_name(pool), namespace=self._namespace, options=options)
         except ApiError as error:
-            if not (error.is_not_found or error.is_conflict):
-                _logger.warning("the page of %s/%s cannot be deleted: %s", *pool, error)
+            _logger.warning("the page of %s/%s cannot be deleted: %s", *pool, error)
         except ClientError as error:
             _logger.debug("the page of %s/%s is deleted later: %s", *pool, error)

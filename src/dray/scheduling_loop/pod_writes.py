@@ -9,8 +9,8 @@ from typing import Any
 from dray.api.objects import Object, condition_of
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
-from dray.client.errors import ApiError, ClientError, ConnectionFailed, Garbled
-from dray.client.interface import DeleteOptions, PatchType
+from dray.client.errors import ApiError, ClientError, Conflict, ConnectionFailed, Garbled, NotFound
+from dray.client.interface import DeleteOptions
 from dray.client.retries import Retries
 from dray.scheduling.model import Pod
 from dray.scheduling_loop.feed import PODS
@@ -61,9 +61,9 @@ class PodWriter:
         while True:
             try:
                 found = await self._client.get(PODS, pod.key[1], namespace=pod.key[0])
+            except NotFound:
+                return None
             except ApiError as error:
-                if error.is_not_found:
-                    return None
                 if not (error.is_server_fault or error.is_too_many_requests):
                     raise
             except (ConnectionFailed, Garbled):
@@ -102,20 +102,15 @@ class PodWriter:
             await self.patch_status(victim, {"conditions": [condition]})
             options = DeleteOptions(uid=victim.uid)
             await self._client.delete(PODS, victim.key[1], namespace=victim.key[0], options=options)
-        except ApiError as error:
-            # Gone already, or replaced by another of its name; but a conflict may also be a race with somebody's write.
-            if not (error.is_not_found or (error.is_conflict and await self._place(victim) is None)):
+        except NotFound:
+            pass
+        except Conflict:
+            # Replaced by another of its name; but it may also be a race with somebody's write.
+            if await self._place(victim) is not None:
                 raise
 
     async def patch_status(self, pod: Pod, status: Mapping[str, Any]) -> Object:
-        return await self._client.patch(
-            PODS,
-            pod.key[1],
-            {"metadata": {"uid": pod.uid}, "status": status},
-            namespace=pod.key[0],
-            patch_type=PatchType.STRATEGIC,
-            subresource="status",
-        )
+        return await self._client.patch_status(PODS, pod.document, status)
 
 
 def _binding(pod: Pod, node: str) -> Object:

@@ -10,8 +10,8 @@ For tests that are not asynchronous there is `threaded`, and the pytest fixture 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -21,7 +21,7 @@ from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
-from dray.client.errors import ApiError
+from dray.client.errors import ApiError, NotFound
 from dray.client.interface import DeleteOptions, WriteOptions
 from dray.control_plane.control_plane import ControlPlane, PlaneOptions
 from dray.controllers import bare_nodes
@@ -108,7 +108,7 @@ class LocalCluster:
     async def _enter(self) -> None:
         await self.server.start()
         for namespace in ("default", "kube-system", "kube-node-lease"):
-            with contextlib.suppress(ApiError):
+            with suppress(ApiError):
                 await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         for document in self._objects:
             if document["kind"] == "Node":
@@ -161,10 +161,8 @@ class LocalCluster:
         resource = kind_of(kind)
         try:
             return await self.client.get(resource, name, namespace=namespace if resource.namespaced else "")
-        except ApiError as error:
-            if error.is_not_found:
-                return None
-            raise
+        except NotFound:
+            return None
 
     async def list(self, kind: str, *, namespace: str = "") -> list[Object]:
         listed = await self.client.list_all(kind_of(kind), namespace=namespace)

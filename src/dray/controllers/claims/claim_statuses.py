@@ -14,7 +14,7 @@ from dray.api.objects import Object, uid_of
 from dray.api.pods import claim_names
 from dray.client.api import ApiClient
 from dray.client.dropped_fields import NotKept
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ClientError, Conflict
 from dray.client.interface import DeleteOptions, WriteOptions
 from dray.controllers.claims.own_writes import Written
 from dray.controllers.claims.owners import OwnerKind
@@ -38,8 +38,8 @@ class ClaimStatuses:
             try:
                 self._check(kind, left, await self._patch(kind, owner, left))
                 return
-            except ApiError as error:
-                if not error.is_conflict or attempt == _ATTEMPTS - 1:
+            except Conflict:
+                if attempt == _ATTEMPTS - 1:
                     raise
             metadata = owner["metadata"]
             fresh = await self._client.get(kind.resource, metadata["name"], namespace=metadata["namespace"])

@@ -13,7 +13,7 @@ from dray.api.objects import Object, uid_of
 from dray.api.pods import group_name, has_entry, is_done
 from dray.client.api import ApiClient
 from dray.client.cache import Cache
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.controllers.claims.owners import POD, Consumer, OwnerKind
 
 _GONE: Final = 16384
@@ -63,9 +63,7 @@ class Consumers:
         kind, namespace, name, uid = consumer
         try:
             found = await self._client.get(kind.resource, name, namespace=namespace)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
             found = None
         if found is None or uid_of(found) != uid:
             self._gone[uid] = None

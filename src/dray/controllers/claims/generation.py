@@ -14,7 +14,7 @@ from dray.api.pods import claim_entries, claim_names
 from dray.api.resource_claims import POD_CLAIM_ANNOTATION
 from dray.client.api import ApiClient
 from dray.client.cache import Cache
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import AlreadyExists, ClientError, NotFound
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
 from dray.controllers.claims.claim_statuses import ClaimStatuses
@@ -172,10 +172,10 @@ class Generation:
         metadata = body["metadata"]
         try:
             claim = await self._client.create(RESOURCE_CLAIMS, body)
-        except ClientError as error:
-            if isinstance(error, ApiError) and error.is_already_exists:
-                there = await self._get(metadata["namespace"], metadata["name"])
-                return there if there is not None and controller_uid(there) == uid_of(owner) else None
+        except AlreadyExists:
+            there = await self._get(metadata["namespace"], metadata["name"])
+            return there if there is not None and controller_uid(there) == uid_of(owner) else None
+        except ClientError:
             self._metrics.created(kind, body, success=False)
             raise
         self._metrics.created(kind, body, success=True)
@@ -184,10 +184,8 @@ class Generation:
     async def _get(self, namespace: str, name: str) -> Object | None:
         try:
             return await self._client.get(RESOURCE_CLAIMS, name, namespace=namespace)
-        except ApiError as error:
-            if error.is_not_found:
-                return None
-            raise
+        except NotFound:
+            return None
 
     def _report(self, kind: OwnerKind, owner: Object, entry: dict[str, str], reason: Exception) -> None:
         about = {"apiVersion": kind.resource.api_version, "kind": kind.kind, "metadata": owner["metadata"]}

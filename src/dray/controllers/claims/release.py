@@ -8,11 +8,13 @@ stays, unless the claim itself has to go.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from dray.api.objects import Key, Object, is_deleting, key_of
 from dray.api.resource_claims import FINALIZER, allocation_of, is_protected, reserved_for
 from dray.client.api import ApiClient
 from dray.client.cache import Cache
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.client.interface import DeleteOptions
 from dray.controllers.claims.consumers import Consumers
 from dray.controllers.claims.own_writes import Written
@@ -73,11 +75,8 @@ class Release:
         metadata, (namespace, name) = claim["metadata"], key_of(claim)
         # At this version: somebody may just have taken the owner away from it, to keep it.
         options = DeleteOptions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
-        try:
+        with suppress(NotFound):
             await self._client.delete(RESOURCE_CLAIMS, name, namespace=namespace, options=options)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
         self._written.add_deleted(claim)
 
 

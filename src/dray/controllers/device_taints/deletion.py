@@ -14,7 +14,7 @@ from prometheus_client import Counter, Histogram
 from dray.api.caches import BoundedDict
 from dray.api.objects import Object, conditions_of, is_deleting, key_of
 from dray.client.clock import timestamp
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.controllers.environment import Environment
 from dray.controllers.kinds import PODS
 from dray.controllers.pod_deletion import end_pod
@@ -55,9 +55,7 @@ class Deletion:
         uid = known["metadata"].get("uid") or ""
         try:
             deleted = await self._delete(known, uid)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
             deleted = False
         self._ended[uid] = None
         if deleted:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from dray.api.objects import Object
 from dray.client.clock import moment, timestamp
 from dray.client.discovery import OptionalInformer
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.client.interface import WriteOptions
 from dray.controllers.device_taints import rule_condition
 from dray.controllers.device_taints.evictions import Eviction
@@ -102,10 +103,7 @@ class RuleStatus:
             "status": {"conditions": [condition]},
         }
         options = WriteOptions(field_manager=_MANAGER, force=True)
-        try:
+        # The rule is gone; or the server is 1.34, whose rules have no status.
+        with suppress(NotFound):
             await self._environment.client.apply(version, body, subresource="status", options=options)
-        except ApiError as error:
-            # The rule is gone; or the server is 1.34, whose rules have no status.
-            if not error.is_not_found:
-                raise
         self._written[name] = uid, condition

@@ -50,7 +50,7 @@ class Scales:
         try:
             scale = await self._client.get(resource, reference["name"], namespace=namespace, subresource="scale")
         except ApiError as error:
-            if error.is_not_found or error.status == 405:
+            if error.status in (404, 405):
                 raise _unknown(pod) from error
             raise
         except ValueError as error:

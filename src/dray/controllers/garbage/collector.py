@@ -7,13 +7,14 @@ owners is confirmed by the server itself.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from dray.api.caches import BoundedDict
 from dray.api.objects import Object, metadata_of
 from dray.client.cache import Change
 from dray.client.discovery import ServedResource
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers
 from dray.controllers.garbage.graph import Graph, Item, Source
@@ -217,10 +218,8 @@ class GarbageCollector:
     async def _live(self, resource: ServedResource, namespace: str, name: str) -> Object | None:
         try:
             return await self._client.get(resource, name, namespace=namespace)
-        except ApiError as error:
-            if error.is_not_found:
-                return None
-            raise
+        except NotFound:
+            return None
         except ValueError:
             # Nothing can have that name.
             return None
@@ -230,11 +229,8 @@ class GarbageCollector:
         options = DeleteOptions(
             uid=item.uid, resource_version=metadata.get("resourceVersion") or "", propagation=propagation
         )
-        try:
+        with suppress(NotFound):
             await self._client.delete(item.source.resource, item.name, namespace=item.namespace, options=options)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
 
     async def _drop_owners(self, item: Item, owners: set[str]) -> None:
         live = await self._live(item.source.resource, item.namespace, item.name)
@@ -254,10 +250,8 @@ class GarbageCollector:
         body = {"metadata": {**pinned, **change}}
         try:
             answer = await self._client.patch(item.source.resource, item.name, body, namespace=item.namespace)
-        except ApiError as error:
-            if error.is_not_found:
-                return None
-            raise
+        except NotFound:
+            return None
         return dict(metadata_of(answer))
 
     def _complain(self, item: Item, reference: Object) -> None:

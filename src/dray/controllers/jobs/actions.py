@@ -11,7 +11,7 @@ from dray.api.job_defaults import UID_LABEL
 from dray.api.objects import Object, finalizers_of, uid_of
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import AlreadyExists, ApiError, ClientError, Conflict, NotFound
 from dray.client.interface import DeleteOptions, PatchType, Selection
 from dray.controllers.environment import Environment
 from dray.controllers.jobs import pods as pod_facts
@@ -60,10 +60,8 @@ class PodActions:
             body = template.pod(view, index, group)
             try:
                 return await self._client.create(PODS, body, namespace=body["metadata"]["namespace"])
-            except ApiError as error:
+            except AlreadyExists as error:
                 # By chance another pod has the name.
-                if not error.is_already_exists:
-                    raise
                 taken = error
         raise taken
 
@@ -157,7 +155,7 @@ async def release(client: ApiClient, pod: Object, *, unchanged: bool = False) ->
 
 def _is_gone(error: ApiError) -> bool:
     """The pod is not there, or another of its name is."""
-    return error.is_not_found or (error.is_conflict and "UID in precondition" in str(error))
+    return isinstance(error, NotFound) or (isinstance(error, Conflict) and "UID in precondition" in str(error))
 
 
 async def _in_batches(action: Callable[[Object], Awaitable[object]], pods: list[Object]) -> None:

@@ -10,6 +10,7 @@ Pods whose Job is gone or over are let go by a queue of their own.
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 from dray.api.objects import Key, Object, condition_of, controller_of, status_of, uid_of, version_of
@@ -17,7 +18,7 @@ from dray.api.pods import phase_of
 from dray.api.times import after
 from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ClientError, NotFound
 from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.jobs import accounting, conditions, outcome
@@ -142,9 +143,7 @@ class JobController:
         # The cache of Jobs may be behind that of pods: what it does not know may be new.
         try:
             job = await self._client.get(JOBS, name, namespace=namespace)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
             return False
         return bool(job["metadata"]["uid"] == reference["uid"])
 
@@ -185,11 +184,8 @@ class JobController:
         # Only as it was judged: a later write may have given it more time.
         options = DeleteOptions(uid=uid, resource_version=job["metadata"]["resourceVersion"], propagation="Foreground")
         metadata = job["metadata"]
-        try:
+        with suppress(NotFound):
             await self._client.delete(JOBS, metadata["name"], namespace=metadata["namespace"], options=options)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
         return None
 
     async def _advance(self, job: Object) -> float | None:

@@ -14,7 +14,7 @@ from typing import Final
 from dray.api.catalogue import KindVersion, built_in
 from dray.api.objects import Object, mapping, owners_of, spec_of
 from dray.api.pods import group_name
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import AlreadyExists, ClientError
 from dray.controllers.environment import Environment
 from dray.controllers.jobs.plan import wanted
 from dray.controllers.jobs.template import reference
@@ -65,9 +65,8 @@ class JobGroups:
         metadata = body["metadata"]
         try:
             return await self._client.create(kind, body)
-        except ApiError as error:
-            if not error.is_already_exists:
-                raise
+        except AlreadyExists:
+            pass
         there = await self._client.get(kind, metadata["name"], namespace=metadata["namespace"])
         if _owner(there) != _owner(body):
             raise ClientError(f"{kind.kind} {metadata['name']} belongs to somebody else")

@@ -11,7 +11,7 @@ from typing import Final
 from dray.api.label_selectors import Matcher, from_object
 from dray.api.objects import Key, Object, controller_of, is_deleting, labels_of, mapping, uid_of
 from dray.client.api import ApiClient
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.client.informer import Informer
 from dray.client.interface import PatchType
 from dray.controllers.jobs import conditions
@@ -82,10 +82,8 @@ class Membership:
         metadata = job["metadata"]
         try:
             live = await self._client.get(JOBS, metadata["name"], namespace=metadata["namespace"])
-        except ApiError as error:
-            if error.is_not_found:
-                return False
-            raise
+        except NotFound:
+            return False
         return live["metadata"]["uid"] == metadata["uid"] and not live["metadata"].get("deletionTimestamp")
 
     async def _take_in(self, job: Object, pod: Object) -> None:
@@ -108,10 +106,8 @@ class Membership:
             after = await self._client.patch(
                 PODS, metadata["name"], body, namespace=place, patch_type=PatchType.STRATEGIC
             )
-        except ApiError as error:
-            if error.is_not_found:
-                return
-            raise
+        except NotFound:
+            return
         self._written.put(uid, after)
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from dray.api.objects import Object, finalizers_of
 from dray.client.api import ApiClient
 from dray.client.discovery import ServedResource
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ApiError, ClientError, NotFound
 from dray.client.interface import DeleteOptions
 from dray.controllers.namespaces.report import Report
 
 _AT_ONCE: Final = 8
+# Of a kind that was taken away since, or whose objects cannot be listed or deleted together.
+_NOT_SERVED: Final = (404, 405)
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
 
 
@@ -53,8 +56,7 @@ async def _list(client: ApiClient, resource: ServedResource, namespace: str) -> 
     try:
         return list((await client.list_all(resource, namespace=namespace)).get("items") or ())
     except ApiError as error:
-        # The kind was taken away since.
-        if error.is_not_found or error.status == 405:
+        if error.status in _NOT_SERVED:
             return []
         raise
 
@@ -64,7 +66,7 @@ async def _delete_all(client: ApiClient, resource: ServedResource, namespace: st
     try:
         await client.delete_collection(resource, namespace=namespace, options=_BACKGROUND)
     except ApiError as error:
-        if error.is_not_found or error.status == 405:
+        if error.status in _NOT_SERVED:
             return False
         raise
     return True
@@ -73,8 +75,5 @@ async def _delete_all(client: ApiClient, resource: ServedResource, namespace: st
 async def _delete_one(client: ApiClient, resource: ServedResource, obj: Object) -> None:
     metadata = obj["metadata"]
     options = DeleteOptions(uid=metadata.get("uid") or "", propagation="Background")
-    try:
+    with suppress(NotFound):
         await client.delete(resource, metadata["name"], namespace=metadata["namespace"], options=options)
-    except ApiError as error:
-        if not error.is_not_found:
-            raise

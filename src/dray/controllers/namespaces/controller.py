@@ -11,7 +11,7 @@ from dray.api.objects import Object, is_deleting, spec_of, status_of
 from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
 from dray.client.discovery import Discovered, discover
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import NAMESPACES
 from dray.controllers.namespaces.contents import empty
@@ -48,10 +48,8 @@ class NamespaceController:
             return None
         try:
             return await self._end(name)
-        except ApiError as error:
-            if error.is_not_found:
-                return None
-            raise
+        except NotFound:
+            return None
 
     async def _end(self, name: str) -> float | None:
         # The cache may lag behind what this controller wrote itself.

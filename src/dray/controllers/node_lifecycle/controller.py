@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from dray.api.catalogue import built_in
-from dray.api.objects import Object, spec_of
+from dray.api.objects import Object, condition_of, spec_of
 from dray.client.cache import Change
 from dray.client.clock import timestamp
-from dray.client.errors import ApiError
-from dray.client.interface import PatchType
+from dray.client.errors import NotFound
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import NODES, PODS
 from dray.controllers.node_lifecycle import health
 from dray.controllers.node_lifecycle.evictions import Evictions
 from dray.controllers.node_lifecycle.heartbeats import LEASES, Heartbeats, renewed
-from dray.controllers.node_lifecycle.readiness import mark_unready
 from dray.controllers.pod_deletion import BY_NODE, node_of
 
 GRACE: Final = 50.0
@@ -36,12 +36,11 @@ class NodeLifecycle:
         self._grace = grace_period
         self._startup_grace = startup_grace_period
         self._workers: Workers[str] = environment.workers("node lifecycle", self.reconcile, called=named("Node"))
-        self._node_kind = NODES
         self._lease_kind = built_in("coordination.k8s.io/v1", "Lease")
         leases = environment.informers.of(self._lease_kind)
         self._heartbeats = Heartbeats(leases.cache, self._time)
         self._evictions = Evictions(environment)
-        self._nodes = environment.informers.of(self._node_kind)
+        self._nodes = environment.informers.of(NODES)
         self._pods = environment.informers.of(PODS, {BY_NODE: node_of})
         leases.add_handler(self._lease_changed)
         self._nodes.add_handler(self._node_changed)
@@ -73,12 +72,9 @@ class NodeLifecycle:
             node, again = await self._listen(node)
             await self._taint(node)
             if health.statuses(node).get("Ready") == "Unknown" and self._heartbeats.has_pulse(node):
-                now = timestamp(self._time.now())
-                await mark_unready(self._client, self._events, self._pods.cache.by(BY_NODE, name), now)
-        except ApiError as error:
-            if error.is_not_found:
-                return None
-            raise
+                await self._mark_unready(self._pods.cache.by(BY_NODE, name))
+        except NotFound:
+            return None
         return again
 
     async def _listen(self, node: Object) -> tuple[Object, float | None]:
@@ -98,13 +94,7 @@ class NodeLifecycle:
             self._heartbeats.heard(name)
             return node, grace
         was_ready = health.statuses(node).get("Ready") == "True"
-        node = await self._client.patch(
-            self._node_kind,
-            name,
-            {"metadata": _pin(node), "status": {"conditions": changed}},
-            patch_type=PatchType.STRATEGIC,
-            subresource="status",
-        )
+        node = await self._client.patch_status(NODES, node, {"conditions": changed}, pinned=True)
         if was_ready:
             self._events.normal(
                 {"apiVersion": "v1", "kind": "Node", "metadata": node["metadata"]},
@@ -120,22 +110,28 @@ class NodeLifecycle:
             return False
         try:
             live = await self._client.get(self._lease_kind, name, namespace=LEASES)
-        except ApiError as error:
-            if error.is_not_found:
-                return False
-            raise
+        except NotFound:
+            return False
         return renewed(live) != renewed(known)
 
     async def _taint(self, node: Object) -> None:
         taints = health.taints(node, timestamp(self._time.now()))
         if taints is not None:
-            body = {"metadata": _pin(node), "spec": {"taints": taints or None}}
-            await self._client.patch(self._node_kind, node["metadata"]["name"], body)
+            # What was decided holds for the node as it was read, and for no other.
+            pin = {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]}
+            body = {"metadata": pin, "spec": {"taints": taints or None}}
+            await self._client.patch(NODES, node["metadata"]["name"], body)
 
-
-def _pin(node: Object) -> Object:
-    """What was decided holds for the node as it was read, and for no other."""
-    return {"uid": node["metadata"]["uid"], "resourceVersion": node["metadata"]["resourceVersion"]}
+    async def _mark_unready(self, pods: Iterable[Object]) -> None:
+        for pod in pods:
+            ready = condition_of(pod, "Ready", "True")
+            if ready is None:
+                continue
+            condition = {**ready, "status": "False", "lastTransitionTime": timestamp(self._time.now())}
+            with suppress(NotFound):
+                await self._client.patch_status(PODS, pod, {"conditions": [condition]}, pinned=True)
+                about = {"apiVersion": "v1", "kind": "Pod", "metadata": pod["metadata"]}
+                self._events.warning(about, "NodeNotReady", "Node is not ready")
 
 
 def _differs(before: Object, now: Object) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Final
 
 from prometheus_client import Counter, Histogram
@@ -21,7 +22,7 @@ from dray.api.resource_claims import devices_of, results_of
 from dray.client.backoff import Backoff
 from dray.client.cache import Change
 from dray.client.discovery import OptionalInformer
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ApiError, ClientError, Conflict, NotFound
 from dray.client.interface import DeleteOptions
 from dray.controllers.device_taints.rules import has_selector, taint_rules
 from dray.controllers.environment import Environment, Workers, named
@@ -113,14 +114,11 @@ class PoolStatus:
         driver = request["spec"]["driver"]
         try:
             await self._write(request, status)
-        except ApiError as error:
+        except ClientError as error:
             self._errors.labels(driver).inc()
             # A pool at generation 0 cannot be told of.
-            if error.is_invalid:
+            if isinstance(error, ApiError) and error.is_invalid:
                 return self._later(request, str(error))
-            raise
-        except ClientError:
-            self._errors.labels(driver).inc()
             raise
         finally:
             self._processed.labels(driver).inc()
@@ -200,11 +198,8 @@ class PoolStatus:
             if version is not None and is_expired(request, now):
                 metadata = request["metadata"]
                 options = DeleteOptions(uid=metadata.get("uid") or "")
-                try:
+                with suppress(NotFound, Conflict):
                     await self._environment.client.delete(version, metadata["name"], options=options)
-                except ApiError as error:
-                    if not (error.is_not_found or error.is_conflict):
-                        raise
         return _CLEAN_UP
 
 

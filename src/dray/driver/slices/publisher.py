@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Final, TypeVar
 
 from dray.api.objects import Object, spec_of, uid_of
 from dray.client.api import ApiClient
 from dray.client.backoff import Backoff
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import ClientError, Conflict, NotFound
 from dray.client.interface import DeleteOptions
 from dray.client.queue import WorkQueue
 from dray.client.retries import Retries
@@ -143,7 +144,7 @@ class Publisher:
                 await self._sync(pool)
             except ClientError as error:
                 self._metrics.failed("slices")
-                if not (isinstance(error, ApiError) and error.is_conflict):
+                if not (isinstance(error, Conflict)):
                     _logger.warning("driver %s: pool %s: %s", self._driver.name, pool, error)
                 self._queue.add_failed(pool)
             except Exception:
@@ -189,11 +190,8 @@ class Publisher:
     async def _delete(self, each: Object) -> None:
         metadata = each["metadata"]
         options = DeleteOptions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
-        try:
+        with suppress(NotFound):
             await self._client.delete(RESOURCE_SLICES, metadata["name"], options=options)
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
         self._metrics.wrote("delete")
         assert self._slices is not None
         self._slices.deleted(each)

@@ -29,7 +29,7 @@ from dray.api.pods import containers_of, is_terminal, node_of
 from dray.client.api import ApiClient
 from dray.client.backoff import Backoff
 from dray.client.clock import TimeOfDay
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.client.events import EventRecorder
 from dray.client.interface import DeleteOptions, Selection
 from dray.driver import Driver, RunnerOptions
@@ -268,9 +268,8 @@ class KubeletDouble:
                 await self.client.delete(
                     _PODS, name, namespace=namespace, options=DeleteOptions(uid=uid, grace_period=0)
                 )
-        except ApiError as error:
-            if not error.is_not_found:
-                raise
+        except NotFound:
+            pass
 
     @property
     def prepared_claims(self) -> dict[str, set[str]]:
