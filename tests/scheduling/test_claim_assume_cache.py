@@ -188,8 +188,8 @@ def test_the_claim_of_a_group_serves_its_pods():
     pod["metadata"]["namespace"] = "default"
     pod["status"] = {"resourceClaimStatuses": [{"name": "template-0", "resourceClaimName": "c"}]}
     assert len(book.resolve(pod)) == 1
-    pod["spec"]["schedulingGroup"] = {"podGroupName": "other"}
-    assert "not created for" in status_text(book.resolve(pod))
+    other = {**pod, "spec": {**pod["spec"], "schedulingGroup": {"podGroupName": "other"}}}
+    assert "not created for" in status_text(book.resolve(other))
 
 
 def test_the_answer_about_a_claim_that_is_gone_says_nothing_about_its_successor():

@@ -6,7 +6,7 @@ import pytest
 
 from tests.scheduling_loop.walk import Walk
 
-ROUNDS = int(os.environ.get("DRAY_WALK_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("DRAY_WALK_ROUNDS", "3"))
 STEPS = int(os.environ.get("DRAY_WALK_STEPS", "400"))
 FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
 

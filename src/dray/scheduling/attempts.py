@@ -17,7 +17,6 @@ from dray.scheduling.algorithm import Placement
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.feasible_nodes import signature_of
 from dray.scheduling.model import Node
-from dray.scheduling.plugin import Depends
 from dray.scheduling.plugins.volume_binding import unbound_claims
 from dray.scheduling.queue import QueuedPod
 from dray.scheduling.reasons import Code, ObjectRef
@@ -56,7 +55,7 @@ class Attempts:
         if status is not None:
             return self._reject_everywhere(queued, cycle, status)
         with self._nominations.out_of_sight_of(pod):
-            alone = Depends.CLUSTER in self._framework.depends_on(cycle) or cycle.nodes is not None
+            alone = bool(self._framework.own_filters(cycle)) or cycle.nodes is not None
             group = None if alone else self._queue.known(_group_key(cycle))
             known = group.diagnosis if group is not None else None
             answer = self._algorithm.schedule(cycle, known)
@@ -179,7 +178,7 @@ class Attempts:
             diagnosis,
             cycle.now,
             nodes=nodes,
-            cluster_wide=Depends.CLUSTER in self._framework.depends_on(cycle),
+            cluster_wide=bool(self._framework.own_filters(cycle)),
             error=diagnosis.error,
         )
 

@@ -45,6 +45,8 @@ class ClaimAssumeCache:
         """The uids of claims that are no more: an answer that comes late must not bring one back."""
         self._used_by: dict[str, dict[Key, Object]] = {}
         """Claims by the uids of those they are reserved for."""
+        self._resolved: tuple[Object, list[tuple[Object, Object]] | Status] | None = None
+        """The pod that was asked for last: an attempt asks twice. 8 µs of 270 for a pod with one claim."""
 
     def __len__(self) -> int:
         return len(self._claims)
@@ -94,11 +96,11 @@ class ClaimAssumeCache:
             if _uid(known) != uid:
                 self._drop(key, known)
             elif _newer(claim, known):
-                self._unlist(key, known)
-                left = not set(_consumers(known)) <= set(users)
+                left = not set(self._unlist(key, known)) <= set(users)
             else:
                 return False
         self._claims[key] = claim
+        self._resolved = None
         for user in users:
             self._used_by.setdefault(user, {})[key] = claim
         if _is_extended(claim):
@@ -172,6 +174,7 @@ class ClaimAssumeCache:
 
     def _drop(self, key: Key, claim: Object) -> None:
         del self._claims[key]
+        self._resolved = None
         self._unlist(key, claim)
         self._assumed.pop(key, None)
         if _is_extended(claim):
@@ -181,19 +184,30 @@ class ClaimAssumeCache:
                 self._extended.pop(uid, None)
         self._release(key)
 
-    def _unlist(self, key: Key, claim: Object) -> None:
-        for uid in _consumers(claim):
+    def _unlist(self, key: Key, claim: Object) -> list[str]:
+        """The uids of those it was reserved for."""
+        consumers = _consumers(claim)
+        for uid in consumers:
             claims = self._used_by.get(uid, {})
             claims.pop(key, None)
             if not claims:
                 self._used_by.pop(uid, None)
+        return consumers
 
     def resolve(self, pod: Object) -> list[tuple[Object, Object]] | Status:
         """The pod's claims in the order it names them, each after its entry in the pod; or why one is not there yet."""
+        if self._resolved is None or self._resolved[0] is not pod:
+            self._resolved = pod, self._resolve(pod)
+        return self._resolved[1]
+
+    def _resolve(self, pod: Object) -> list[tuple[Object, Object]] | Status:
+        entries = claim_entries(pod)
+        if not entries:
+            return []
         namespace, title = key_of(pod)
         names = claim_names(pod)
         found = []
-        for entry in claim_entries(pod):
+        for entry in entries:
             if not entry.get("resourceClaimName"):
                 if not entry.get("resourceClaimTemplateName"):
                     return _unresolved(Code.CLAIM_UNSPECIFIED, namespace, title, str(entry.get("name")))

@@ -77,14 +77,6 @@ class Framework:
             if not _is_kept(plugin) and plugin.name not in cycle.skipped:
                 plugin.prefilter(cycle)
 
-    def depends_on(self, cycle: Cycle) -> Depends:
-        """What the answers for this pod depend on."""
-        found = Depends(0)
-        for plugin in self._filters:
-            if plugin.name not in cycle.skipped:
-                found |= plugin.depends_on
-        return found
-
     def is_cluster_wide(self, name: str) -> bool:
         """Whether a plugin may answer otherwise when pods come to any node or leave one."""
         return any(each.name == name and not _is_kept(each) for each in self.plugins)

@@ -24,7 +24,7 @@ from dray.allocation import (
 )
 from dray.allocation.node_selectors import selects
 from dray.api.objects import Key, Object, key_of, status_of
-from dray.api.pods import claim_entries, group_name
+from dray.api.pods import group_name
 from dray.api.resource_claims import MAX_CONSUMERS, allocation_of, allocation_results, reserved_for, results_of
 from dray.scheduling import node_allocatable
 from dray.scheduling.actions import ClaimWrite
@@ -68,8 +68,6 @@ class DynamicResources(Plugin):
     # Before any node
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        if not pod.document["spec"].get("resourceClaims"):
-            return None
         resolved = self._state.claims.resolve(pod.document)
         return resolved if isinstance(resolved, Status) else None
 
@@ -91,7 +89,7 @@ class DynamicResources(Plugin):
 
     def _pod_claims(self, cycle: Cycle) -> PodClaims | Status:
         state, pod, document = self._state, cycle.pod, cycle.pod.document
-        resolved = state.claims.resolve(document) if claim_entries(document) else []
+        resolved = state.claims.resolve(document)
         if isinstance(resolved, Status):
             return resolved
         extended = wanted(document, state.resources) if pod.requirements.extended else _NOTHING
@@ -275,9 +273,10 @@ class DynamicResources(Plugin):
         devices = cycle.devices or NO_DEVICES
         if devices.allocation is not None:
             commit(self._state.inventory, devices.allocation)
-        for key, result in results(devices).items():
+        allocations = results(devices)
+        for key, result in allocations.items():
             self._state.claims.assume(key, result)
-        writes = cycle.data[self.name] = self._writes(cycle, devices)
+        writes = cycle.data[self.name] = self._writes(cycle, devices, allocations)
         for write in writes:
             self._state.claims.promise(key_of(write.claim), cycle.pod.uid)
 
@@ -295,9 +294,8 @@ class DynamicResources(Plugin):
         found: tuple[ClaimWrite, ...] = cycle.data[self.name]
         return found
 
-    def _writes(self, cycle: Cycle, devices: DevicePlan) -> tuple[ClaimWrite, ...]:
+    def _writes(self, cycle: Cycle, devices: DevicePlan, allocations: dict[Key, Object]) -> tuple[ClaimWrite, ...]:
         groups, pod = self._state.groups, cycle.pod
-        allocations = results(devices)
         found = [
             ClaimWrite(claim, allocations.get(key_of(claim)), groups.consumer(pod, entry))
             for entry, claim in zip(cycle.claims.entries, cycle.claims.claims, strict=True)
