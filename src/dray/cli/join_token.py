@@ -62,15 +62,13 @@ async def invitation(client: ApiClient, ttl: timedelta = DEFAULT_TTL) -> str:
     from dray.api.catalogue import built_in
     from dray.client import cluster_info
     from dray.client.clock import timestamp
-    from dray.client.errors import ApiError
+    from dray.client.errors import NotFound
     from dray.fleet.registration import make_classes
 
     try:
         info = cluster_info.read(await client.request("GET", cluster_info.PATH))
-    except ApiError as error:
-        if error.is_not_found:
-            raise Unreachable("the server speaks plain HTTP, on this machine alone: start it without --plain") from None
-        raise
+    except NotFound:
+        raise Unreachable("the server speaks plain HTTP, on this machine alone: start it without --plain") from None
     check_reachable(info.server)
     token_id, secret = _text(bootstrap_tokens.ID_LENGTH), _text(bootstrap_tokens.SECRET_LENGTH)
     made = bootstrap_tokens.secret(

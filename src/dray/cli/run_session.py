@@ -23,7 +23,7 @@ from dray.cli.explanation_trees import device
 from dray.cli.pod_log import PODS, PodLog
 from dray.cli.pod_progress import cannot_start, exit_status, has_started, is_unschedulable, misfortune, waits_for
 from dray.cli.run_objects import CONTAINER, Run, owned
-from dray.client.errors import ApiError
+from dray.client.errors import ApiError, Conflict, NotFound
 from dray.client.interface import DeleteOptions, Selection
 
 if TYPE_CHECKING:
@@ -90,10 +90,8 @@ class Session:
         options = DeleteOptions(uid=self._pod["metadata"]["uid"], grace_period=grace)
         try:
             await self._client.delete(PODS, self._run.name, namespace=self._run.namespace, options=options)
-        except ApiError as error:
+        except (NotFound, Conflict):
             # Another one of the same name is not ours.
-            if not (error.is_not_found or error.is_conflict):
-                raise
             self._gone = True
 
     # Watching

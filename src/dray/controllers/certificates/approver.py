@@ -26,7 +26,7 @@ from dray.api.certificate_requests import (
 )
 from dray.api.objects import Object, mapping, spec_of, status_of
 from dray.client.cache import Change
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import NODES
 
@@ -90,10 +90,8 @@ class CertificateApprover:
     async def _is_taken(self, user: str) -> bool:
         try:
             await self._client.get(NODES, user.removeprefix(NODE_PREFIX))
-        except ApiError as error:
-            if error.is_not_found:
-                return False
-            raise
+        except NotFound:
+            return False
         return True
 
     async def _approve(self, obj: Object, part: str) -> None:

@@ -25,7 +25,7 @@ from dray.api.certificate_requests import (
 )
 from dray.api.objects import Object, condition_of
 from dray.client.api import ApiClient
-from dray.client.errors import ApiError
+from dray.client.errors import NotFound
 from dray.node.errors import NodeError
 from dray.server.security import certificates
 from dray.server.security.certificates import Credential, Key
@@ -78,10 +78,8 @@ async def _issued(client: ApiClient, name: str) -> bytes:
     while True:
         try:
             obj = await client.get(REQUESTS, name)
-        except ApiError as error:
-            if error.is_not_found:
-                raise NodeError(f"CertificateSigningRequest {name} was deleted before it was decided") from None
-            raise
+        except NotFound:
+            raise NodeError(f"CertificateSigningRequest {name} was deleted before it was decided") from None
         if issued := certificate_requests.certificate_of(obj):
             return issued
         _refuse(obj, name)
