@@ -3,82 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-from pathlib import Path
 
 import pytest
 
-from dray.node.agent import AgentOptions, NodeAgent
-from dray.node.cgroups import Cgroups
-from dray.node.runtimes.process import ProcessRuntime
-from dray.server.security.users import node_user
 from dray.testing.cluster import LocalCluster
-from dray.testing.kubelet.double import QUICK
-
-NODE = "here"
-
-
-def pod(name, *containers, **spec):
-    made = [{"image": "busybox", "name": f"c{number}", **each} for number, each in enumerate(containers)]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"nodeName": NODE, "containers": made, "terminationGracePeriodSeconds": 5, **spec},
-    }
-
-
-def shell(script, **more):
-    return {"command": ["sh", "-c", script], **more}
-
-
-class Machine:
-    """A cluster and an agent on this machine, which can be stopped and started again."""
-
-    def __init__(self, cluster, root):
-        self.cluster = cluster
-        self.root = root
-        self.agent = None
-        self._task = None
-
-    async def start(self):
-        runtime = ProcessRuntime(self.root / "run", cdi_directories=[self.root / "cdi"], cgroups=Cgroups(Path("/none")))
-        client = self.cluster.client_of(node_user(NODE))
-        self.agent = NodeAgent(client, AgentOptions(NODE, self.root, runtime, timing=QUICK))
-        self._task = asyncio.create_task(self.agent.run())
-        ready = asyncio.create_task(self.agent.ready.wait())
-        await asyncio.wait((self._task, ready), timeout=20, return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
-        if self._task.done():
-            self._task.result()
-
-    async def stop(self):
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
-
-    async def clean(self):
-        for uid in {each.pod_uid for each in await self.agent.runtime.containers()}:
-            await self.agent.runtime.remove_sandbox(uid)
-
-    async def until(self, name, holds, within=20):
-        seen = None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within):
-                while True:
-                    seen = await self.cluster.get("Pod", name)
-                    if (seen is None and holds is None) or (seen is not None and holds is not None and holds(seen)):
-                        return seen
-                    await asyncio.sleep(0.05)
-        raise AssertionError(f"not so within {within} s: {seen and seen.get('status')}")
-
-    async def phase(self, name, phase):
-        return await self.until(name, lambda found: found["status"].get("phase") == phase)
-
-    def log(self, found, container="c0", attempt=0):
-        text = self.agent.setup.log_path(found, container, attempt).read_text()
-        return [line.split(" ", 3)[3] for line in text.splitlines()]
+from tests.node.machines import NODE, Machine, pod, ready, shell, states
 
 
 @pytest.fixture
@@ -89,10 +19,6 @@ async def machine(tmp_path):
         yield machine
         await machine.stop()
         await machine.clean()
-
-
-def states(found, kind="containerStatuses"):
-    return {each["name"]: each["state"] for each in found["status"].get(kind) or ()}
 
 
 async def test_the_node_is_registered_and_ready(machine):
@@ -126,11 +52,6 @@ async def test_a_running_pod_is_ready_and_ends_when_it_is_deleted(machine):
     await machine.cluster.delete("Pod", "p", grace=5)
     await machine.until("p", None)
     assert await machine.agent.runtime.containers() == []
-
-
-def ready(found):
-    conditions = {each["type"]: each["status"] for each in found["status"].get("conditions") or ()}
-    return conditions.get("Ready") == "True"
 
 
 async def test_init_containers_run_in_order_and_sidecars_beside(machine, tmp_path):

@@ -11,6 +11,10 @@ from typing import Any, Final
 from dray.api.objects import Object, is_deleting, mapping, mappings, spec_of, status_of
 
 TERMINAL_PHASES: Final = ("Succeeded", "Failed")
+MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
+"""On what an API server shows of a static pod: the hash of the pod that it shows."""
+HASH_ANNOTATION: Final = "kubernetes.io/config.hash"
+"""On a static pod: what its file says, as a hash."""
 
 _ENTRY: Final = ("name", "resourceClaimName", "resourceClaimTemplateName")
 

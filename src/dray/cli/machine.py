@@ -48,6 +48,8 @@ class MachineOptions:
     port: int = 0
     """For that; any that is free."""
 
+    manifests: Path | None = None
+    """A directory with static pods."""
     simulated: FleetMachine | None = None
     """Of a fleet: the node has its devices, labels and capacity, and pods that run as processes here."""
 
@@ -80,6 +82,7 @@ class Machine:
                 labels=options.labels,
                 port=port,
                 resources=options.simulated.resources() if options.simulated is not None else {},
+                manifests=options.manifests,
             ),
         )
         places = RunnerOptions(node_name=options.node, kubelet_root=options.root, cdi_directory=options.cdi_directory)

@@ -36,6 +36,11 @@ _KUBELET_PORT = 10250
     help="For the API server, which asks for logs and commands of pods here; 0 for any that is free.",
 )
 @click.option("--runtime", type=click.Choice(RUNTIMES), default="process", show_default=True)
+@click.option(
+    "--manifests",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="A directory with static pods, which run also while the server is away.",
+)
 @click.option("--driver", "drivers", multiple=True, default=("cpu",), show_default=True, help="Run in the agent.")
 def node(
     kubeconfig: Path | None,
@@ -48,6 +53,7 @@ def node(
     address: str,
     port: int,
     runtime: str,
+    manifests: Path | None,
     drivers: tuple[str, ...],
 ) -> None:
     """Run the pods that are bound to this machine, until interrupted; they go on running then.
@@ -67,7 +73,7 @@ def node(
     quiet_grpc()
     name = node_name or socket.gethostname().lower()
     chosen = tuple(each for each in drivers if each != "none")
-    options = MachineOptions(name, root, runtime, address, chosen, port=port)
+    options = MachineOptions(name, root, runtime, address, chosen, port=port, manifests=manifests)
     try:
         if join or (node_running.has_joined(options) and not (kubeconfig or context)):
             node_running.run_joined(options, join, token, ca_hash)

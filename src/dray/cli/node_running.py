@@ -104,7 +104,9 @@ async def _serve_joined(endpoint: Endpoint, membership: Membership, options: Mac
 async def serve(endpoint: Endpoint, options: MachineOptions) -> int:
     """With whatever rights the endpoint's user has."""
     async with ApiClient(HttpTransport(endpoint)) as client:
-        await client.request("GET", "/version")
+        if options.manifests is None:
+            # Static pods run without a server; otherwise there is nothing to do without one.
+            await client.request("GET", "/version")
         return await _until_stopped(Machine(client, options), endpoint.server)
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dray.api.objects import Object, uid_of
+from dray.api.objects import Object, key_of, uid_of
 from dray.api.pods import node_of
 from dray.client.api import ApiClient
 from dray.client.cache import Change
@@ -25,6 +26,7 @@ from dray.node import root_lock
 from dray.node.container_config import PodSetup
 from dray.node.container_runs import NodeParts
 from dray.node.dra_node import DraNode
+from dray.node.mirror_pods import MirrorPods, is_mirror
 from dray.node.node_registration import NodeFacts, NodeRegistration
 from dray.node.pod_status_writer import PODS
 from dray.node.pod_worker import PodWorker
@@ -49,6 +51,8 @@ class AgentOptions:
     port: int = 10250
     resources: Mapping[str, str] = field(default_factory=dict)
     """What the node says it has, instead of what the machine has."""
+    manifests: Path | None = None
+    """A directory with static pods."""
     timing: Timing = field(default_factory=Timing)
 
 
@@ -71,6 +75,9 @@ class NodeAgent:
         )
         self._pods = Informer(client, PODS, selection=Selection(fields=f"spec.nodeName={options.node}"))
         self._workers: dict[str, PodWorker] = {}
+        self._registration: NodeRegistration | None = None
+        self._mirrors = MirrorPods(client, lambda: self._registration.node if self._registration is not None else {})
+        self._static: Mapping[str, Object] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.ready = asyncio.Event()
         """Set once the node is registered and the pods that are bound to it are known."""
@@ -87,14 +94,16 @@ class NodeAgent:
             await self.runtime.version(),
             resources=self.options.resources,
         )
-        registration = NodeRegistration(self._client, facts, self._time)
+        registration = self._registration = NodeRegistration(self._client, facts, self._time)
         async with root_lock.held(self.options.root), self.dra, asyncio.TaskGroup() as group:
             group.create_task(self._events.run())
+            self._start_static(group)
             group.create_task(registration.run())
             await registration.registered.wait()
             self._pods.add_handler(self._pod_changed)
             group.create_task(self._pods.run())
             await self._pods.synced()
+            group.create_task(self._mirrors.run())
             group.create_task(self._forget_unknown())
             self.ready.set()
             try:
@@ -130,6 +139,9 @@ class NodeAgent:
 
     def _pod_changed(self, change: Change) -> None:
         pod = change.object
+        if is_mirror(pod):
+            self._mirror_changed(pod, deleted=change.type == "DELETED")
+            return
         worker = self._workers.get(uid_of(pod))
         if change.type == "DELETED":
             if worker is not None:
@@ -139,11 +151,11 @@ class NodeAgent:
         elif node_of(pod) == self.options.node:
             self._employ(pod)
 
-    def _employ(self, pod: Object) -> None:
+    def _employ(self, pod: Object, mirror: Callable[[], Object | None] | None = None) -> None:
         parts = NodeParts(
             self._client, self.runtime, self.setup, self.dra, self._events, self._time, self.options.address
         )
-        worker = PodWorker(pod, parts)
+        worker = PodWorker(pod, parts, mirror)
         self._workers[uid_of(pod)] = worker
         task = asyncio.create_task(self._work(worker), name=f"pod {pod['metadata']['name']}")
         self._tasks.add(task)
@@ -162,6 +174,40 @@ class NodeAgent:
             await asyncio.sleep(delay)
             delay = min(delay * 2, _LONGEST_RESTART)
         self._workers.pop(uid_of(worker.pod), None)
+        if worker.is_static:
+            self._employ_static()
+
+    # Static pods
+
+    def _start_static(self, group: asyncio.TaskGroup) -> None:
+        if self.options.manifests is not None:
+            # Loaded where it is needed alone.
+            from dray.node.static_pods import StaticPods
+
+            files = StaticPods(self.options.manifests, self.options.node, self._static_changed, self._time)
+            files.scan()
+            group.create_task(files.run(self.options.timing.file_check))
+
+    def _static_changed(self, pods: Mapping[str, Object]) -> None:
+        self._static = pods
+        self._mirrors.want({key_of(each): each for each in pods.values()})
+        for uid, worker in self._workers.items():
+            if worker.is_static and uid not in pods:
+                worker.stop()
+        self._employ_static()
+
+    def _employ_static(self) -> None:
+        """Those that have no worker yet, once a pod that had their name has ended."""
+        busy = {key_of(each.pod) for each in self._workers.values() if each.is_static}
+        for uid, pod in self._static.items():
+            if uid not in self._workers and key_of(pod) not in busy:
+                self._employ(pod, partial(self._mirrors.of, pod))
+
+    def _mirror_changed(self, mirror: Object, *, deleted: bool) -> None:
+        self._mirrors.seen(mirror, deleted=deleted)
+        for worker in self._workers.values():
+            if worker.is_static and key_of(worker.pod) == key_of(mirror):
+                worker.changed()
 
     def _health_changed(self, uids: set[str]) -> None:
         for uid in uids:

@@ -115,6 +115,11 @@ class NodeRegistration:
         self._node: Object = {}
         self.registered = asyncio.Event()
 
+    @property
+    def node(self) -> Object:
+        """As it was last seen; empty before it is registered."""
+        return self._node
+
     async def run(self) -> None:
         """Registers the node, tries until that works, and keeps it alive until cancelled."""
         while not self.registered.is_set():

@@ -21,9 +21,10 @@ _LONGEST_RETRY: Final = 10.0
 
 
 class PodStatusWriter:
-    """`pod` is the pod as the agent knows it, `status` what it should say."""
+    """`pod` is the pod at the API server as the agent knows it, None where it is not there; `status` what it should
+    say."""
 
-    def __init__(self, client: ApiClient, pod: Callable[[], Object], status: Callable[[], Object]) -> None:
+    def __init__(self, client: ApiClient, pod: Callable[[], Object | None], status: Callable[[], Object]) -> None:
         self._client = client
         self._pod = pod
         self._status = status
@@ -63,9 +64,10 @@ class PodStatusWriter:
             delay = min(delay * 2, _LONGEST_RETRY)
 
     async def _write(self) -> None:
-        if self._closed:
+        pod = self._pod()
+        if self._closed or pod is None:
             return
-        pod, status = self._pod(), self._status()
+        status = self._status()
         version = str(metadata_of(pod).get("resourceVersion") or "")
         if same(pod, status) or (status == self._written and version == self._version):
             return
@@ -75,10 +77,13 @@ class PodStatusWriter:
     async def remove_pod(self) -> None:
         """Takes the pod, whose deletion was asked for, off the API server."""
         delay = _FIRST_RETRY
-        namespace, name = key_of(self._pod())
+        pod = self._pod()
+        if pod is None:
+            return
+        namespace, name = key_of(pod)
         while True:
             try:
-                options = DeleteOptions(uid=uid_of(self._pod()), grace_period=0)
+                options = DeleteOptions(uid=uid_of(pod), grace_period=0)
                 await self._client.delete(PODS, name, namespace=namespace, options=options)
                 return
             except (NotFound, Conflict):

@@ -37,15 +37,17 @@ DEFAULT_GRACE: Final = 30.0
 
 
 class PodWorker:
-    def __init__(self, pod: Object, parts: NodeParts) -> None:
+    def __init__(self, pod: Object, parts: NodeParts, mirror: Callable[[], Object | None] | None = None) -> None:
+        """`mirror` gives what the API server shows of the pod, where that is not the pod itself: of a static pod."""
         self.pod = pod
+        self._mirror = mirror
         self._parts = parts
         self._inits, self._containers = records_of(pod)
         start = str(status_of(pod).get("startTime") or "") or timestamp(parts.time.now())
         self.state = PodState(parts.host_ip, start_time=start)
         self._stopping = asyncio.Event()
         self._gone = False
-        self._writer = PodStatusWriter(parts.client, lambda: self.pod, self._status)
+        self._writer = PodStatusWriter(parts.client, mirror or (lambda: self.pod), self._status)
         self._runs = ContainerRuns(parts, lambda: self.pod, self.state, self.changed)
         if is_deleting(pod):
             self._stopping.set()
@@ -63,6 +65,14 @@ class PodWorker:
         if is_deleting(pod):
             self._stopping.set()
         self._writer.changed()
+
+    @property
+    def is_static(self) -> bool:
+        return self._mirror is not None
+
+    def stop(self) -> None:
+        """The file of a static pod is gone."""
+        self._stopping.set()
 
     def vanish(self) -> None:
         """The pod is no longer at the API server."""
@@ -98,7 +108,8 @@ class PodWorker:
     def _status(self) -> Object:
         now = timestamp(self._parts.time.now())
         devices = self._parts.dra.allocated_resources(self.pod)
-        return status(self.pod, self.state, self._inits, self._containers, now=now, devices=devices)
+        shown = self._mirror() if self._mirror is not None else None
+        return status(shown or self.pod, self.state, self._inits, self._containers, now=now, devices=devices)
 
     # Run
 
@@ -209,5 +220,5 @@ class PodWorker:
     async def _remove(self) -> None:
         await self._parts.runtime.remove_sandbox(uid_of(self.pod))
         await self._parts.setup.remove(uid_of(self.pod))
-        if not self._gone:
+        if not self._gone and not self.is_static:
             await self._writer.remove_pod()

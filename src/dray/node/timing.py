@@ -30,3 +30,5 @@ class Timing:
     """From the loss of a driver until its ResourceSlices are deleted."""
     wipe: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=300.0, jitter=0.2))
     wipe_attempts: int = 100
+    file_check: float = 1.0
+    """Between looks at the files of static pods; a kubelet is told of changes and looks every 20 s."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dray.api import errors, names
 from dray.api.objects import Object, annotations_of, labels_of, mapping
 from dray.api.pod_requests import effective
+from dray.api.pods import MIRROR_ANNOTATION
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
 from dray.api.validation import (
@@ -19,8 +20,6 @@ from dray.api.validation import (
     volumes,
 )
 from dray.api.validation.fields import Errors
-
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 _RESTART_POLICIES = ["Always", "Never", "OnFailure"]
 _DNS_POLICIES = ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]

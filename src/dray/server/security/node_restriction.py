@@ -8,14 +8,16 @@ for itself; it asks for the tokens that its pods' volumes want.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
+from dray.api import pod_references
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object
+from dray.api.pods import MIRROR_ANNOTATION
 from dray.server.authorization import User
-from dray.server.security import node_labels, pod_references
+from dray.server.security import node_labels
 from dray.server.security.node_authorizer import LEASE_NAMESPACE, ClusterView
 from dray.server.security.users import node_of
 
@@ -23,7 +25,6 @@ CREATE = "CREATE"
 UPDATE = "UPDATE"
 DELETE = "DELETE"
 
-_MIRROR = "kubernetes.io/config.mirror"
 _CLAIM_STATUSES = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 
 
@@ -80,25 +81,15 @@ def _pod(node: str, write: Write, view: ClusterView) -> str | None:
 
 
 def _mirror_pod(node: str, pod: Object, view: ClusterView) -> str | None:
-    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-    if _MIRROR not in (metadata.get("annotations") or {}):
-        return f'pod does not have "{_MIRROR}" annotation, node "{node}" can only create mirror pods'
+    metadata = pod.get("metadata") or {}
+    if MIRROR_ANNOTATION not in (metadata.get("annotations") or {}):
+        return f'pod does not have "{MIRROR_ANNOTATION}" annotation, node "{node}" can only create mirror pods'
     if not _on(node, pod):
         return f'node "{node}" can only create pods with spec.nodeName set to itself'
     if not _owned_by(node, metadata.get("ownerReferences") or [], view):
         return f'node "{node}" can only create pods with a controller owner reference set to itself'
-    references = {
-        # Every pod is given the account `default`, which by itself carries nothing.
-        "a service account": spec.get("serviceAccountName") not in (None, "", "default"),
-        "secrets": pod_references.secrets(pod),
-        "configmaps": pod_references.config_maps(pod),
-        "resourceclaims": spec.get("resourceClaims") or pod_references.claims(pod),
-        "persistentvolumeclaims": _has_volume(spec, "persistentVolumeClaim"),
-        "clustertrustbundles": _has_projection(spec, "clusterTrustBundle"),
-        "service account tokens": _has_projection(spec, "serviceAccountToken"),
-    }
-    named = next((what for what, present in references.items() if present), None)
-    return None if named is None else f'node "{node}" can not create pods that reference {named}'
+    named = pod_references.api_objects(pod)
+    return f'node "{node}" can not create pods that reference {named}' if named else None
 
 
 def _owned_by(node: str, owners: list[Object], view: ClusterView) -> bool:
@@ -112,21 +103,6 @@ def _owned_by(node: str, owners: list[Object], view: ClusterView) -> bool:
         and existing is not None
         and existing["metadata"].get("uid") == owner.get("uid")
     )
-
-
-def _has_volume(spec: Object, source: str) -> bool:
-    return any(volume.get(source) for volume in spec.get("volumes") or ())
-
-
-def _has_projection(spec: Object, source: str) -> bool:
-    return any(True for _ in _projections(spec, source))
-
-
-def _projections(spec: Object, source: str) -> Iterator[Object]:
-    for volume in spec.get("volumes") or ():
-        for item in (volume.get("projected") or {}).get("sources") or ():
-            if item.get(source):
-                yield item[source]
 
 
 def _pod_status(node: str, old: Object, new: Object) -> str | None:
@@ -179,7 +155,7 @@ def _audience(pod: Object, audiences: list[str]) -> str | None:
     """A node asks for the tokens that the pod's volumes want, and for no others."""
     if len(audiences) > 1:
         return f"node may only request 0 or 1 audiences, {len(audiences)} requested"
-    wanted = {token.get("audience") or "" for token in _projections(pod.get("spec") or {}, "serviceAccountToken")}
+    wanted = {token.get("audience") or "" for token in pod_references.projections(pod, "serviceAccountToken")}
     return None if audiences[0] in wanted else f'audience "{audiences[0]}" not found in pod spec volume'
 
 

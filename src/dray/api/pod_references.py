@@ -1,4 +1,4 @@
-"""References of a pod: the secrets, config maps and claims that a node needs to run it."""
+"""References of a pod: the secrets, config maps, claims and other objects that a node needs to run it."""
 
 from __future__ import annotations
 
@@ -44,6 +44,29 @@ def config_maps(pod: Object) -> set[str]:
 
 def service_account(pod: Object) -> str:
     return str((pod.get("spec") or {}).get("serviceAccountName") or "default")
+
+
+def api_objects(pod: Object) -> str:
+    """What kind of object it refers to, such as "secrets", as a static pod may not; empty where there is none."""
+    references = {
+        # Every pod is given the account `default`, which by itself carries nothing.
+        "a service account": service_account(pod) != "default",
+        "secrets": secrets(pod),
+        "configmaps": config_maps(pod),
+        "resourceclaims": _list(pod, "spec", "resourceClaims") or claims(pod),
+        "persistentvolumeclaims": any(each.get("persistentVolumeClaim") for each in _list(pod, "spec", "volumes")),
+        "clustertrustbundles": any(projections(pod, "clusterTrustBundle")),
+        "service account tokens": any(projections(pod, "serviceAccountToken")),
+    }
+    return next((what for what, present in references.items() if present), "")
+
+
+def projections(pod: Object, source: str) -> Iterator[Object]:
+    """Sources of that kind in projected volumes."""
+    for volume in _list(pod, "spec", "volumes"):
+        for each in _projected(volume):
+            if (found := each.get(source)) is not None:
+                yield found
 
 
 def _environment(pod: Object, variable: str, whole: str) -> Iterator[Object]:

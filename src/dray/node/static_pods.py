@@ -1,0 +1,130 @@
+"""Static pods: pods from the files of a directory, which run without an API server.
+
+Each file holds one pod, in YAML or JSON; names that begin with a dot are passed over. The name of the node is added to
+that of the pod. Its uid is made from what the file says, so a file that changes is another pod, which starts when the
+old one has ended. What is in the directory is looked at again and again; a file that cannot be used is told about in
+the log, and again when it changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from hashlib import md5
+from pathlib import Path
+from typing import Final
+
+from dray.api import intake
+from dray.api.catalogue import built_in
+from dray.api.gates import DEFAULT_GATES
+from dray.api.objects import Object, mapping, metadata_of, uid_of
+from dray.api.pod_references import api_objects
+from dray.api.pods import HASH_ANNOTATION
+from dray.client.clock import TimeOfDay, timestamp
+from dray.node.errors import NodeError
+from dray.yaml.documents import parse
+from dray.yaml.text import ManifestError
+
+_SOURCE: Final = "kubernetes.io/config.source"
+_SEEN: Final = "kubernetes.io/config.seen"
+_POD: Final = built_in("v1", "Pod")
+_LARGEST: Final = 1 << 20
+_logger = logging.getLogger(__name__)
+
+
+class StaticPodError(NodeError):
+    """A file that holds no pod which may run without an API server."""
+
+
+class StaticPods:
+    """`changed` gets all pods of the directory by uid whenever they change."""
+
+    def __init__(
+        self, directory: Path, node: str, changed: Callable[[Mapping[str, Object]], None], time: TimeOfDay
+    ) -> None:
+        self._directory = directory
+        self._node = node
+        self._changed = changed
+        self._time = time
+        self._files: dict[Path, tuple[tuple[int, int, int], Object | None]] = {}
+
+    async def run(self, pause: float) -> None:
+        while True:
+            self.scan()
+            await asyncio.sleep(pause)
+
+    def scan(self) -> None:
+        try:
+            paths = sorted(each for each in self._directory.iterdir() if not each.name.startswith("."))
+        except OSError as error:
+            # A directory that is away for a moment does not end the pods.
+            _logger.warning("static pods: %s: %s", self._directory, error.strerror)
+            return
+        before = {uid_of(pod) for _, pod in self._files.values() if pod is not None}
+        self._files = {path: self._file(path) for path in paths if path.is_file()}
+        pods = {uid_of(pod): pod for _, pod in self._files.values() if pod is not None}
+        if pods.keys() != before:
+            self._changed(pods)
+
+    def _file(self, path: Path) -> tuple[tuple[int, int, int], Object | None]:
+        """What identifies the content of the file, and its pod."""
+        try:
+            stat = path.stat()
+            mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            known = self._files.get(path)
+            if known is not None and known[0] == mark:
+                return known
+            return mark, static_pod(path, self._node, timestamp(self._time.now()))
+        except (OSError, StaticPodError) as error:
+            _logger.error("static pods: %s: %s", path, error)
+            return (mark if isinstance(error, StaticPodError) else (0, 0, 0)), None
+
+
+def static_pod(path: Path, node: str, now: str) -> Object:
+    """The pod of a file, as it runs on the node; raises StaticPodError."""
+    if path.stat().st_size > _LARGEST:
+        raise StaticPodError(f"larger than {_LARGEST >> 20} MiB")
+    content = path.read_bytes()
+    try:
+        documents = [each.value for each in parse(content) if each.value is not None]
+    except ManifestError as error:
+        raise StaticPodError(str(error)) from None
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise StaticPodError(f"one pod is expected, and there are {len(documents)} documents")
+    document: Object = documents[0]
+    if (document.get("apiVersion"), document.get("kind")) != ("v1", "Pod"):
+        raise StaticPodError(f"kind {document.get('kind')} of {document.get('apiVersion')} is not a v1 Pod")
+    return _checked(_completed(document, node, md5(content + str(path).encode() + node.encode()).hexdigest(), now))
+
+
+def _completed(document: Object, node: str, uid: str, now: str) -> Object:
+    metadata = mapping(document.get("metadata"))
+    annotations = {**mapping(metadata.get("annotations")), HASH_ANNOTATION: uid, _SOURCE: "file", _SEEN: now}
+    spec = mapping(document.get("spec"))
+    tolerations = [*(spec.get("tolerations") or ()), {"operator": "Exists", "effect": "NoExecute"}]
+    return {
+        **document,
+        "metadata": {
+            **metadata,
+            "name": f"{metadata.get('name') or ''}-{node}",
+            "namespace": metadata.get("namespace") or "default",
+            "uid": uid,
+            "annotations": annotations,
+            "creationTimestamp": now,
+        },
+        "spec": {**spec, "nodeName": node, "tolerations": tolerations},
+        "status": {},
+    }
+
+
+def _checked(pod: Object) -> Object:
+    if problems := intake.check(pod):
+        raise StaticPodError("; ".join(f"{each.field}: {each.detail}" for each in problems[:3]))
+    if mapping(pod["spec"]).get("ephemeralContainers"):
+        raise StaticPodError("static pods may not have ephemeral containers")
+    if referred := api_objects(pod):
+        raise StaticPodError(f"static pods may not reference {referred}")
+    decoded = intake.decode(pod, _POD, now=str(metadata_of(pod)["creationTimestamp"]), gates=DEFAULT_GATES)
+    assert not isinstance(decoded, intake.Refusal)
+    return decoded

@@ -1,0 +1,87 @@
+"""A cluster and a node agent on this machine, for tests of pods that really run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+from dray.node.agent import AgentOptions, NodeAgent
+from dray.node.cgroups import Cgroups
+from dray.node.runtimes.process import ProcessRuntime
+from dray.server.security.users import node_user
+from dray.testing.kubelet.double import QUICK
+
+NODE = "here"
+
+
+def pod(name, *containers, **spec):
+    made = [{"image": "busybox", "name": f"c{number}", **each} for number, each in enumerate(containers)]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"nodeName": NODE, "containers": made, "terminationGracePeriodSeconds": 5, **spec},
+    }
+
+
+def shell(script, **more):
+    return {"command": ["sh", "-c", script], **more}
+
+
+class Machine:
+    """A cluster and an agent on this machine, which can be stopped and started again."""
+
+    def __init__(self, cluster, root, **options):
+        self.cluster = cluster
+        self.root = root
+        self.options = options
+        self.agent = None
+        self._task = None
+
+    async def start(self, client=None):
+        runtime = ProcessRuntime(self.root / "run", cdi_directories=[self.root / "cdi"], cgroups=Cgroups(Path("/none")))
+        client = client or self.cluster.client_of(node_user(NODE))
+        self.agent = NodeAgent(client, AgentOptions(NODE, self.root, runtime, **{"timing": QUICK, **self.options}))
+        self._task = asyncio.create_task(self.agent.run())
+        ready = asyncio.create_task(self.agent.ready.wait())
+        await asyncio.wait((self._task, ready), timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._task.done():
+            self._task.result()
+
+    async def stop(self):
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def clean(self):
+        for uid in {each.pod_uid for each in await self.agent.runtime.containers()}:
+            await self.agent.runtime.remove_sandbox(uid)
+
+    async def until(self, name, holds, within=20):
+        seen = None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while True:
+                    seen = await self.cluster.get("Pod", name)
+                    if (seen is None and holds is None) or (seen is not None and holds is not None and holds(seen)):
+                        return seen
+                    await asyncio.sleep(0.05)
+        raise AssertionError(f"not so within {within} s: {seen and seen.get('status')}")
+
+    async def phase(self, name, phase):
+        return await self.until(name, lambda found: found["status"].get("phase") == phase)
+
+    def log(self, found, container="c0", attempt=0):
+        text = self.agent.setup.log_path(found, container, attempt).read_text()
+        return [line.split(" ", 3)[3] for line in text.splitlines()]
+
+
+def states(found, kind="containerStatuses"):
+    return {each["name"]: each["state"] for each in found["status"].get(kind) or ()}
+
+
+def ready(found):
+    conditions = {each["type"]: each["status"] for each in found["status"].get("conditions") or ()}
+    return conditions.get("Ready") == "True"
