@@ -97,7 +97,7 @@ class Churn:
             except ApiError as error:
                 if error.reason == fine:
                     return None
-                if error.code < 500:
+                if error.status < 500:
                     raise
             except (ClientError, OSError):
                 pass

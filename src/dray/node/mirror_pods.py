@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from dray.api.catalogue import built_in
@@ -16,7 +17,7 @@ from dray.api.objects import Key, Object, annotations_of, is_deleting, key_of, m
 from dray.api.pods import HASH_ANNOTATION as HASH
 from dray.api.pods import MIRROR_ANNOTATION as MIRROR
 from dray.client.api import ApiClient
-from dray.client.errors import ApiError, ClientError
+from dray.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 from dray.client.interface import DeleteOptions, WriteOptions
 
 PODS: Final = built_in("v1", "Pod")
@@ -80,17 +81,11 @@ class MirrorPods:
         mirror, pod = self._mirrors.get(key), self._static.get(key)
         if mirror is not None:
             options = DeleteOptions(uid=uid_of(mirror), grace_period=0)
-            try:
+            with suppress(NotFound, Conflict):
                 await self._client.delete(PODS, key[1], namespace=key[0], options=options)
-            except ApiError as error:
-                if not (error.is_not_found or error.is_conflict):
-                    raise
         elif pod is not None:
-            try:
+            with suppress(AlreadyExists):
                 await self._client.create(PODS, self._mirror(pod), namespace=key[0], options=_MANAGER)
-            except ApiError as error:
-                if not error.is_already_exists:
-                    raise
 
     def _mirror(self, pod: Object) -> Object:
         metadata, node = metadata_of(pod), metadata_of(self._node())
