@@ -26,7 +26,7 @@ def test_a_server_that_other_machines_do_not_reach_lets_none_in(run: Dray, tmp_p
     ("arguments", "why"),
     [
         (("up", "--join-token", "--plain"), "--join-token needs TLS"),
-        (("join-token", "--ttl", "soon"), "is not a duration such as 30m"),
+        (("join-token", "--ttl", "soon"), "is not a duration like 30s"),
         (("node", "--join", "https://192.0.2.9:6443"), "--join needs --token and --ca-hash"),
         (("node", "--token", "a.b"), "--token and --ca-hash go with --join"),
         (

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "controllers": ("dray.cli.controllers:controllers", "Run the controllers against an API server."),
     "convert": ("dray.cli.convert:convert", "Rewrite manifests in another version of resource.k8s.io."),
     "delete": ("dray.cli.delete:delete", "Delete objects of an API server, by name or as files name them."),
+    "down": ("dray.cli.down:down", "End a cluster that runs in the background."),
     "driver": ("dray.cli.driver:driver", "Run a DRA driver beside a kubelet, or show what it would publish."),
     "examples": ("dray.cli.examples:examples", "Write the example manifests that come with dray."),
     "explain": ("dray.cli.explain:explain", "Show the whole reasoning about one claim or pod as a tree."),
@@ -33,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "node": ("dray.cli.node:node", "Run the pods that are bound to this machine, where there is no kubelet."),
     "run": ("dray.cli.run:run", "Run a command with devices, and end with its exit status."),
     "scheduler": ("dray.cli.scheduler:scheduler", "Place the pods of an API server on nodes, with their devices."),
+    "status": ("dray.cli.status:status", "Show how a cluster that runs in the background fares."),
     "up": ("dray.cli.up:up", "Run a cluster on this machine: API server, scheduler, controllers, node."),
 }
 

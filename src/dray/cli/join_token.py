@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from dray.cli import durations
 from dray.cli.cluster import Cluster, Where, ask, reaching
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 DEFAULT_TTL: Final = timedelta(hours=24)
 # Drivers that a machine that joins runs by itself; it has no right to make their classes.
 _DRIVERS: Final = ("dra.cpu",)
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_DURATION: Final = re.compile(r"(\d{1,6})([smhd])")
 
 
 class Unreachable(click.ClickException):
@@ -30,17 +28,10 @@ class Unreachable(click.ClickException):
     exit_code = 2
 
 
-def parse_duration(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
-    found = _DURATION.fullmatch(value)
-    if found is None or int(found[1]) == 0:
-        raise click.BadParameter(f"{value!r} is not a duration such as 30m, 24h or 7d")
-    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
-
-
 @click.command("join-token")
 @reaching
-@click.option("--ttl", default="24h", show_default=True, callback=parse_duration, help="How long the token is good.")
-def join_token(kubeconfig: Path | None, context: str, ttl: timedelta) -> None:
+@click.option("--ttl", default="24h", show_default=True, callback=durations.seconds, help="How long the token is good.")
+def join_token(kubeconfig: Path | None, context: str, ttl: float) -> None:
     """Print the line that brings another machine into the cluster.
 
     Whoever has the line can make a machine a node, until the token expires. `kubectl delete secret -n kube-system
@@ -50,7 +41,7 @@ def join_token(kubeconfig: Path | None, context: str, ttl: timedelta) -> None:
     """
 
     async def work(cluster: Cluster) -> int:
-        click.echo(await invitation(cluster.client, ttl))
+        click.echo(await invitation(cluster.client, timedelta(seconds=ttl)))
         return 0
 
     ask(Where(kubeconfig, context, ""), work)

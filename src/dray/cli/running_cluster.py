@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from dray.cli.apply import FIELD_MANAGER, apply_manifests
 from dray.cli.cluster import Cluster
+from dray.cli.detaching import announce
 from dray.cli.manifests import Manifest
 from dray.cli.rest_mapping import Target
 from dray.cli.serving import stopping
@@ -46,6 +49,10 @@ class ClusterOptions:
     """That this machine is, one process for all."""
     join_token: bool = False
     """Whether to print the line that brings another machine in."""
+    merged_as: str = ""
+    """The name of the context in the user's own kubeconfig, if it goes there too."""
+    announce_to: int | None = None
+    """The descriptor of whoever waits until it is ready."""
 
 
 async def run_cluster(options: ClusterOptions) -> int:
@@ -76,9 +83,36 @@ async def run_cluster(options: ClusterOptions) -> int:
                 server.context.health.watch(child.problems)
                 server.context.health.watch_optional(child.plugins)
             joining = await _invitation(transport, server) if options.join_token else ""
-            return await _work(parts, stop, _greet(children, server, counts, joining))
+            with _known(options, server):
+                return await _work(parts, stop, _greet(children, server, counts, joining, options.announce_to))
     finally:
         await _stop(children)
+
+
+@contextmanager
+def _known(options: ClusterOptions, server: RunningServer) -> Iterator[None]:
+    """To `dray status` and `dray down`, and where it is wanted, to kubectl."""
+    import os
+
+    from dray.cli import own_kubeconfig, up_state
+    from dray.client.clock import SystemTime, timestamp
+
+    pid = os.getpid()
+    state = up_state.UpState(
+        pid,
+        up_state.started_at(pid),
+        timestamp(SystemTime().now()),
+        server.url,
+        str((options.server.kubeconfig or Path()).absolute()),
+        tuple(each.node for each in options.nodes),
+        all(each.keep_pods for each in options.nodes),
+    )
+    with ExitStack() as stack:
+        if options.merged_as:
+            document = server.kubeconfig(options.merged_as)
+            stack.enter_context(own_kubeconfig.merged(own_kubeconfig.own_path(), document))
+        stack.enter_context(up_state.kept(options.server.data, state))
+        yield
 
 
 def _trusting(server: RunningServer, node: MachineOptions) -> MachineOptions:
@@ -175,7 +209,9 @@ async def _invitation(transport: InProcessTransport, server: RunningServer) -> s
     return await invitation(ApiClient(transport))
 
 
-async def _greet(children: list[Child], server: RunningServer, counts: Counter[str], joining: str) -> None:
+async def _greet(
+    children: list[Child], server: RunningServer, counts: Counter[str], joining: str, announce_to: int | None
+) -> None:
     from dray.process.memory import collect_rarely
 
     for child in children:
@@ -184,13 +220,15 @@ async def _greet(children: list[Child], server: RunningServer, counts: Counter[s
     made = {"applied": counts, **{child.called: child.made for child in children}}
     lists = {name: ", ".join(f"{plural} {number}" for plural, number in each.items()) for name, each in made.items()}
     told = "; ".join(f"{name}: {text}" for name, text in lists.items() if text)
-    click.echo(f"ready in {_seconds():.1f} s at {server.url}{f' ({told})' if told else ''}")
-    for child in children:
-        if child.metrics:
-            click.echo(f"metrics at {child.metrics}")
-    if joining:
-        click.echo(f"other machines join with: {joining}")
-    click.echo(f"export KUBECONFIG={server.options.kubeconfig}")
+    lines = [f"ready in {_seconds():.1f} s at {server.url}{f' ({told})' if told else ''}"]
+    lines += [f"metrics at {child.metrics}" for child in children if child.metrics]
+    lines += [f"other machines join with: {joining}"] if joining else []
+    lines += [f"export KUBECONFIG={server.options.kubeconfig}"]
+    text = "".join(f"{line}\n" for line in lines)
+    # A token does not belong into a log.
+    click.echo(text if announce_to is None else lines[0] + "\n", nl=False)
+    if announce_to is not None:
+        announce(announce_to, text)
 
 
 def _seconds() -> float:

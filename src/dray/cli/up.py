@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from dray.api.gates import FeatureGates
+from dray.cli import detaching
 from dray.cli.components import choosing, scheduling
 from dray.cli.fleet_choice import chosen_fleet, chosen_machines
 from dray.cli.manifests import read
@@ -18,6 +19,7 @@ from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.reports import one_line
 from dray.cli.running_cluster import ClusterOptions, run_cluster
 from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options, serving
+from dray.cli.up_state import default_data
 
 if TYPE_CHECKING:
     from dray.cli.machine import MachineOptions
@@ -53,6 +55,12 @@ _TEMPORARY_KUBECONFIG: Final = "dray.kubeconfig"
     is_flag=True,
     help="Let other machines in: listen for them, unless --bind says where, and print the line that brings one in.",
 )
+@click.option("--detach", "-d", is_flag=True, help="Return when it is ready; `dray down` ends it.")
+@click.option(
+    "--merge-kubeconfig",
+    is_flag=True,
+    help="Put a context into your own kubeconfig too, and make it the current one, for as long as the cluster runs.",
+)
 def up(
     paths: tuple[str, ...],
     data: Path | None,
@@ -71,6 +79,8 @@ def up(
     simulate: tuple[str, ...],
     with_node: bool,
     join_token: bool,
+    detach: bool,
+    merge_kubeconfig: bool,
     **given: Any,
 ) -> None:
     """Run a cluster on this machine, until interrupted.
@@ -102,6 +112,8 @@ def up(
         sys.exit(2)
     chosen = chosen_fleet(fleet, seed) if fleet else None
     simulated = chosen_machines(simulate) if simulate else ()
+    if detach:
+        data = data or default_data()
     kubeconfig = kubeconfig or (data / _KUBECONFIG if data is not None else Path(_TEMPORARY_KUBECONFIG))
     if join_token:
         given["bind"] = _reachable_bind(given["bind"], plain=given["plain"])
@@ -114,8 +126,16 @@ def up(
         "plugins": plugins,
     }
     orders = Orders(asked, controllers, gates, MetricsAddress(metrics_bind, metrics_port))
+    merged_as = _context_name(data) if merge_kubeconfig else ""
+    announce_to = detaching.detach(data) if detach and data is not None else None
     with failing_plainly(), _node_options(data, with_node, simulated) as nodes:
-        sys.exit(run(run_cluster(ClusterOptions(options, orders, reading.manifests, chosen, nodes, join_token))))
+        cluster = ClusterOptions(options, orders, reading.manifests, chosen, nodes, join_token, merged_as, announce_to)
+        sys.exit(run(run_cluster(cluster)))
+
+
+def _context_name(data: Path | None) -> str:
+    """Clusters with different directories do not replace each other."""
+    return "dray" if data is None or data == default_data() else f"dray-{data.absolute().name}"
 
 
 def _reachable_bind(bind: str, *, plain: bool) -> str:

@@ -145,12 +145,13 @@ class RunningServer:
         """What clients call the server, and its certificate must name."""
         return (self.options.bind, self._public_host(), *self.options.names)
 
-    def kubeconfig(self) -> dict[str, Any]:
+    def kubeconfig(self, name: str = "dray") -> dict[str, Any]:
         """How the administrator's clients find and enter the server."""
         security = self.context.security
         if security.authority is None:
-            return kubeconfig.plain(self.url)
-        return kubeconfig.secure(self.url, security.authority.certificate, credential=security.authority.admin())
+            return kubeconfig.plain(self.url, name=name)
+        admin = security.authority.admin()
+        return kubeconfig.secure(self.url, security.authority.certificate, credential=admin, name=name)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[RunningServer]:

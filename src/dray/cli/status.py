@@ -1,0 +1,155 @@
+"""`dray status`: how the cluster of a data directory fares: its parts, nodes, pods and devices."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dray.cli import up_state
+from dray.cli.cluster import Where, complain, complain_unasked, endpoint_of
+from dray.cli.down import data_option
+
+if TYPE_CHECKING:
+    from dray.api.objects import Object
+    from dray.cli.up_state import UpState
+    from dray.client.api import ApiClient
+    from dray.client.transport import Transport
+
+_CHECK: Final = re.compile(r"\[[-+!]\](?P<name>.+?) (?:failed: )?(?P<said>.+)")
+_LONGEST_LIST: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`parts` gives the problem of each, empty where it works; `nodes` whether each is ready."""
+
+    url: str
+    pid: int
+    since: str
+    kubeconfig: str
+    parts: dict[str, str]
+    nodes: dict[str, bool]
+    pods: dict[str, int]
+    devices: dict[str, int]
+
+    @property
+    def well(self) -> bool:
+        return not any(self.parts.values()) and all(self.nodes.values())
+
+
+@click.command()
+@data_option
+@click.option("--output", "-o", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def status(data: Path | None, output: str) -> None:
+    """Show how the cluster that `dray up` runs with this directory fares.
+
+    Exit status: 0 all is well, 1 a part or a node is not, 2 none runs or it does not answer.
+    """
+    from dray.client.errors import ApiError, ClientError
+
+    place = data or up_state.default_data()
+    state = up_state.read(place)
+    if state is None:
+        click.echo('{"running": false}' if output == "json" else f"no cluster runs with {place}")
+        sys.exit(2)
+    try:
+        found = asyncio.run(_ask(state))
+    except ApiError as error:
+        complain(error)
+        sys.exit(2)
+    except ClientError as error:
+        complain_unasked(error, state.url)
+        sys.exit(2)
+    click.echo(json.dumps({"running": True, "well": found.well, **asdict(found)}) if output == "json" else _text(found))
+    sys.exit(0 if found.well else 1)
+
+
+async def _ask(state: UpState) -> Status:
+    from dray.client.api import ApiClient
+    from dray.client.http import HttpTransport
+    from dray.client.retries import Retries
+
+    transport = HttpTransport(endpoint_of(Where(Path(state.kubeconfig), "", "")))
+    async with ApiClient(transport, retries=Retries(attempts=2)) as client:
+        nodes = await _list(client, "v1", "Node")
+        pods = await _list(client, "v1", "Pod")
+        parts = await _parts(transport)
+        devices = await _devices(client)
+    return Status(state.url, state.pid, state.since, state.kubeconfig, parts, _readiness(nodes), _phases(pods), devices)
+
+
+async def _list(client: ApiClient, api_version: str, kind: str) -> list[Object]:
+    from dray.api.catalogue import built_in
+
+    items: list[Object] = (await client.list_all(built_in(api_version, kind)))["items"]
+    return items
+
+
+async def _parts(transport: Transport) -> dict[str, str]:
+    from dray.client.transport import Request
+
+    answer = await transport.send(Request("GET", "/readyz", {"verbose": "true"}))
+    checks = (_CHECK.fullmatch(line) for line in answer.body.decode(errors="replace").splitlines())
+    return {each["name"]: "" if each["said"] == "ok" else each["said"] for each in checks if each}
+
+
+def _readiness(nodes: list[Object]) -> dict[str, bool]:
+    from dray.api.objects import is_true
+
+    return {each["metadata"]["name"]: is_true(each, "Ready") for each in nodes}
+
+
+def _phases(pods: list[Object]) -> dict[str, int]:
+    from dray.api.objects import status_of
+
+    return dict(Counter(str(status_of(each).get("phase") or "Unknown") for each in pods))
+
+
+async def _devices(client: ApiClient) -> dict[str, int]:
+    """How many are published, and how many of them some claim has; shared ones count once."""
+    from dray.api.objects import mapping, spec_of
+    from dray.api.resource_claims import devices_of
+
+    slices = await _list(client, "resource.k8s.io/v1", "ResourceSlice")
+    claims = await _list(client, "resource.k8s.io/v1", "ResourceClaim")
+    there = {
+        (spec_of(each).get("driver"), mapping(spec_of(each).get("pool")).get("name"), device["name"])
+        for each in slices
+        for device in spec_of(each).get("devices") or ()
+    }
+    held = {place for each in claims for place in devices_of(each)}
+    return {"published": len(there), "allocated": len(there & held)}
+
+
+def _text(found: Status) -> str:
+    troubles = {name: why for name, why in found.parts.items() if why}
+    parts = [*(name for name in found.parts if name not in troubles)]
+    ready = [name for name, is_ready in found.nodes.items() if is_ready]
+    rows = [
+        ("cluster", f"{found.url}, process {found.pid} since {found.since}"),
+        ("kubeconfig", found.kubeconfig),
+        ("parts", f"{len(parts)} of {len(found.parts)} work"),
+        *(("", f"{name}: {why}") for name, why in troubles.items()),
+        ("nodes", f"{len(ready)} of {len(found.nodes)} ready{_named(found.nodes, ready)}"),
+        ("pods", ", ".join(f"{number} {phase}" for phase, number in sorted(found.pods.items())) or "none"),
+        ("devices", f"{found.devices['allocated']} of {found.devices['published']} allocated"),
+    ]
+    return "\n".join(f"{name:<12}{text}" for name, text in rows)
+
+
+def _named(nodes: dict[str, bool], ready: list[str]) -> str:
+    """Those that are not, or, of a few, all."""
+    missing = [name for name in nodes if name not in ready]
+    shown = missing or ready
+    if not shown or (not missing and len(shown) > _LONGEST_LIST):
+        return ""
+    rest = f" and {len(shown) - _LONGEST_LIST} more" if len(shown) > _LONGEST_LIST else ""
+    return f"{'; not ready' if missing else ''}: {', '.join(shown[:_LONGEST_LIST])}{rest}"
