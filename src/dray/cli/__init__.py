@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "convert": ("dray.cli.convert:convert", "Rewrite manifests in another version of resource.k8s.io."),
     "delete": ("dray.cli.delete:delete", "Delete objects of an API server, by name or as files name them."),
     "down": ("dray.cli.down:down", "End a cluster that runs in the background."),
+    "devices": ("dray.cli.devices:devices", "Show the devices of a cluster, their state, and who holds them."),
     "driver": ("dray.cli.driver:driver", "Run a DRA driver beside a kubelet, or show what it would publish."),
     "examples": ("dray.cli.examples:examples", "Write the example manifests that come with dray."),
     "explain": ("dray.cli.explain:explain", "Show the whole reasoning about one claim or pod as a tree."),
@@ -35,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("dray.cli.run:run", "Run a command with devices, and end with its exit status."),
     "scheduler": ("dray.cli.scheduler:scheduler", "Place the pods of an API server on nodes, with their devices."),
     "status": ("dray.cli.status:status", "Show how a cluster that runs in the background fares."),
+    "top": ("dray.cli.top:top", "Show devices, who holds them, and who waits and why; live on a terminal."),
     "up": ("dray.cli.up:up", "Run a cluster on this machine: API server, scheduler, controllers, node."),
 }
 

@@ -11,7 +11,7 @@ import click
 
 from dray.api.objects import Object
 from dray.cli.cluster import Cluster, Where, ask, reaching
-from dray.cli.layout import Layout
+from dray.cli.device_facts import capacity, kind, place, table
 from dray.cli.reports import one_line
 from dray.yaml.writing import as_json, as_yaml
 
@@ -48,7 +48,7 @@ def list_(files: tuple[str, ...], output: str) -> None:
     if output != "table":
         _print([_document(found.content) for found in known.machine_types.values()], output)
         return
-    for line in _table(_COLUMNS, [_row(each) for each in types]):
+    for line in table(_COLUMNS, [_row(each) for each in types]):
         click.echo(line)
 
 
@@ -72,13 +72,13 @@ def show(name: str, files: tuple[str, ...], output: str) -> None:
     if output != "table":
         _print([_document(_library(files).machine_types[machine.type.name].content)], output)
         return
-    for line in _table(_COLUMNS, [_row(machine.type)]):
+    for line in table(_COLUMNS, [_row(machine.type)]):
         click.echo(line)
     rows = []
     for driver, contents in pools_of(machine).items():
         rows += [_device_row(driver, device) for content in contents for device in content.devices]
     click.echo()
-    for line in _table(("Driver", "Device", "Kind", "PCIe root", "NUMA", "Capacity"), rows):
+    for line in table(("Driver", "Device", "Kind", "PCIe root", "NUMA", "Capacity"), rows):
         click.echo(line)
 
 
@@ -166,19 +166,4 @@ def _row(machine: MachineType) -> tuple[Any, ...]:
 
 
 def _device_row(driver: str, device: Object) -> tuple[Any, ...]:
-    attributes: dict[str, Object] = device.get("attributes") or {}
-
-    def value(*names: str) -> str:
-        found = next((attributes[name] for name in names if name in attributes), {})
-        return str(next(iter(found.values()), "-"))
-
-    kind = value("profile", "productName", "tpuGen", "dra.net/pciDevice", "type")
-    amounts = {name: str(each["value"]) for name, each in (device.get("capacity") or {}).items()}
-    capacity = ", ".join(f"{name} {amounts[name]}" for name in ("memory", "shares", "dra.cpu/cpu") if name in amounts)
-    root, numa = value("resource.kubernetes.io/pcieRoot"), value("resource.kubernetes.io/numaNode")
-    return driver, device["name"], kind, root, numa, capacity or "-"
-
-
-def _table(columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> list[str]:
-    table = {"columnDefinitions": [{"name": each} for each in columns], "rows": [{"cells": list(row)} for row in rows]}
-    return Layout().lines([table])
+    return driver, device["name"], kind(device), *place(device), capacity(device)

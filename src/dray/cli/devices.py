@@ -1,0 +1,134 @@
+"""`dray devices`: the devices of a cluster as a table, each with its state and who holds it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from dray.api.objects import Object
+from dray.cli.cluster import Cluster, Where, ask, reaching
+from dray.cli.device_facts import capacity, kind, place, table
+from dray.cli.device_sources import PODS, as_v1, device_sources
+from dray.cli.device_states import STATES, DeviceState, device_states
+
+_OUTPUTS: Final = ("table", "wide", "json")
+
+
+@click.command()
+@click.option("--node", "nodes", multiple=True, metavar="NAME", help="Of this node; repeatable.")
+@click.option("--driver", "drivers", multiple=True, metavar="NAME", help="Of this driver; repeatable.")
+@click.option("--state", "states", multiple=True, type=click.Choice(STATES), help="In this state; repeatable.")
+@click.option("--output", "-o", type=click.Choice(_OUTPUTS), default="table", show_default=True)
+@reaching
+def devices(
+    nodes: tuple[str, ...],
+    drivers: tuple[str, ...],
+    states: tuple[str, ...],
+    output: str,
+    kubeconfig: Path | None,
+    context: str,
+) -> None:
+    """Show the devices of a cluster, their state, and who holds them.
+
+    Exit status: 0 shown, 1 the server refused, 2 it cannot be asked.
+    """
+
+    async def work(cluster: Cluster) -> int:
+        found = [
+            each
+            for each in await listed(cluster)
+            if (not nodes or each.node in nodes)
+            and (not drivers or each.place[0] in drivers)
+            and (not states or each.state in states)
+        ]
+        if output == "json":
+            click.echo(json.dumps([_document(each) for each in found], indent=2, ensure_ascii=False))
+            return 0
+        for line in lines(found, wide=output == "wide"):
+            click.echo(line)
+        click.echo(summary(found), err=True)
+        return 0
+
+    ask(Where(kubeconfig, context, ""), work)
+
+
+async def listed(cluster: Cluster) -> list[DeviceState]:
+    from dray.client.errors import ApiError
+
+    client = cluster.client
+    sources = await device_sources(client)
+    if sources is None:
+        raise click.ClickException("this server has no resourceslices: it is older than DRA, or DRA is switched off")
+    slices = (await client.list_all(sources.slices))["items"]
+    claims = (await client.list_all(sources.claims))["items"]
+    rules: list[Object] = []
+    if sources.rules is not None:
+        try:
+            rules = (await client.list_all(sources.rules))["items"]
+        except ApiError as error:
+            if not error.is_forbidden:
+                raise
+    pods = (await client.list_all(PODS))["items"]
+    return device_states(
+        [as_v1(each, sources.slices, "ResourceSlice") for each in slices],
+        [as_v1(each, sources.claims, "ResourceClaim") for each in claims],
+        pods,
+        rules,
+    )
+
+
+def lines(states: list[DeviceState], *, wide: bool = False) -> list[str]:
+    """Pools are shown where they are not those of nodes."""
+    pooled = wide or any(each.place[1] != each.node for each in states)
+    columns = ("Node", *(("Pool",) if pooled else ()), "Driver", "Device", "Kind", "State", "Claim", "Pods")
+    columns += ("PCIe root", "NUMA", "Capacity") if wide else ()
+    return table(columns, [_row(each, pooled, wide) for each in states])
+
+
+def _row(state: DeviceState, pooled: bool, wide: bool) -> tuple[Any, ...]:
+    driver, pool, device = state.place
+    claims = ", ".join(each.text for each in state.holders) or "-"
+    pods = ", ".join(sorted({pod for each in state.holders for pod in each.pods})) or "-"
+    row = (state.node or "-", *((pool,) if pooled else ()), driver, device, kind(state.document))
+    further = (*place(state.document), capacity(state.document)) if wide else ()
+    return (*row, described(state), claims, pods, *further)
+
+
+def described(state: DeviceState) -> str:
+    """Its state, how much of it is in use where it is shared, and its taints."""
+    text = state.state
+    if used := state.used():
+        text += ": " + ", ".join(f"{amount} of {total} {name}" for name, (amount, total) in used.items())
+    if state.taints:
+        taints = ", ".join(f"{each['key']}:{each['effect']}" for each in state.taints)
+        text += f" ({taints})" if text.startswith("tainted") else f", tainted ({taints})"
+    return text
+
+
+def summary(states: list[DeviceState]) -> str:
+    counts = Counter(each.state for each in states)
+    parts = [f"{counts[each]} {each}" for each in STATES if counts[each]]
+    return f"{len(states)} devices{': ' if parts else ''}{', '.join(parts)}"
+
+
+def _document(state: DeviceState) -> Object:
+    driver, pool, device = state.place
+    return {
+        "node": state.node,
+        "driver": driver,
+        "pool": pool,
+        "device": device,
+        "kind": kind(state.document),
+        "state": state.state,
+        "taints": list(state.taints),
+        "claims": [
+            {"claim": each.claim, "pods": list(each.pods), "consumedCapacity": dict(each.share)}
+            for each in state.holders
+        ],
+        "attributes": state.document.get("attributes") or {},
+        "capacity": state.document.get("capacity") or {},
+    }

@@ -1,0 +1,170 @@
+"""`dray top`: devices, who holds them and who waits, live in the terminal.
+
+Informers keep what is shown current; the screen is drawn anew when something has changed, at most twice a second, and
+every five seconds for the ages. Without a terminal it is printed once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from dray.cli.cluster import Cluster, Where, ask, reaching
+from dray.cli.device_sources import PODS, DeviceSources, as_v1, device_sources
+from dray.cli.device_states import device_states
+from dray.cli.top_screen import screen
+
+if TYPE_CHECKING:
+    from dray.client.informers import Informers
+
+_QUIET: Final = 0.5
+_LONGEST: Final = 5.0
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+_HELP: Final = "q ends · arrows scroll"
+_KEYS: Final = {b"\x1b[A": -1, b"\x1b[B": 1, b"k": -1, b"j": 1, b"\x1b[5~": -20, b"\x1b[6~": 20}
+
+
+@click.command()
+@reaching
+def top(kubeconfig: Path | None, context: str) -> None:
+    """Show devices, who holds them, and which pods wait and why; live on a terminal, else once.
+
+    Exit status: 0 shown, 1 the server refused, 2 it cannot be asked.
+    """
+    with contextlib.suppress(KeyboardInterrupt):
+        ask(Where(kubeconfig, context, ""), _top)
+
+
+async def _top(cluster: Cluster) -> int:
+    from dray.client.informers import Informers
+
+    sources = await device_sources(cluster.client)
+    if sources is None:
+        raise click.ClickException("this server has no resourceslices: it is older than DRA, or DRA is switched off")
+    # Tried before it is watched: a refusal is an answer here, and would be tried again there.
+    for each in (sources.slices, sources.claims, PODS):
+        await cluster.client.list(each, limit=1)
+    informers = Informers(cluster.client)
+    view = View(informers, sources)
+    running = asyncio.create_task(informers.run())
+    try:
+        await view.synced()
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            await Terminal(view).run()
+        else:
+            click.echo("\n".join(view.lines()))
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    return 0
+
+
+class View:
+    """What is known, and whether it has changed since it was looked at."""
+
+    def __init__(self, informers: Informers, sources: DeviceSources) -> None:
+        self._sources = sources
+        self._informers = informers
+        self._slices, self._claims = informers.of(sources.slices), informers.of(sources.claims)
+        self._pods = informers.of(PODS)
+        self._rules = informers.of(sources.rules) if sources.rules is not None else None
+        self.changed = asyncio.Event()
+        for each in (self._slices, self._claims, self._pods):
+            each.add_handler(lambda change: self.changed.set())
+
+    async def synced(self) -> None:
+        """Rules may be kept from whoever looks; without them it is shown all the same."""
+        for each in (self._slices, self._claims, self._pods):
+            await each.synced()
+        if self._rules is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await self._rules.synced()
+
+    def lines(self, width: int = 0) -> list[str]:
+        now, sources = datetime.now(UTC), self._sources
+        states = device_states(
+            [as_v1(each, sources.slices, "ResourceSlice") for each in self._slices.cache],
+            [as_v1(each, sources.claims, "ResourceClaim") for each in self._claims.cache],
+            self._pods.cache,
+            self._rules.cache if self._rules is not None else (),
+        )
+        return [*screen(states, self._pods.cache, now, width), *self._informers.troubles()]
+
+
+class Terminal:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._first = 0
+        self._ended = asyncio.Event()
+        self._woken = view.changed
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        with _own_screen():
+            loop.add_reader(sys.stdin.fileno(), self._key)
+            loop.add_signal_handler(signal.SIGWINCH, self._woken.set)
+            try:
+                while not self._ended.is_set():
+                    self._woken.clear()
+                    self._draw()
+                    await self._pause()
+            finally:
+                loop.remove_reader(sys.stdin.fileno())
+                loop.remove_signal_handler(signal.SIGWINCH)
+
+    async def _pause(self) -> None:
+        """Until something has changed, but not at once again."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_QUIET):
+                await self._ended.wait()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LONGEST):
+                await self._woken.wait()
+
+    def _key(self) -> None:
+        pressed = os.read(sys.stdin.fileno(), 64)
+        if pressed[:1] in (b"q", b"Q", b"\x03", b""):
+            self._ended.set()
+        self._first = max(0, self._first + _KEYS.get(pressed, 0))
+        self._woken.set()
+        if not self._ended.is_set():
+            self._draw()
+
+    def _draw(self) -> None:
+        size = os.get_terminal_size(sys.stdout.fileno())
+        columns, rows = size.columns or 80, size.lines or 24
+        head, *rest = self._view.lines(columns)
+        self._first = min(self._first, max(0, len(rest) - (rows - 2)))
+        shown = [head, *rest[self._first : self._first + rows - 2]]
+        clock = datetime.now().strftime("%H:%M:%S")
+        text = [line if len(line) <= columns else f"{line[: columns - 1]}…" for line in shown]
+        text += [""] * (rows - 1 - len(text))
+        foot = f"{_HELP} · {clock}"[:columns]
+        sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\r\n" for line in text) + f"\x1b[7m{foot}\x1b[0m\x1b[K")
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def _own_screen() -> Iterator[None]:
+    """What the terminal showed before comes back at the end."""
+    before = termios.tcgetattr(sys.stdin.fileno())
+    tty.setcbreak(sys.stdin.fileno())
+    sys.stdout.write(_ENTER)
+    try:
+        yield
+    finally:
+        sys.stdout.write(_LEAVE)
+        sys.stdout.flush()
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
