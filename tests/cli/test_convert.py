@@ -101,6 +101,46 @@ def test_the_malformed_v1alpha2_of_the_wild(run: Callable[..., Result], write: C
     assert 'put {"node.kubernetes.io/instance-type":"p4d.24xlarge"} into spec.nodeSelector of the pod' in result.stderr
 
 
+def test_node_selectors_of_claims_go_into_the_pods_that_use_them(
+    run: Callable[..., Result], write: Callable[..., str]
+) -> None:
+    claim = """\
+        apiVersion: resource.k8s.io/v1alpha2
+        kind: ResourceClaim
+        metadata: {name: gpus}
+        spec:
+          resourceClassName: gpu.nvidia.com
+          constraints:
+          - nodeSelector: {zone: a, size: large}
+        ---
+        """
+    users = """\
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: p, namespace: default}
+        spec: {nodeSelector: {zone: b}, resourceClaims: [{name: g, resourceClaimName: gpus}]}
+        ---
+        apiVersion: apps/v1
+        kind: Deployment
+        metadata: {name: d}
+        spec:
+          template:
+            spec: {resourceClaims: [{name: g, source: {resourceClaimName: gpus}}]}
+        ---
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: q, namespace: elsewhere}
+        spec: {resourceClaims: [{name: g, resourceClaimName: gpus}]}
+        """
+    result = run("convert", write(claim, "claim.yaml"), write(users, "users.yaml"))
+    _, pod, deployment, other = yaml.safe_load_all(result.stdout)
+    assert pod["spec"]["nodeSelector"] == {"zone": "b", "size": "large"}
+    assert deployment["spec"]["template"]["spec"]["nodeSelector"] == {"zone": "a", "size": "large"}
+    assert "nodeSelector" not in other["spec"]
+    assert "nodeSelector: moved: a claim does not select nodes" in result.stderr
+    assert 'spec.nodeSelector: {"zone":"b"} is kept: ResourceClaim gpus says {"zone":"a"}' in result.stderr
+
+
 def test_pods_of_old_lose_their_source(run: Callable[..., Result], write: Callable[..., str]) -> None:
     result = run(
         "convert",

@@ -18,6 +18,7 @@ from dray.api.catalogue import RESOURCE_GROUP, find
 from dray.api.conversion import ConversionError, oddities, unreadable
 from dray.api.conversion import convert as convert_version
 from dray.api.errors import ErrorType
+from dray.cli.claim_node_selectors import ClaimNodeSelectors, key_of
 from dray.cli.claim_specs import group_name, pod_spec
 from dray.cli.hints import hint_for
 from dray.cli.manifests import Manifest, read
@@ -61,11 +62,12 @@ def convert(files: tuple[str, ...], version: str, output: str) -> None:
 
 def _convert_all(manifests: list[Manifest], version: str) -> tuple[list[dict[str, Any]], bool]:
     beside = [manifest.document for manifest in manifests]
+    selectors = ClaimNodeSelectors(beside)
     objects: list[dict[str, Any]] = []
     failed = False
     for manifest in manifests:
         try:
-            converted, notes = convert_manifest(manifest, version, beside)
+            converted, notes = convert_manifest(manifest, version, beside, selectors)
         except ConversionError as problem:
             _complain(manifest, problem)
             failed = True
@@ -76,13 +78,16 @@ def _convert_all(manifests: list[Manifest], version: str) -> tuple[list[dict[str
     return objects, failed
 
 
-def convert_manifest(manifest: Manifest, version: str, beside: list[dict[str, Any]]) -> Converted:
+def convert_manifest(
+    manifest: Manifest, version: str, beside: list[dict[str, Any]], selectors: ClaimNodeSelectors | None = None
+) -> Converted:
     """The objects that a manifest comes to, and what there is to say about them."""
     document = manifest.document
+    selectors = selectors or ClaimNodeSelectors(beside)
     if group_name(document) != RESOURCE_GROUP:
-        return _with_modern_claims(document)
+        return _with_modern_claims(document, selectors)
     if manifest.api_version in _FIRST_ALPHAS:
-        objects, notes = alpha2.to_v1(document, beside=beside)
+        objects, notes = alpha2.to_v1(document, beside=beside, selected=key_of(document) in selectors.moved)
         return [convert_version(each, version) for each in objects], notes
     if manifest.api_version == alpha3.API_VERSION and manifest.kind in alpha3.KINDS:
         converted, notes = alpha3.to_v1(document)
@@ -99,18 +104,19 @@ def convert_manifest(manifest: Manifest, version: str, beside: list[dict[str, An
     return [convert_version(document, version)], kept
 
 
-def _with_modern_claims(document: dict[str, Any]) -> Converted:
+def _with_modern_claims(document: dict[str, Any], selectors: ClaimNodeSelectors) -> Converted:
     spec = pod_spec(document)
     if spec is None:
         return [document], ()
     modern, notes = alpha2.without_source(spec.value, spec.path)
+    modern, kept = selectors.given(document, modern, spec.path)
     if modern is spec.value:
-        return [document], ()
+        return [document], kept
     changed = copy.deepcopy(document)
     target = pod_spec(changed)
     assert target is not None
     target.value.update(modern)
-    return [changed], notes
+    return [changed], [*notes, *kept]
 
 
 def _complain(manifest: Manifest, error: ConversionError) -> None:

@@ -44,11 +44,12 @@ _CONVERTERS = {
 
 
 def to_v1(
-    document: dict[str, Any], *, beside: Sequence[dict[str, Any]] = ()
+    document: dict[str, Any], *, beside: Sequence[dict[str, Any]] = (), selected: bool = False
 ) -> tuple[list[dict[str, Any]], list[Note]]:
     """The v1 objects for a v1alpha2 document (none or one), and what could not be carried over.
 
-    Raises ConversionError where a field is not of its type.
+    `selected` says that the pods that use a claim take over its node selectors, which v1 has no place for. Raises
+    ConversionError where a field is not of its type.
     """
     kind = text(document.get("kind"))
     if problems := types.wrong_types(document, kind):
@@ -58,7 +59,7 @@ def to_v1(
     if kind not in _CONVERTERS:
         raise ConversionError(f"{API_VERSION} has no kind {kind!r}")
     notes = Notes()
-    converted = _CONVERTERS[kind](document, Surroundings(beside), notes)
+    converted = _CONVERTERS[kind](document, Surroundings(beside, selected), notes)
     if problems := wrong_types(converted):
         raise unreadable(problems)
     return [converted], notes.found

@@ -118,6 +118,8 @@ class _Spec:
             if member == "nodeSelector":
                 instead = f"put {shorten(value)} into spec.nodeSelector of the pod"
                 what = f"dropped: a claim does not select nodes; {instead}"
+                if self.surroundings.selected:
+                    what = f"moved: a claim does not select nodes; {shorten(value)} is now in the pods that use it"
             else:
                 what = f"dropped: v1alpha2 had no constraints; it held {shorten(value)}"
             self.notes.add(f"{path}.{member}", what)

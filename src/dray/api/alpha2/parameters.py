@@ -16,9 +16,10 @@ _NOT_CONTENT = _OBJECT_MEMBERS | {"spec", "status"}
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The documents that a claim or a class may refer to."""
+    """The documents that a claim or a class may refer to; `selected` if pods take over a claim's node selectors."""
 
     documents: Sequence[dict[str, Any]] = ()
+    selected: bool = False
 
     def resource_class(self, name: str) -> dict[str, Any]:
         return next(self._named("ResourceClass", name), {})
