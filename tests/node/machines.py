@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dray.node.agent import AgentOptions, NodeAgent
 from dray.node.cgroups import Cgroups
+from dray.node.eviction.pressure import EvictionOptions
 from dray.node.runtimes.process import ProcessRuntime
 from dray.server.security.users import node_user
 from dray.testing.kubelet.double import QUICK
@@ -35,14 +36,15 @@ class Machine:
     def __init__(self, cluster, root, **options):
         self.cluster = cluster
         self.root = root
-        self.options = options
+        # However little this machine has left, unless the test is about that.
+        self.options = {"timing": QUICK, "eviction": EvictionOptions(hard=()), **options}
         self.agent = None
         self._task = None
 
     async def start(self, client=None):
         runtime = ProcessRuntime(self.root / "run", cdi_directories=[self.root / "cdi"], cgroups=Cgroups(Path("/none")))
         client = client or self.cluster.client_of(node_user(NODE))
-        self.agent = NodeAgent(client, AgentOptions(NODE, self.root, runtime, **{"timing": QUICK, **self.options}))
+        self.agent = NodeAgent(client, AgentOptions(NODE, self.root, runtime, **self.options))
         self._task = asyncio.create_task(self.agent.run())
         ready = asyncio.create_task(self.agent.ready.wait())
         await asyncio.wait((self._task, ready), timeout=20, return_when=asyncio.FIRST_COMPLETED)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dray.driver import Driver
     from dray.driver.runner import DriverRunner
     from dray.fleet.machine import Machine as FleetMachine
+    from dray.node.eviction.pressure import EvictionOptions
     from dray.node.runtimes.interface import Runtime
     from dray.node.server.trust import NodeTrust
     from dray.server.security.certificates import Credential
@@ -50,6 +51,8 @@ class MachineOptions:
 
     manifests: Path | None = None
     """A directory with static pods."""
+    eviction: EvictionOptions | None = None
+    """Those of a kubelet unless others are given."""
     simulated: FleetMachine | None = None
     """Of a fleet: the node has its devices, labels and capacity, and pods that run as processes here."""
 
@@ -83,6 +86,7 @@ class Machine:
                 port=port,
                 resources=options.simulated.resources() if options.simulated is not None else {},
                 manifests=options.manifests,
+                eviction=_eviction(options),
             ),
         )
         places = RunnerOptions(node_name=options.node, kubelet_root=options.root, cdi_directory=options.cdi_directory)
@@ -192,6 +196,15 @@ def _short(root: Path) -> Path:
         if link.lstat().st_uid != os.geteuid() or not link.is_symlink() or link.readlink() != root:
             raise NodeError(f"{link} is not ours; remove it, or use a shorter directory than {root}") from None
     return link
+
+
+def _eviction(options: MachineOptions) -> EvictionOptions:
+    from dray.node.eviction.pressure import EvictionOptions
+
+    if options.simulated is not None:
+        # What is left of this machine is not what is left of that one.
+        return EvictionOptions(hard=())
+    return options.eviction or EvictionOptions()
 
 
 def quiet_grpc() -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import socket
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dray.cli.cluster import Where, ending, reaching
 from dray.cli.machine import RUNTIMES, MachineOptions, quiet_grpc
 from dray.cli.serving import log_to_stderr, run
+
+if TYPE_CHECKING:
+    from dray.node.eviction.pressure import EvictionOptions
 
 _KUBELET_PORT = 10250
 
@@ -41,6 +45,22 @@ _KUBELET_PORT = 10250
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="A directory with static pods, which run also while the server is away.",
 )
+@click.option(
+    "--eviction-hard",
+    default="memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%",
+    show_default=True,
+    metavar="SIGNAL<AMOUNT,...",
+    help="With less than this, pods are evicted at once.",
+)
+@click.option("--eviction-soft", default="", metavar="SIGNAL<AMOUNT,...", help="The same after a grace period.")
+@click.option("--eviction-soft-grace-period", default="", metavar="SIGNAL=TIME,...")
+@click.option(
+    "--eviction-pressure-transition-period",
+    default="5m",
+    show_default=True,
+    metavar="TIME",
+    help="How long the node says that it is under pressure after it was.",
+)
 @click.option("--driver", "drivers", multiple=True, default=("cpu",), show_default=True, help="Run in the agent.")
 def node(
     kubeconfig: Path | None,
@@ -54,6 +74,10 @@ def node(
     port: int,
     runtime: str,
     manifests: Path | None,
+    eviction_hard: str,
+    eviction_soft: str,
+    eviction_soft_grace_period: str,
+    eviction_pressure_transition_period: str,
     drivers: tuple[str, ...],
 ) -> None:
     """Run the pods that are bound to this machine, until interrupted; they go on running then.
@@ -73,7 +97,8 @@ def node(
     quiet_grpc()
     name = node_name or socket.gethostname().lower()
     chosen = tuple(each for each in drivers if each != "none")
-    options = MachineOptions(name, root, runtime, address, chosen, port=port, manifests=manifests)
+    eviction = _eviction(eviction_hard, eviction_soft, eviction_soft_grace_period, eviction_pressure_transition_period)
+    options = MachineOptions(name, root, runtime, address, chosen, port=port, manifests=manifests, eviction=eviction)
     try:
         if join or (node_running.has_joined(options) and not (kubeconfig or context)):
             node_running.run_joined(options, join, token, ca_hash)
@@ -86,3 +111,14 @@ def node(
     except (ConfigError, ExposedFileError, ListenError, NodeError) as error:
         click.echo(f"error: {error}", err=True)
     sys.exit(2)
+
+
+def _eviction(hard: str, soft: str, graces: str, transition: str) -> EvictionOptions:
+    from dray.node.eviction.pressure import EvictionOptions
+    from dray.node.eviction.thresholds import ThresholdError, duration, parse_hard, parse_soft
+
+    try:
+        return EvictionOptions(parse_hard(hard), parse_soft(soft, graces), duration(transition))
+    except ThresholdError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)

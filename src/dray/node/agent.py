@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from dray.api.objects import Object, key_of, uid_of
+from dray.api.objects import Object, key_of, status_of, uid_of
 from dray.api.pods import node_of
 from dray.client.api import ApiClient
 from dray.client.cache import Change
@@ -26,6 +26,7 @@ from dray.node import root_lock
 from dray.node.container_config import PodSetup
 from dray.node.container_runs import NodeParts
 from dray.node.dra_node import DraNode
+from dray.node.eviction.pressure import EvictionOptions, Pressure
 from dray.node.mirror_pods import MirrorPods, is_mirror
 from dray.node.node_registration import NodeFacts, NodeRegistration
 from dray.node.pod_status_writer import PODS
@@ -53,6 +54,7 @@ class AgentOptions:
     """What the node says it has, instead of what the machine has."""
     manifests: Path | None = None
     """A directory with static pods."""
+    eviction: EvictionOptions = field(default_factory=EvictionOptions)
     timing: Timing = field(default_factory=Timing)
 
 
@@ -78,6 +80,7 @@ class NodeAgent:
         self._registration: NodeRegistration | None = None
         self._mirrors = MirrorPods(client, lambda: self._registration.node if self._registration is not None else {})
         self._static: Mapping[str, Object] = {}
+        self._pressure = Pressure(options.root, options.eviction, self._evictable, self._events, self._pressure_changed)
         self._tasks: set[asyncio.Task[None]] = set()
         self.ready = asyncio.Event()
         """Set once the node is registered and the pods that are bound to it are known."""
@@ -94,7 +97,8 @@ class NodeAgent:
             await self.runtime.version(),
             resources=self.options.resources,
         )
-        registration = self._registration = NodeRegistration(self._client, facts, self._time)
+        registration = NodeRegistration(self._client, facts, self._time, lambda: self._pressure.conditions)
+        self._registration = registration
         async with root_lock.held(self.options.root), self.dra, asyncio.TaskGroup() as group:
             group.create_task(self._events.run())
             self._start_static(group)
@@ -104,6 +108,7 @@ class NodeAgent:
             group.create_task(self._pods.run())
             await self._pods.synced()
             group.create_task(self._mirrors.run())
+            group.create_task(self._pressure.run())
             group.create_task(self._forget_unknown())
             self.ready.set()
             try:
@@ -112,6 +117,13 @@ class NodeAgent:
                 for task in self._tasks:
                     task.cancel()
                 await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _pressure_changed(self) -> None:
+        if self._registration is not None:
+            self._registration.changed()
+
+    def _evictable(self) -> list[PodWorker]:
+        return [each for each in self._workers.values() if not each.state.ended]
 
     # What others ask
 
@@ -149,9 +161,12 @@ class NodeAgent:
         elif worker is not None:
             worker.update(pod)
         elif node_of(pod) == self.options.node:
-            self._employ(pod)
+            worker = self._employ(pod)
+            if not status_of(pod).get("startTime") and (said := self._pressure.refusal(pod)):
+                worker.fail("Evicted", said)
+                self._events.warning(pod, "Evicted", said)
 
-    def _employ(self, pod: Object, mirror: Callable[[], Object | None] | None = None) -> None:
+    def _employ(self, pod: Object, mirror: Callable[[], Object | None] | None = None) -> PodWorker:
         parts = NodeParts(
             self._client, self.runtime, self.setup, self.dra, self._events, self._time, self.options.address
         )
@@ -160,6 +175,7 @@ class NodeAgent:
         task = asyncio.create_task(self._work(worker), name=f"pod {pod['metadata']['name']}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return worker
 
     async def _work(self, worker: PodWorker) -> None:
         """A worker that fails is started again; the other pods go on."""

@@ -61,6 +61,14 @@ class PodSetup:
         logs = (each.name.rpartition("_")[2] for each in self._logs.iterdir())
         return {*(each.name for each in self._pods.iterdir()), *logs}
 
+    def volumes_of(self, pod: Object) -> Path:
+        return self._volumes.directory(uid_of(pod))
+
+    def written_by(self, pod: Object) -> list[Path]:
+        """Where what the pod writes ends up, volumes of the host aside."""
+        namespace, name = key_of(pod)
+        return [self._pods / uid_of(pod), self._logs / f"{namespace}_{name}_{uid_of(pod)}"]
+
     def sandbox(self, pod: Object) -> SandboxConfig:
         spec = spec_of(pod)
         namespace, name = key_of(pod)

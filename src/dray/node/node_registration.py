@@ -7,7 +7,8 @@ import logging
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from dray.client.api import ApiClient
 from dray.client.clock import TimeOfDay, micro_timestamp, timestamp
 from dray.client.errors import AlreadyExists, ClientError, NotFound
 from dray.client.interface import PatchType, WriteOptions
+from dray.node.eviction.signals import memory
 
 _logger = logging.getLogger(__name__)
 NODES: Final = built_in("v1", "Node")
@@ -28,9 +30,13 @@ _LEASE_SECONDS: Final = 40
 _RENEW_SECONDS: Final = 10.0
 _STATUS_SECONDS: Final = 60.0
 _MANAGER: Final = WriteOptions("dray-node")
-# Less memory or disk than this and the node says so.
-_MEMORY_BYTES: Final = 100 << 20
-_DISK_SHARE: Final = 0.10
+# By condition: its reason while all is well, and while it is not.
+_REASONS: Final = {
+    "MemoryPressure": ("KubeletHasSufficientMemory", "KubeletHasInsufficientMemory"),
+    "DiskPressure": ("KubeletHasNoDiskPressure", "KubeletHasDiskPressure"),
+    "PIDPressure": ("KubeletHasSufficientPID", "KubeletHasInsufficientPID"),
+    "Ready": ("KubeletReady", "KubeletNotReady"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +65,12 @@ class NodeFacts:
             made["spec"] = {"taints": list(self.taints)}
         return made
 
-    def status(self, node: Object, now: datetime) -> Object:
+    def status(self, node: Object, now: datetime, pressure: Collection[str] = ()) -> Object:
+        """`pressure` are the conditions of that kind that hold."""
         disk = shutil.disk_usage(self.root)
         resources = {
             "cpu": str(os.cpu_count() or 1),
-            "memory": f"{_memory('MemTotal') >> 10}Ki",
+            "memory": f"{memory('MemTotal') >> 10}Ki",
             "pods": str(self.most_pods),
             "ephemeral-storage": f"{disk.total >> 10}Ki",
         }
@@ -78,27 +85,20 @@ class NodeFacts:
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}},
             "nodeInfo": _node_info(self.runtime_version),
-            "conditions": self._conditions(node, now, disk.free / max(disk.total, 1)),
+            "conditions": self._conditions(node, now, pressure),
         }
 
-    def _conditions(self, node: Object, now: datetime, free: float) -> list[Object]:
-        low = _memory("MemAvailable") < _MEMORY_BYTES
-        full = free < _DISK_SHARE
-        said = [
-            ("MemoryPressure", low, "KubeletHasInsufficientMemory" if low else "KubeletHasSufficientMemory"),
-            ("DiskPressure", full, "KubeletHasDiskPressure" if full else "KubeletHasNoDiskPressure"),
-            ("PIDPressure", False, "KubeletHasSufficientPID"),
-            ("Ready", True, "KubeletReady"),
-        ]
+    def _conditions(self, node: Object, now: datetime, pressure: Collection[str]) -> list[Object]:
         made = []
-        for type_, holds, reason in said:
-            value = "True" if holds else "False"
+        for type_, (good, bad) in _REASONS.items():
+            holds = type_ in pressure
+            value = "True" if holds or type_ == "Ready" else "False"
             before = condition_of(node, type_, value) or {}
             made.append(
                 {
                     "type": type_,
                     "status": value,
-                    "reason": reason,
+                    "reason": bad if holds else good,
                     "message": "the node agent is posting ready status" if type_ == "Ready" else None,
                     "lastHeartbeatTime": timestamp(now),
                     "lastTransitionTime": before.get("lastTransitionTime") or timestamp(now),
@@ -108,7 +108,17 @@ class NodeFacts:
 
 
 class NodeRegistration:
-    def __init__(self, client: ApiClient, facts: NodeFacts, time: TimeOfDay) -> None:
+    """`pressure` gives the conditions of that kind that hold; `changed` has them written at once."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        facts: NodeFacts,
+        time: TimeOfDay,
+        pressure: Callable[[], Collection[str]] = lambda: (),
+    ) -> None:
+        self._pressure = pressure
+        self._dirty = asyncio.Event()
         self._client = client
         self._facts = facts
         self._time = time
@@ -130,18 +140,25 @@ class NodeRegistration:
                 _logger.warning("node %s is not registered yet: %s", self._facts.name, error)
                 await asyncio.sleep(1)
         await asyncio.gather(
-            self._again_and_again(self._renew, _RENEW_SECONDS),
-            self._again_and_again(self._write_status, _STATUS_SECONDS),
+            self._again_and_again(self._renew, _RENEW_SECONDS, asyncio.Event()),
+            self._again_and_again(self._write_status, _STATUS_SECONDS, self._dirty),
         )
 
-    async def _again_and_again(self, work: object, seconds: float) -> None:
-        assert callable(work)
+    def changed(self) -> None:
+        self._dirty.set()
+
+    async def _again_and_again(
+        self, work: Callable[[], Awaitable[None]], seconds: float, at_once: asyncio.Event
+    ) -> None:
         while True:
+            at_once.clear()
             try:
                 await work()
             except ClientError as error:
                 _logger.warning("node %s: %s", self._facts.name, error)
-            await asyncio.sleep(seconds)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await at_once.wait()
 
     async def _register(self) -> None:
         try:
@@ -154,7 +171,7 @@ class NodeRegistration:
         await self._renew()
 
     async def _write_status(self) -> None:
-        status = self._facts.status(self._node, self._time.now())
+        status = self._facts.status(self._node, self._time.now(), self._pressure())
         self._node = await self._client.patch(
             NODES, self._facts.name, {"status": status}, patch_type=PatchType.STRATEGIC, subresource="status"
         )
@@ -177,15 +194,6 @@ class NodeRegistration:
 
 def _arch() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-
-
-def _memory(name: str) -> int:
-    """In bytes, by its name in /proc/meminfo."""
-    with open("/proc/meminfo") as file:
-        for line in file:
-            if line.startswith(f"{name}:"):
-                return int(line.split()[1]) << 10
-    return 0
 
 
 def _read(path: str) -> str:

@@ -100,6 +100,8 @@ def _conditions(
     pending = "" if state.initialized or not left else "ContainersNotInitialized"
     shut = [gate for gate in _gates(pod) if condition_of(pod, gate, "True") is None]
     gated = "the status of pod readiness gate " + ", ".join(f'"{gate}"' for gate in shut) + ' is not "True"'
+    if state.reason == "Evicted":
+        yield _condition(pod, "DisruptionTarget", True, "TerminationByKubelet", state.message, now)
     yield _condition(pod, "PodReadyToStartContainers", state.sandbox and not state.ended, "", "", now)
     waiting = f"containers with incomplete status: [{' '.join(left)}]" if pending else ""
     yield _condition(pod, "Initialized", not pending, pending or ("PodCompleted" if done else ""), waiting, now)

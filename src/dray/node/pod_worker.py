@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from dray.api.objects import Object, is_deleting, key_of, metadata_of, spec_of, status_of, uid_of
@@ -24,6 +25,8 @@ from dray.client.errors import ClientError
 from dray.node.container_records import ContainerRecord, records_of
 from dray.node.container_runs import ContainerRuns, NodeParts
 from dray.node.errors import NodeError, PrepareError, UnprepareError
+from dray.node.eviction import storage
+from dray.node.eviction.ranking import PodConsumption
 from dray.node.pod_status import PodState, status
 from dray.node.pod_status_writer import PodStatusWriter
 from dray.node.runtimes.interface import StartError
@@ -46,6 +49,8 @@ class PodWorker:
         start = str(status_of(pod).get("startTime") or "") or timestamp(parts.time.now())
         self.state = PodState(parts.host_ip, start_time=start)
         self._stopping = asyncio.Event()
+        self._failed = asyncio.Event()
+        self._forced_grace: float | None = None
         self._gone = False
         self._writer = PodStatusWriter(parts.client, mirror or (lambda: self.pod), self._status)
         self._runs = ContainerRuns(parts, lambda: self.pod, self.state, self.changed)
@@ -73,6 +78,15 @@ class PodWorker:
     def stop(self) -> None:
         """The file of a static pod is gone."""
         self._stopping.set()
+
+    def fail(self, reason: str, message: str, *, grace: float | None = None) -> bool:
+        """Ends it as failed, whatever its restart policy; whether it was not ending anyhow."""
+        if self._stopping.is_set() or self._failed.is_set() or self.state.ended:
+            return False
+        self.state.reason, self.state.message = reason, message
+        self._forced_grace = grace
+        self._failed.set()
+        return True
 
     def vanish(self) -> None:
         """The pod is no longer at the API server."""
@@ -111,6 +125,21 @@ class PodWorker:
         shown = self._mirror() if self._mirror is not None else None
         return status(shown or self.pod, self.state, self._inits, self._containers, now=now, devices=devices)
 
+    # What it uses
+
+    async def consumption(self) -> PodConsumption:
+        memory = {}
+        for record in self.records:
+            if record.state is not None and record.running:
+                used = await self._parts.runtime.usage(record.state.id)
+                memory[record.name] = used.memory_bytes if used is not None else 0
+        _, written = self.places()
+        return PodConsumption(self.pod, memory, await asyncio.to_thread(storage.size, written))
+
+    def places(self) -> tuple[Path, list[Path]]:
+        """Its volumes, and everything that it writes to."""
+        return self._parts.setup.volumes_of(self.pod), self._parts.setup.written_by(self.pod)
+
     # Run
 
     async def _find_containers(self) -> None:
@@ -126,20 +155,15 @@ class PodWorker:
     async def _live(self) -> None:
         """Until its containers have ended for good, or it is to be stopped."""
         living = asyncio.create_task(self._set_up_and_run())
-        stopping = asyncio.create_task(self._stopping.wait())
-        late = asyncio.create_task(self._deadline())
+        ends = [asyncio.create_task(each) for each in (self._stopping.wait(), self._failed.wait(), self._deadline())]
         try:
-            await asyncio.wait((living, stopping, late), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((living, *ends), return_when=asyncio.FIRST_COMPLETED)
             if living.done():
                 living.result()
-            elif late.done() and not stopping.done():
-                self.state.reason = "DeadlineExceeded"
-                self.state.message = "Pod was active on the node longer than the specified deadline"
-                self._parts.events.normal(self.pod, "DeadlineExceeded", self.state.message)
         finally:
-            for task in (living, stopping, late):
+            for task in (living, *ends):
                 task.cancel()
-            await asyncio.gather(living, stopping, late, return_exceptions=True)
+            await asyncio.gather(living, *ends, return_exceptions=True)
 
     async def _deadline(self) -> None:
         allowed = spec_of(self.pod).get("activeDeadlineSeconds")
@@ -148,6 +172,9 @@ class PodWorker:
             return
         ran = (self._parts.time.now() - moment(self.state.start_time)).total_seconds()
         await asyncio.sleep(max(float(allowed) - ran, 0.0))
+        message = "Pod was active on the node longer than the specified deadline"
+        if self.fail("DeadlineExceeded", message):
+            self._parts.events.normal(self.pod, "DeadlineExceeded", message)
 
     async def _set_up_and_run(self) -> None:
         await self._trying("FailedMount", lambda: self._parts.setup.prepare(self.pod))
@@ -196,6 +223,8 @@ class PodWorker:
         """Seconds that are left for its containers to end by themselves."""
         if self._gone:
             return _FORCED_GRACE
+        if self._forced_grace is not None and not is_deleting(self.pod):
+            return self._forced_grace
         given = metadata_of(self.pod).get("deletionGracePeriodSeconds")
         if given is None:
             given = spec_of(self.pod).get("terminationGracePeriodSeconds")

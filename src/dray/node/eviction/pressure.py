@@ -1,0 +1,144 @@
+"""Pressure on a node: watches its signals, says so in its conditions, and evicts a pod at a time until there is enough.
+
+A hard threshold evicts at once and with hardly any grace, a soft one after its grace period. A condition stays for the
+transition period after its threshold was last met, so that it does not come and go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time as clock
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+from dray.api.objects import Object, mappings, spec_of
+from dray.api.pod_defaults import qos_class
+from dray.client.events import EventRecorder
+from dray.node.eviction import ranking, storage, thresholds
+from dray.node.eviction.ranking import PodConsumption
+from dray.node.eviction.signals import observe
+from dray.node.eviction.thresholds import DEFAULT_HARD, Observation, Threshold, parse_hard
+
+_HARD_GRACE: Final = 1.0
+_MEMORY_TAINT: Final = "node.kubernetes.io/memory-pressure"
+REASON: Final = "Evicted"
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionOptions:
+    """As of a kubelet; times in seconds."""
+
+    hard: tuple[Threshold, ...] = field(default_factory=lambda: parse_hard(DEFAULT_HARD))
+    soft: tuple[Threshold, ...] = ()
+    transition: float = 300.0
+    interval: float = 10.0
+    soft_grace: float = 30.0
+    """What a pod gets at most to end when a soft threshold is met."""
+
+
+class Evictable(Protocol):
+    """A pod that runs here."""
+
+    pod: Object
+
+    def fail(self, reason: str, message: str, *, grace: float) -> bool:
+        """Ends it for good; whether it was not ending anyhow."""
+
+    async def consumption(self) -> PodConsumption: ...
+
+    def places(self) -> tuple[Path, list[Path]]:
+        """Its volumes, and everything that it writes to."""
+
+
+class Pressure:
+    """`changed` is called when the conditions do."""
+
+    def __init__(
+        self,
+        root: Path,
+        options: EvictionOptions,
+        pods: Callable[[], Iterable[Evictable]],
+        events: EventRecorder,
+        changed: Callable[[], None],
+        *,
+        observe: Callable[[Path], Mapping[str, Observation]] = observe,
+        now: Callable[[], float] = clock.monotonic,
+    ) -> None:
+        self._root = root
+        self._options = options
+        self._pods = pods
+        self._events = events
+        self._changed = changed
+        self._observe = observe
+        self._now = now
+        self._since: dict[Threshold, float] = {}
+        """When a threshold that is met now was met first."""
+        self._last: dict[str, float] = {}
+        """When a threshold of a condition was met last."""
+        self.conditions: frozenset[str] = frozenset()
+
+    async def run(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(self._options.interval)
+
+    async def look(self) -> None:
+        """Once."""
+        await self._check_storage()
+        seen = self._observe(self._root)
+        met = thresholds.met((*self._options.hard, *self._options.soft), seen)
+        now = self._now()
+        self._since = {each: self._since.get(each, now) for each in met}
+        self._update_conditions(met, now)
+        due = [each for each in met if now - self._since[each] >= each.grace]
+        if due:
+            # Memory first, and hard thresholds before soft ones.
+            first = min(due, key=lambda each: (thresholds.SIGNALS.index(each.signal), each.grace))
+            await self._evict_one(first, seen[first.signal])
+
+    def refusal(self, pod: Object) -> str:
+        """Why a pod that was bound to the node is not run now; empty where it is."""
+        if not self.conditions or ranking.is_critical(pod):
+            return ""
+        bearable = self.conditions == {"MemoryPressure"}
+        if bearable and (qos_class(spec_of(pod)) != "BestEffort" or _tolerates(pod, _MEMORY_TAINT)):
+            return ""
+        return f"The node had condition: [{', '.join(sorted(self.conditions))}]. "
+
+    def _update_conditions(self, met: list[Threshold], now: float) -> None:
+        for each in met:
+            self._last[thresholds.CONDITIONS[each.signal]] = now
+        held = frozenset(name for name, last in self._last.items() if now - last <= self._options.transition)
+        if held != self.conditions:
+            self.conditions = held
+            self._changed()
+
+    async def _evict_one(self, threshold: Threshold, seen: Observation) -> None:
+        candidates = {id(each.pod): each for each in self._pods()}
+        used = [await each.consumption() for each in candidates.values()]
+        grace = self._options.soft_grace if threshold.grace else _HARD_GRACE
+        for each in ranking.ranked(used, threshold.signal):
+            if self._evict(candidates[id(each.pod)], ranking.message(threshold, seen, each), grace):
+                return
+
+    def _evict(self, pod: Evictable, message: str, grace: float) -> bool:
+        if not pod.fail(REASON, message, grace=grace):
+            return False
+        self._events.warning(pod.pod, REASON, message)
+        return True
+
+    async def _check_storage(self) -> None:
+        for each in list(self._pods()):
+            if storage.is_limited(each.pod) and not ranking.is_critical(each.pod):
+                volumes, written = each.places()
+                if said := await asyncio.to_thread(storage.excess, each.pod, volumes, written):
+                    self._evict(each, said, _HARD_GRACE)
+
+
+def _tolerates(pod: Object, taint: str) -> bool:
+    given = mappings(spec_of(pod).get("tolerations"))
+    return any(
+        each.get("key") in (None, "", taint) and each.get("effect") in (None, "", "NoSchedule") for each in given
+    )

@@ -1,0 +1,55 @@
+"""Local storage of pods: what their emptyDir volumes, logs and working directories take, and whether that is too much.
+
+Read in a thread: a directory may have many files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from dray.api import pod_requests
+from dray.api.objects import Object, mapping, mappings, spec_of
+from dray.api.quantity import Quantity
+
+_RESOURCE = "ephemeral-storage"
+
+
+def size(paths: Iterable[Path]) -> int:
+    """Bytes on the disk of everything below; what vanishes meanwhile counts nothing."""
+    total = 0
+    for path in paths:
+        for directory, _, files in os.walk(path):
+            for name in files:
+                try:
+                    total += os.lstat(os.path.join(directory, name)).st_blocks * 512
+                except OSError:
+                    continue
+    return total
+
+
+def is_limited(pod: Object) -> bool:
+    volumes = mappings(spec_of(pod).get("volumes"))
+    return any(mapping(each.get("emptyDir")).get("sizeLimit") for each in volumes) or bool(_limits(pod))
+
+
+def excess(pod: Object, volumes: Path, written: Iterable[Path]) -> str:
+    """What the pod has too much of, as a kubelet says it; empty where it keeps to its limits.
+
+    `volumes` has its volumes by name, `written` are all places it writes to.
+    """
+    for volume in mappings(spec_of(pod).get("volumes")):
+        limit = mapping(volume.get("emptyDir")).get("sizeLimit")
+        if limit and size([volumes / str(volume["name"])]) > Quantity.parse(str(limit)).value():
+            return f'Usage of EmptyDir volume "{volume["name"]}" exceeds the limit "{limit}". '
+    limits = _limits(pod)
+    if limits and len(limits) == len(spec_of(pod)["containers"]) and size(written) > sum(limits):
+        total = Quantity.of(sum(limits))
+        return f"Pod ephemeral local storage usage exceeds the total limit of containers {total}. "
+    return ""
+
+
+def _limits(pod: Object) -> list[int]:
+    given = (mapping(each.get("resources")).get("limits") for each in mappings(spec_of(pod).get("containers")))
+    return [amounts[_RESOURCE] for amounts in map(pod_requests.amounts, given) if _RESOURCE in amounts]

@@ -1,0 +1,98 @@
+"""Eviction thresholds: less of something than is bearable, at once or for a while. Pure.
+
+Written as for a kubelet: `memory.available<100Mi,nodefs.available<10%`, and for soft ones a grace period each,
+`memory.available=1m30s`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dray.api.quantity import Quantity, QuantityError
+
+MEMORY: Final = "memory.available"
+DISK: Final = "nodefs.available"
+INODES: Final = "nodefs.inodesFree"
+PIDS: Final = "pid.available"
+SIGNALS: Final = (MEMORY, DISK, INODES, PIDS)
+CONDITIONS: Final = {MEMORY: "MemoryPressure", DISK: "DiskPressure", INODES: "DiskPressure", PIDS: "PIDPressure"}
+RESOURCES: Final = {MEMORY: "memory", DISK: "ephemeral-storage", INODES: "inodes", PIDS: "pids"}
+DEFAULT_HARD: Final = "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%"
+_PARTS: Final = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
+_SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+class ThresholdError(ValueError):
+    """A threshold that cannot be read: which, and how it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """Of one signal: bytes, inodes or process ids."""
+
+    available: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """`share` is of the capacity, and counts where there is no `quantity`. Without `grace` it is a hard one."""
+
+    signal: str
+    quantity: int | None
+    share: float = 0.0
+    grace: float = 0.0
+
+    def least(self, capacity: int) -> int:
+        return self.quantity if self.quantity is not None else int(capacity * self.share)
+
+    def is_met(self, seen: Observation) -> bool:
+        return seen.available < self.least(seen.capacity)
+
+
+def parse_hard(text: str) -> tuple[Threshold, ...]:
+    """Raises ThresholdError. An empty text is no threshold."""
+    return tuple(_threshold(part) for part in text.split(",") if part.strip())
+
+
+def parse_soft(text: str, graces: str) -> tuple[Threshold, ...]:
+    given = dict(_grace(part) for part in graces.split(",") if part.strip())
+    found = []
+    for threshold in parse_hard(text):
+        if threshold.signal not in given:
+            raise ThresholdError(f"{threshold.signal}: a soft threshold needs a grace period, {threshold.signal}=1m")
+        found.append(Threshold(threshold.signal, threshold.quantity, threshold.share, given[threshold.signal]))
+    return tuple(found)
+
+
+def _threshold(part: str) -> Threshold:
+    signal, sign, value = (each.strip() for each in part.partition("<"))
+    if signal not in SIGNALS or not sign:
+        raise ThresholdError(f"{part.strip()!r}: write SIGNAL<AMOUNT with one of {', '.join(SIGNALS)}")
+    try:
+        if value.endswith("%"):
+            return Threshold(signal, None, float(value[:-1]) / 100)
+        return Threshold(signal, Quantity.parse(value).value())
+    except (ValueError, QuantityError):
+        wanted = "a quantity such as 100Mi or a share such as 10%"
+        raise ThresholdError(f"{part.strip()!r}: {value!r} is not {wanted}") from None
+
+
+def _grace(part: str) -> tuple[str, float]:
+    signal, _, value = (each.strip() for each in part.partition("="))
+    return signal, duration(value)
+
+
+def duration(text: str) -> float:
+    """Seconds of such as 1m30s; raises ThresholdError."""
+    found = _PARTS.findall(text)
+    if not found or "".join(number + unit for number, unit in found) != text:
+        raise ThresholdError(f"{text!r} is no duration such as 1m30s")
+    return sum(float(number) * _SECONDS[unit] for number, unit in found)
+
+
+def met(thresholds: tuple[Threshold, ...], seen: Mapping[str, Observation]) -> list[Threshold]:
+    return [each for each in thresholds if each.signal in seen and each.is_met(seen[each.signal])]
