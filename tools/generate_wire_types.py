@@ -36,11 +36,6 @@ SPECIAL = {
     "meta_v1.Time": "time",
     "meta_v1.MicroTime": "microtime",
     "meta_v1.FieldsV1": "raw",
-    "meta_v1.Verbs": "strings",
-    "authentication_v1.ExtraValue": "strings",
-    "authorization_v1.ExtraValue": "strings",
-    "certificates_v1.ExtraValue": "strings",
-    "certificates_v1beta1.ExtraValue": "strings",
     "api_resource.Quantity": "quantity",
     "pkg_runtime.RawExtension": "raw",
     "util_intstr.IntOrString": "intstr",
@@ -59,6 +54,7 @@ _FIELD = re.compile(r"^  (optional|repeated|map<string,) ?([\w.]+)>? (\w+) = (\d
 _STRUCT = re.compile(r"^type (\w+) struct \{(.*?)^\}", re.MULTILINE | re.DOTALL)
 _TAGGED = re.compile(r"^\t(?:(\w+)\s+)?(\S+)\s+`(.*?)`", re.MULTILINE)
 _TAG = re.compile(r'(json|protobuf):"([^"]*)"')
+_STRINGS = re.compile(r"^type (\w+) \[\]string", re.MULTILINE)
 _GROUP = re.compile(r'^const GroupName = "([^"]*)"', re.MULTILINE)
 
 
@@ -82,6 +78,8 @@ class Package:
         self.messages = dict(_MESSAGE.findall(re.sub(r"^\s*//.*\n", "", text, flags=re.MULTILINE)))
         self.tags: dict[str, dict[int, GoField]] = {}
         self.kinds: set[str] = set()
+        # Lists that are messages of their own.
+        self.lists: set[str] = set()
         self.group = ""
         for source in sorted(proto.parent.glob("*.go")):
             if not source.name.startswith(("zz_", "generated")) and not source.name.endswith("_test.go"):
@@ -90,6 +88,7 @@ class Package:
     def _read_go(self, text: str) -> None:
         if found := _GROUP.search(text):
             self.group = found[1]
+        self.lists.update(_STRINGS.findall(text))
         for name, body in _STRUCT.findall(text):
             for go_name, go_type, tag in _TAGGED.findall(body):
                 given = dict(_TAG.findall(tag))
@@ -120,7 +119,7 @@ class Types:
                 version = package.name.rpartition("_")[2]
                 gv = f"{package.group}/{version}" if package.group else version
                 self.kinds[gv] = package.name
-        waiting += ["meta_v1.TypeMeta", "meta_v1.WatchEvent", "pkg_runtime.Unknown", "pkg_runtime.TypeMeta"]
+        waiting.append("pkg_runtime.TypeMeta")
         while waiting:
             name = waiting.pop()
             if name not in self.found:
@@ -148,13 +147,14 @@ class Types:
             found[tag.json] = f"{number}{marks(tag, prefix, base)}{prefix}{base}"
         return found
 
-    @staticmethod
-    def type_name(package: Package, proto_type: str) -> str:
+    def type_name(self, package: Package, proto_type: str) -> str:
         if proto_type in PLAIN:
             return PLAIN[proto_type]
         path, _, name = proto_type.lstrip(".").rpartition(".")
-        full = f"{module(path or package.package)}.{name}"
-        return SPECIAL.get(full, full)
+        where = module(path or package.package)
+        if where in self.packages and name in self.packages[where].lists:
+            return "strings"
+        return SPECIAL.get(f"{where}.{name}", f"{where}.{name}")
 
 
 def marks(tag: GoField, prefix: str, base: str) -> str:

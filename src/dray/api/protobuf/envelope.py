@@ -1,0 +1,70 @@
+"""The envelope: four bytes that say Kubernetes, then a message that names the kind and holds the object.
+
+A watch sends events in frames: four bytes with the length, then a message with the type of the event and an envelope.
+"""
+
+from __future__ import annotations
+
+from dray.api.objects import Object
+from dray.api.protobuf.decoder import decode_message
+from dray.api.protobuf.encoder import encode_message
+from dray.api.protobuf.wire import BYTES, WireError, delimited, read_field
+from dray.api.wire_types import type_of
+
+MAGIC = b"k8s\x00"
+_TYPE_META = "pkg_runtime.TypeMeta"
+_HEAD, _RAW, _ENCODING, _CONTENT = 1, 2, 3, 4
+
+
+class UnknownKindError(ValueError):
+    """Protobuf has no message for the kind."""
+
+
+def decode(body: bytes) -> Object:
+    """The object in an envelope, as JSON would have given it; raises `WireError` and `UnknownKindError`."""
+    if not body.startswith(MAGIC):
+        raise WireError("the data does not appear to be a protobuf message, expected prefix k8s\\x00")
+    found = {_HEAD: b"", _RAW: b""}
+    at = len(MAGIC)
+    while at < len(body):
+        number, wire_type, value, at = read_field(body, at)
+        if number in found:
+            if wire_type != BYTES or isinstance(value, int):
+                raise WireError(f"field {number} of the envelope has the wrong wire type {wire_type}")
+            found[number] = value
+    head = decode_message(found[_HEAD], _TYPE_META)
+    api_version, kind = head.get("apiVersion", ""), head.get("kind", "")
+    return {"apiVersion": api_version, "kind": kind, **decode_message(found[_RAW], _type(api_version, kind))}
+
+
+def encode(document: Object) -> bytes:
+    """An object with its kind in an envelope; raises as `decode` does."""
+    api_version, kind = document.get("apiVersion", ""), document.get("kind", "")
+    raw = encode_message(document, _type(api_version, kind))
+    return _envelope(api_version, kind, raw)
+
+
+def encode_list(head: Object, items: list[bytes]) -> bytes:
+    """A list in an envelope: its kind and metadata, and its items, encoded each."""
+    api_version, kind = head.get("apiVersion", ""), head.get("kind", "")
+    raw = encode_message(head, _type(api_version, kind)) + b"".join(delimited(2, item) for item in items)
+    return _envelope(api_version, kind, raw)
+
+
+def encode_event(kind: str, envelope: bytes) -> bytes:
+    """An event of a watch, as a frame."""
+    event = delimited(1, kind.encode()) + delimited(2, delimited(1, envelope))
+    return len(event).to_bytes(4, "big") + event
+
+
+def _type(api_version: str, kind: str) -> str:
+    found = type_of(api_version, kind)
+    if found is None:
+        raise UnknownKindError(f'no kind "{kind}" is registered for version "{api_version}"')
+    return found
+
+
+def _envelope(api_version: str, kind: str, raw: bytes) -> bytes:
+    head = encode_message({"apiVersion": api_version, "kind": kind}, _TYPE_META)
+    parts = (delimited(_HEAD, head), delimited(_RAW, raw), delimited(_ENCODING, b""), delimited(_CONTENT, b""))
+    return b"".join((MAGIC, *parts))
