@@ -1,9 +1,17 @@
 import pytest
 
-from tests.server.api import serving
+from tests.server.api import Api, ProtobufApi, serving
+
+CLIENTS = {"json": Api, "protobuf": ProtobufApi}
+
+
+def pytest_generate_tests(metafunc):
+    """The tests of a module with `BOTH_FORMS` are asked in JSON and in protobuf."""
+    if "api" in metafunc.fixturenames and getattr(metafunc.module, "BOTH_FORMS", False):
+        metafunc.parametrize("api", list(CLIENTS), indirect=True)
 
 
 @pytest.fixture
-def api():
-    with serving() as server:
+def api(request):
+    with serving(client=CLIENTS[getattr(request, "param", "json")]) as server:
         yield server

@@ -4,6 +4,8 @@ import pytest
 
 from tests.server.api import CLAIMS, MAPS, PODS, claim, config_map, named, pod, serving
 
+BOTH_FORMS = True
+
 
 def test_what_is_created_can_be_read(api):
     made = api.create(CLAIMS, claim())

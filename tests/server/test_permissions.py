@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
+from dray.api.protobuf import envelope
 from dray.server.authorization import User
 from tests.server.api import APPLY, MAPS, NODES, config_map
-from tests.server.protobuf.encoding import body
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -66,7 +66,7 @@ def test_a_right_in_a_namespace_is_one_to_the_namespace_itself(api):
 def test_a_node_creates_no_other_node(api, form):
     api.user = User("system:node:n1", ("system:nodes", "system:authenticated"))
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}, "status": {"daemonEndpoints": {}}}
-    content = msgspec.json.encode(node) if form == "application/json" else body(node, "Node")
+    content = msgspec.json.encode(node) if form == "application/json" else envelope.encode(node)
     code, answer = api.ask("POST", NODES, content, content_type=form)
     assert (code, answer["reason"]) == (403, "Forbidden")
     assert answer["message"] == 'nodes "n2" is forbidden: node "n1" is not allowed to modify node "n2"'

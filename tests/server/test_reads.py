@@ -3,7 +3,9 @@
 import pytest
 
 from dray.server import reads
-from tests.server.api import CLAIMS, MAPS, METADATA, PODS, TABLE, claim, config_map, named, pod
+from tests.server.api import CLAIMS, MAPS, METADATA, PODS, TABLE, ProtobufApi, claim, config_map, named, pod
+
+BOTH_FORMS = True
 
 
 @pytest.fixture
@@ -277,11 +279,13 @@ class TestForms:
         assert api.refusal("GET", MAPS, accept=accept)[:2] == (406, "NotAcceptable")
 
     def test_the_second_choice_will_do(self, api):
-        assert api.get(MAPS, accept="application/vnd.kubernetes.protobuf,application/json")["kind"] == "ConfigMapList"
+        assert api.get(MAPS, accept="application/cbor,application/json")["kind"] == "ConfigMapList"
 
 
 def test_a_list_does_not_decode_what_it_shows(maps, monkeypatch):
     """Bytes go out as they are kept."""
+    if isinstance(maps, ProtobufApi):
+        pytest.skip("protobuf is written anew")
     monkeypatch.setattr("dray.server.documents.decode", None)
     monkeypatch.setattr("dray.server.reads.representations.documents.decode", None)
     assert len(named(maps.get(MAPS))) == 5

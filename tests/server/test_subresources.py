@@ -4,6 +4,8 @@ import pytest
 
 from tests.server.api import CLAIMS, MERGE, PODS, claim, pod
 
+BOTH_FORMS = True
+
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 

@@ -9,6 +9,8 @@ from dray.server import watches
 from dray.server.requests import Request
 from tests.server.api import MAPS, METADATA, TABLE, config_map
 
+BOTH_FORMS = True
+
 
 def told(events):
     return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 
-from dray.server import parameters, paths, routing, status
+from dray.server import answer_forms, parameters, paths, routing, status
 from dray.server.bootstrap import bootstrap
 from dray.server.certificate_signer import CertificateSigner
 from dray.server.context import Context
@@ -58,11 +58,18 @@ class ApiServer:
     async def handle(self, request: Request) -> Answer:
         started = time.perf_counter()
         path = paths.parse(request.path)
-        answer = await self._handle(request, path)
+        answer = await self.written(request, await self._handle(request, path))
         code = code_of(answer)
         where = (path.group, path.plural, path.subresource) if path and code != 404 else ("", "", "")
         self.metrics.count(request.method, *where, code, time.perf_counter() - started)
         return answer
+
+    async def written(self, request: Request, answer: Answer) -> Answer:
+        """The answer in the form that the client wants."""
+        try:
+            return await answer_forms.written(self.context.worker, request, answer)
+        except status.ApiError as error:
+            return refused(error)
 
     async def _handle(self, request: Request, path: ResourcePath | None) -> Answer:
         try:

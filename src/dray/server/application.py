@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from dray.server import auditing, negotiation, status, yaml_answers
+from dray.server import auditing, status
 from dray.server.api_server import ApiServer, refused
 from dray.server.authorization import ANONYMOUS
 from dray.server.http_protocol import abort_of, be_patient, recognise, take_of
@@ -94,11 +94,11 @@ class Application:
             task.set_name(f"{request.method} {request.path[:_LONGEST_NAME]}")
         caller: Caller | None = None
         try:
+            request.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             caller = self._guard.admit(scope)
             request.user = caller.user
             if caller.sender is not ANONYMOUS:
                 recognise(scope)
-            request.headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             if VERSIONS in request.headers:
                 request.headers = {**request.headers, VERSIONS: _all_versions(scope)}
             if request.method not in ("GET", "HEAD"):
@@ -106,7 +106,7 @@ class Application:
             answer = await self.server.handle(request)
             await self._check_room(answer)
         except status.ApiError as error:
-            answer = refused(error)
+            answer = await self.server.written(request, refused(error))
         except _Gone:
             return
         self._audit(request, caller, answer, received, _source(scope))
@@ -165,13 +165,14 @@ class Application:
             raise status.too_many_requests("too many long answers that are not read yet, please try again later")
 
     async def _respond(self, answer: Response, request: Request, send: Send) -> None:
-        try:
-            body, content_type = await self._whole(answer, request)
-        except status.ApiError as error:
-            answer = refused(error)
-            body, content_type = answer.body, answer.content_type
+        if answer.rest is not None:
+            try:
+                await self.server.context.worker.run(AT_ONCE + 1, answer.whole)
+            except status.ApiError as error:
+                answer = refused(error)
+        body = answer.body
         headers: Headers = [
-            _content_type(content_type),
+            _content_type(answer.content_type),
             (b"content-length", b"%d" % len(body)),
         ]
         if answer.headers:
@@ -180,17 +181,6 @@ class Application:
             headers += warning_headers(request.warnings)
         await send({"type": "http.response.start", "status": answer.code, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if request.method == "HEAD" else body})
-
-    async def _whole(self, answer: Response, request: Request) -> tuple[bytes, str]:
-        """The body of an answer, and its type."""
-        size = len(answer.body) if answer.rest is None else AT_ONCE + 1
-        run = self.server.context.worker.run
-        if answer.content_type == JSON and negotiation.wants_yaml(request.headers.get("accept", "")):
-            body = await run(size, lambda: yaml_answers.written(answer.whole()))
-            return body, negotiation.YAML
-        if answer.rest is not None:
-            await run(size, answer.whole)
-        return answer.body, answer.content_type
 
     async def _body(self, request: Request, receive: Receive) -> bytes:
         limit = self.limits.body_bytes
@@ -234,6 +224,4 @@ def _source(scope: Scope) -> str:
 
 def _in_pieces(scope: Scope, request: Request) -> bool:
     """Whether an answer can be sent piece by piece."""
-    if request.method == "HEAD" or scope.get("http_version") == "1.0":
-        return False
-    return not negotiation.wants_yaml(request.headers.get("accept", ""))
+    return request.method != "HEAD" and scope.get("http_version") != "1.0"

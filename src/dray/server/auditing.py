@@ -8,6 +8,9 @@ from typing import Any
 
 import msgspec
 
+from dray.api.protobuf import envelope
+from dray.api.protobuf.envelope import UnknownKindError
+from dray.api.protobuf.wire import WireError
 from dray.server import paths
 from dray.server.requests import Request
 from dray.server.security.audit_events import Entry, Level, Target
@@ -63,6 +66,8 @@ def _decision(caller: Caller | None, code: int) -> str:
 
 def _body(request: Request) -> Any:
     try:
+        if request.body.startswith(envelope.MAGIC):
+            return envelope.decode(request.body)
         return request.decoded_body() if request.body else None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError, WireError, UnknownKindError):
         return None

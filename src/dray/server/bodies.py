@@ -8,16 +8,17 @@ from dray.api import intake
 from dray.api.errors import ErrorType
 from dray.api.intake import Refusal
 from dray.api.objects import Object
+from dray.api.protobuf import envelope
+from dray.api.protobuf.envelope import UnknownKindError
+from dray.api.protobuf.wire import WireError
 from dray.server import negotiation, status
 from dray.server.context import Context
-from dray.server.protobuf.envelope import decode_body
 from dray.server.requests import Request
 from dray.yaml import documents
 from dray.yaml.text import ManifestError
 
-# A byte of YAML takes as long as so many of JSON.
-_YAML_EFFORT = 8
-_SUPPORTED = (negotiation.JSON, negotiation.YAML, negotiation.PROTOBUF)
+# A byte of YAML or protobuf takes as long as so many of JSON.
+_EFFORT = 8
 
 
 async def read(context: Context, request: Request, *, strict: bool = False) -> Object:
@@ -26,7 +27,7 @@ async def read(context: Context, request: Request, *, strict: bool = False) -> O
 
 
 def _effort(request: Request) -> int:
-    return len(request.body) * (1 if request.body[:1] == b"{" else _YAML_EFFORT)
+    return len(request.body) * (1 if request.body[:1] == b"{" else _EFFORT)
 
 
 def _read(request: Request, *, strict: bool) -> Object:
@@ -37,8 +38,17 @@ def _read(request: Request, *, strict: bool) -> Object:
     if media == negotiation.YAML:
         return read_yaml(request.body, request.warnings, strict=strict)
     if media == negotiation.PROTOBUF:
-        return decode_body(request.body)
-    raise status.unsupported_media_type(_SUPPORTED)
+        return read_protobuf(request.body)
+    raise status.unsupported_media_type(negotiation.MEDIA_TYPES)
+
+
+def read_protobuf(body: bytes) -> Object:
+    try:
+        return envelope.decode(body)
+    except UnknownKindError as error:
+        raise status.bad_request(f"{error}; custom kinds are read as JSON and YAML") from error
+    except WireError as error:
+        raise status.bad_request(f"unable to decode the protobuf body: {error}") from error
 
 
 def read_json(body: bytes, warnings: list[str], *, strict: bool = False) -> Object:

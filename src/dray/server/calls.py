@@ -11,7 +11,7 @@ from dray.api.objects import Object
 from dray.server import negotiation, reads
 from dray.server.authorization import Access, User
 from dray.server.context import Context
-from dray.server.negotiation import Form
+from dray.server.negotiation import Accepted, Form
 from dray.server.options import WriteOptions
 from dray.server.paths import ResourcePath
 from dray.server.requests import Request
@@ -44,8 +44,15 @@ class Call(msgspec.Struct, frozen=True):
         return Place(self.path.namespace, self.path.name)
 
     @property
+    def accepted(self) -> Accepted:
+        """How the client wants the answer; raises a 406."""
+        accept = self.request.headers.get("accept", "")
+        # Kinds whose type is known have messages in protobuf.
+        return negotiation.accepted(accept) if self.resource.strategic else negotiation.accepted_of_custom(accept)
+
+    @property
     def form(self) -> Form:
-        return negotiation.form(self.request.headers.get("accept", ""))
+        return self.accepted.form
 
     def authorize_create(self) -> None:
         """For a request that asks for another verb and would make an object: that needs the right to create too."""

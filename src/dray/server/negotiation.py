@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 from dray.api.caches import remember
 from dray.server import status
@@ -10,7 +11,9 @@ from dray.server import status
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-_WILDCARDS = ("*/*", "application/*", "")
+# In the order in which they are offered to a client that takes any.
+MEDIA_TYPES = (JSON, YAML, PROTOBUF)
+PROTOBUF_WATCH = f"{PROTOBUF};stream=watch"
 
 
 class Form(Enum):
@@ -21,21 +24,28 @@ class Form(Enum):
     METADATA = "PartialObjectMetadata"
 
 
+class Accepted(NamedTuple):
+    """What the client gets."""
+
+    media: str = JSON
+    form: Form = Form.OBJECT
+
+
 _FORMS = {
-    "": Form.OBJECT,
     "Table": Form.TABLE,
     "PartialObjectMetadata": Form.METADATA,
     "PartialObjectMetadataList": Form.METADATA,
 }
+_PLAIN = Accepted()
 
 
 def clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
-    """The media types of an Accept header with their parameters, in the order they are given."""
+    """The media types of an Accept header with their parameters, those that the client prefers first."""
     found = []
     for clause in accept.split(","):
         kind, *parameters = (part.strip() for part in clause.split(";"))
-        found.append((kind.lower(), dict(pair for item in parameters if (pair := _pair(item)))))
-    return found
+        found.append((kind.lower() or "*/*", dict(pair for item in parameters if (pair := _pair(item)))))
+    return sorted(found, key=_preference)
 
 
 def _pair(item: str) -> tuple[str, str] | None:
@@ -43,31 +53,65 @@ def _pair(item: str) -> tuple[str, str] | None:
     return (name.strip(), value.strip().strip('"')) if separator else None
 
 
+def _preference(clause: tuple[str, dict[str, str]]) -> tuple[float, bool, bool]:
+    kind, parameters = clause
+    try:
+        weight = float(parameters.get("q", 1))
+    except ValueError:
+        weight = 1.0
+    return -weight, kind.startswith("*/"), kind.endswith("/*")
+
+
 @remember(256)
-def form(accept: str) -> Form:
-    """The first form the client asks for that this server speaks; version v1 and v1beta1 of it read the same."""
+def accepted(accept: str) -> Accepted:
+    """What a client gets of a built-in kind: the first it asks for that is spoken here; raises a 406."""
+    return _accepted(accept, custom=False)
+
+
+@remember(256)
+def accepted_of_custom(accept: str) -> Accepted:
+    """The same for a custom kind, whose objects have no message in protobuf; their metadata has."""
+    return _accepted(accept, custom=True)
+
+
+def _accepted(accept: str, *, custom: bool) -> Accepted:
     if accept == JSON or not accept:
-        return Form.OBJECT
+        return _PLAIN
     for kind, parameters in clauses(accept):
-        if kind not in (JSON, YAML) and kind not in _WILDCARDS:
-            continue
-        wanted = _FORMS.get(parameters.get("as", ""))
-        if wanted is None or (wanted is not Form.OBJECT and parameters.get("g") != "meta.k8s.io"):
-            continue
-        if wanted is not Form.OBJECT and parameters.get("v") not in ("v1", "v1beta1"):
-            continue
-        return wanted
-    raise status.not_acceptable(f"{JSON}, {YAML}")
+        for media in MEDIA_TYPES:
+            if kind not in (media, "application/*", "*/*"):
+                continue
+            form = _form(media, parameters)
+            if form is not None and not (custom and media == PROTOBUF and form is Form.OBJECT):
+                return Accepted(media, form)
+    raise status.not_acceptable(", ".join(MEDIA_TYPES))
+
+
+def _form(media: str, parameters: dict[str, str]) -> Form | None:
+    """What a clause asks for; nothing if that is not spoken. Version v1 and v1beta1 of a form read the same."""
+    if parameters.get("stream", "") not in ("", "watch") or (media == YAML and parameters.get("stream")):
+        return None
+    if not parameters.keys() & {"as", "g", "v"}:
+        return Form.OBJECT
+    if parameters.get("g") != "meta.k8s.io" or parameters.get("v") not in ("v1", "v1beta1"):
+        return None
+    form = _FORMS.get(parameters.get("as", ""))
+    return None if form is Form.TABLE and media == PROTOBUF else form
+
+
+def check_stream(media: str) -> None:
+    """Raises a 406 for what a watch cannot be written in."""
+    if media == YAML:
+        raise status.not_acceptable(f"{JSON};stream=watch, {PROTOBUF_WATCH}")
 
 
 @remember(256)
-def wants_yaml(accept: str) -> bool:
-    for kind, _ in clauses(accept):
-        if kind == JSON or kind in _WILDCARDS:
-            return False
-        if kind == YAML:
-            return True
-    return False
+def media(accept: str) -> str:
+    """What answers and refusals are written in; JSON for a client that accepts nothing that is spoken here."""
+    try:
+        return _accepted(accept, custom=False).media
+    except status.ApiError:
+        return JSON
 
 
 @remember(64)

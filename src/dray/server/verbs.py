@@ -11,7 +11,9 @@ from dray.server import (
     creation,
     deletion,
     documents,
+    negotiation,
     patching,
+    protobuf_answers,
     reads,
     representations,
     status,
@@ -51,7 +53,12 @@ async def watch(call: Call) -> Answer:
     query = call.query
     if call.path.name:
         query = {**query, "fieldSelector": f"metadata.name={call.path.name}"}
-    return Stream(watches.watch(call.context, call.resource, call.path.namespace, query, call.form))
+    accepted = call.accepted
+    negotiation.check_stream(accepted.media)
+    lines = watches.watch(call.context, call.resource, call.path.namespace, query, accepted.form)
+    if accepted.media == negotiation.PROTOBUF:
+        return Stream(protobuf_answers.events(lines), negotiation.PROTOBUF_WATCH)
+    return Stream(lines)
 
 
 async def create(call: Call) -> Answer:

@@ -1,8 +1,9 @@
 """Messages to documents.
 
-A document is what JSON would have given: bytes are base64, times RFC 3339, and a zero stands in it only where JSON would
-have it. Fields that the type does not have are dropped, a field that comes twice counts the last time, messages that
-come in parts are merged, as Kubernetes does all that. Depth and the number of values are bounded, and so is memory.
+A document is what JSON would have given: bytes are base64, times RFC 3339, and a zero stands in it only where JSON
+would have it. Fields that the type does not have are dropped, a field that comes twice counts the last time, messages
+that come in parts are merged, as Kubernetes does all that. Depth and the number of values are bounded, and so is
+memory.
 """
 
 from __future__ import annotations

@@ -5,11 +5,14 @@ A watch sends events in frames: four bytes with the length, then a message with 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
+
 from dray.api.objects import Object
 from dray.api.protobuf.decoder import decode_message
 from dray.api.protobuf.encoder import encode_message
 from dray.api.protobuf.wire import BYTES, WireError, delimited, read_field
-from dray.api.wire_types import type_of
+from dray.api.wire_types import fields, type_of
 
 MAGIC = b"k8s\x00"
 _TYPE_META = "pkg_runtime.TypeMeta"
@@ -44,11 +47,23 @@ def encode(document: Object) -> bytes:
     return _envelope(api_version, kind, raw)
 
 
-def encode_list(head: Object, items: list[bytes]) -> bytes:
-    """A list in an envelope: its kind and metadata, and its items, encoded each."""
+def encode_list(head: Object, items: Iterable[Object]) -> bytes:
+    """A list in an envelope: its kind and metadata, and its items, which are taken one by one."""
     api_version, kind = head.get("apiVersion", ""), head.get("kind", "")
-    raw = encode_message(head, _type(api_version, kind)) + b"".join(delimited(2, item) for item in items)
-    return _envelope(api_version, kind, raw)
+    type_name = _type(api_version, kind)
+    number, item_type = _items(type_name)
+    pieces = [encode_message(head, type_name)]
+    pieces += (delimited(number, encode_message(item, item_type)) for item in items)
+    return _envelope(api_version, kind, b"".join(pieces))
+
+
+@cache
+def _items(type_name: str) -> tuple[int, str]:
+    """The number and the type of the items of a list."""
+    for each in fields(type_name):
+        if each.name == "items":
+            return each.numbers[0], each.type.removeprefix("[]")
+    raise UnknownKindError(f"{type_name} is not a list")
 
 
 def encode_event(kind: str, envelope: bytes) -> bytes:
