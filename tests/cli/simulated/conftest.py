@@ -1,4 +1,4 @@
-"""One `dray up` for the tests of this folder: this machine, one with eight A100, and one whose H100 is shared."""
+"""One `dray up` for the tests of this folder: this machine, one with A100s, one with a shared H100, and a fleet."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.cli.running import eventually, running
 from tests.cli.test_up import wait
 
 KUBECTL = shutil.which("kubectl")
+FLEET = Path(__file__).parent / "articles/fleet.yaml"
 A100, SHARED = "p4d-24xlarge-0", "a3-highgpu-1g-0"
 
 
@@ -28,16 +29,24 @@ class Up:
         self.folder = folder
         self.url = url
         self.config = folder / "data/kubeconfig"
+        self._started: list[subprocess.Popen[str]] = []
 
     def dray(self, *arguments: str) -> Result:
         return CliRunner().invoke(main, arguments, env={"KUBECONFIG": str(self.config)}, catch_exceptions=False)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """A command of dray as a process of its own."""
+        """A command of dray as a process of its own, which ends with the test at the latest."""
         program = [sys.executable, "-c", "from dray.cli import main; main()", *arguments]
         pipe = subprocess.PIPE
         environment = {"KUBECONFIG": str(self.config), "PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONUNBUFFERED": "1"}
-        return subprocess.Popen(program, stdout=pipe, stderr=pipe, text=True, env=environment)
+        self._started.append(subprocess.Popen(program, stdout=pipe, stderr=pipe, text=True, env=environment))
+        return self._started[-1]
+
+    def end_started(self) -> None:
+        for each in self._started:
+            each.kill()
+            each.communicate()
+        self._started.clear()
 
     def kubectl(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         assert KUBECTL is not None
@@ -64,10 +73,11 @@ class Up:
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("up")
     simulated = "p4d.24xlarge,a3-highgpu-1g:shared-memory"
-    with running("up", "--port", "0", "--plain", "--node", "--simulate", simulated, "--data", "data", cwd=folder) as up:
+    arguments = ("--plain", "--node", "--simulate", simulated, "--fleet", str(FLEET), "--data", "data")
+    with running("up", "--port", "0", *arguments, cwd=folder) as up:
         url = next(word for word in " ".join(wait(up)).split() if word.startswith("http://"))
         found = Up(folder, url)
-        eventually(lambda: len(found.items("resourceslices")) >= 4)
+        eventually(lambda: len(found.items("resourceslices")) >= 6)
         yield found
         for each in found.items("pods"):
             found.dray("delete", "pod", each["metadata"]["name"], "--grace-period", "0")
@@ -78,6 +88,7 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 @pytest.fixture
 def up(started: Up) -> Iterator[Up]:
     yield started
+    started.end_started()
     for each in started.items("pods"):
         started.dray("delete", "pod", each["metadata"]["name"], "--no-wait", "--grace-period", "1")
     for kind in ("jobs", "resourceclaims", "resourceclaimtemplates"):

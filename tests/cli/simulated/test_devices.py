@@ -17,12 +17,10 @@ from tests.cli.simulated.conftest import A100, SHARED, Up
 
 
 def test_what_is_held_by_whom_and_what_waits(up: Up) -> None:
-    holding = [
-        up.start("run", "--name", "training", "--gpu", "2", "--node", A100, "--", "sleep", "999"),
-        up.start("run", "--name", "chat", "--gpu", "1", "--memory", "20Gi", "--node", SHARED, "--", "sleep", "999"),
-    ]
+    up.start("run", "--name", "training", "--gpu", "2", "--node", A100, "--", "sleep", "999")
+    up.start("run", "--name", "chat", "--gpu", "1", "--memory", "20Gi", "--node", SHARED, "--", "sleep", "999")
     eventually(lambda: [each["status"].get("phase") for each in up.items("pods")] == ["Running", "Running"])
-    holding.append(up.start("run", "--name", "later", "--gpu", "8", "--node", A100, "--", "true"))
+    up.start("run", "--name", "later", "--gpu", "8", "--node", A100, "--", "true")
     found = up.dray("devices", "--driver", "gpu.nvidia.com", "--state", "allocated", "--state", "shared")
     rows = [re.split(r"\s{2,}", line) for line in found.stdout.splitlines()]
     assert rows[0] == ["NODE", "DRIVER", "DEVICE", "KIND", "STATE", "CLAIM", "PODS"]
@@ -40,10 +38,7 @@ def test_what_is_held_by_whom_and_what_waits(up: Up) -> None:
     top = up.dray("top").stdout
     assert re.search(r"p4d-24xlarge-0 .* 2/8 +██░+ +training \(gpu-0, gpu-1\)", top)
     assert re.search(r"a3-highgpu-1g-0 .* 20Gi/81559Mi memory +███░+ +chat \(20Gi memory\)", top)
-    assert re.search(r"default/later +\d+s +0/3 nodes are available: .*gpu: needs 8, 6 available", top)
-    for each in holding:
-        each.kill()
-        each.communicate()
+    assert re.search(r"default/later +\d+s +0/5 nodes are available: .*gpu: needs 8, 6 available", top)
 
 
 def test_top_on_a_terminal_follows_what_happens_and_q_ends_it(up: Up) -> None:
@@ -66,13 +61,11 @@ def test_top_on_a_terminal_follows_what_happens_and_q_ends_it(up: Up) -> None:
     try:
         until(b"q ends")
         assert b"no pod waits" in shown
-        started = up.start("run", "--name", "seen", "--gpu", "1", "--node", A100, "--", "sleep", "999")
+        up.start("run", "--name", "seen", "--gpu", "1", "--node", A100, "--", "sleep", "999")
         until(b"seen (gpu-0)")
         os.write(ours, b"q")
         until(b"\x1b[?1049l")
         assert process.wait(PATIENCE) == 0
-        started.kill()
-        started.communicate()
     finally:
         process.kill()
         process.wait()
