@@ -21,6 +21,7 @@ from dray.api.catalogue import every_version, find
 from dray.api.conversion import ConversionError, convert
 from dray.api.wire_types import TYPES
 from tests.attacks.cluster import EXAMPLES
+from tests.attacks.fuzz import protobuf
 from tests.attacks.fuzz.mutations import mutated, walk
 from tests.attacks.fuzz.seeds import OTHERS, documents
 from tests.attacks.fuzz.values import NAMES, NAMESPACES, NODES, ODD_NUMBERS, ODD_STRINGS, value
@@ -276,6 +277,9 @@ class Calls:
             options["propagationPolicy"] = random.choice(["Foreground", "Background", "Orphan", "x"])
         if random.random() < 0.05:
             options["preconditions"] = {random.choice(["uid", "resourceVersion"]): random.choice(["1", "", "x"])}
+        document = {"apiVersion": "v1", "kind": "DeleteOptions", **options}
+        if random.random() < 0.2 and (encoded := protobuf.body(random, document)) is not None:
+            return Call("DELETE", path, encoded, {"Content-Type": protobuf.PROTOBUF})
         return Call("DELETE", path, options or None)
 
     def _read(self, seed: Seed, name: str, namespace: str) -> Call:
@@ -288,7 +292,9 @@ class Calls:
                 "application/yaml",
                 "application/json;as=Table;v=v1;g=meta.k8s.io",
                 "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
-                "application/vnd.kubernetes.protobuf",
+                protobuf.PROTOBUF,
+                f"{protobuf.PROTOBUF},application/json",
+                f"{protobuf.PROTOBUF};as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
                 "text/html",
                 "*/*;q=0.1",
                 ";;;",
@@ -334,7 +340,7 @@ class Calls:
         kinds = [
             "application/json",
             "application/yaml",
-            "application/vnd.kubernetes.protobuf",
+            protobuf.PROTOBUF,
             "text/plain",
             MERGE,
             APPLY,
@@ -345,11 +351,18 @@ class Calls:
         return Call(method, path, body, {"Content-Type": random.choice(kinds)})
 
     def _sent(self, call: Call) -> Call:
-        """Some bodies as YAML, some with parameters."""
+        """Some bodies as YAML and some as protobuf, some with parameters."""
         random = self.random
-        if isinstance(call.body, dict) and "Content-Type" not in call.headers and random.random() < 0.1:
-            call.body = yaml.safe_dump(call.body, allow_unicode=True)
-            call.headers["Content-Type"] = "application/yaml"
+        if isinstance(call.body, dict) and "Content-Type" not in call.headers:
+            form = random.random()
+            if form < 0.1:
+                call.body = yaml.safe_dump(call.body, allow_unicode=True)
+                call.headers["Content-Type"] = "application/yaml"
+            elif form < 0.35 and (encoded := protobuf.body(random, call.body)) is not None:
+                call.body = encoded
+                call.headers["Content-Type"] = protobuf.PROTOBUF
+        if random.random() < 0.2:
+            call.headers["Accept"] = f"{protobuf.PROTOBUF},application/json"
         if random.random() < 0.1:
             parameters = {"dryRun": "All", "fieldManager": "m", "fieldValidation": "Strict"}
             call.path += "?" + urlencode(dict(random.sample(sorted(parameters.items()), 1)))

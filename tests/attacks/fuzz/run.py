@@ -13,9 +13,11 @@ import time
 from collections import Counter, deque
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from random import Random
 from urllib.parse import urlsplit
 
 from tests.attacks.cluster import Cluster
+from tests.attacks.fuzz import protobuf
 from tests.attacks.fuzz.calls import Call, Calls
 from tests.attacks.observer import Measurement
 from tests.attacks.processes import tree
@@ -119,6 +121,7 @@ class Run:
     def __init__(self, cluster: Cluster, seed: int, journal: Path) -> None:
         self._sender = Sender(cluster)
         self._calls = Calls(seed)
+        self._random = Random(seed)
         self._stream = iter(self._calls)
         self._seed = seed
         self._journal = journal
@@ -167,6 +170,9 @@ class Run:
                 return
             body = call.edit(json.loads(found))
         headers = dict(call.headers)
+        # One in so many of the objects that come back goes back as protobuf.
+        if call.edit is not None and self.sent % 4 == 0 and (encoded := protobuf.body(self._random, body)) is not None:
+            body, headers["Content-Type"] = encoded, protobuf.PROTOBUF
         if body is not None and not isinstance(body, bytes):
             headers.setdefault("Content-Type", "application/json")
             body = (body if isinstance(body, str) else json.dumps(body)).encode(errors="surrogatepass")
