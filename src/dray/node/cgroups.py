@@ -83,11 +83,11 @@ def _settings(limits: Limits) -> dict[str, str]:
     shares = max(2, request * 1024 // 1000)
     found["cpu.shares"] = str(min(shares, 262_144))
     found["cpu.weight"] = str(1 + (min(shares, 262_144) - 2) * 9999 // 262_142)
-    if limits.cpu_millis:
-        quota = max(1000, limits.cpu_millis * _PERIOD // 1000)
-        found |= {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": str(quota), "cpu.max": f"{quota} {_PERIOD}"}
-    if limits.memory:
-        found |= {"memory.limit_in_bytes": str(limits.memory), "memory.max": str(limits.memory)}
+    quota = max(1000, limits.cpu_millis * _PERIOD // 1000) if limits.cpu_millis else -1
+    found |= {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": str(quota)}
+    found["cpu.max"] = f"{quota if quota > 0 else 'max'} {_PERIOD}"
+    found["memory.limit_in_bytes"] = str(limits.memory or -1)
+    found["memory.max"] = str(limits.memory or "max")
     return found
 
 

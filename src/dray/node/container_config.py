@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from dray.api.objects import Object, key_of, mapping, mappings, spec_of, uid_of
-from dray.api.quantity import Quantity
 from dray.client.api import ApiClient
 from dray.node.environment import environment, expanded
 from dray.node.errors import SetupError
+from dray.node.limits import limits_of
 from dray.node.pod_objects import PodObjects
-from dray.node.runtimes.interface import ContainerConfig, Limits, Mount, SandboxConfig
+from dray.node.runtimes.interface import ContainerConfig, Mount, SandboxConfig
 from dray.node.volumes import Volumes
 
 _MESSAGE_PATH: Final = "/dev/termination-log"
@@ -101,7 +101,7 @@ class PodSetup:
             mounts=self._mounts(pod, container, attempt, values, pod_ip),
             cdi_devices=tuple(cdi_devices),
             working_dir=str(container.get("workingDir") or ""),
-            limits=_limits(mapping(container.get("resources"))),
+            limits=limits_of(container),
             tty=bool(container.get("tty")),
             stdin=bool(container.get("stdin")),
             stdin_once=bool(container.get("stdinOnce")),
@@ -204,19 +204,6 @@ def _groups(security: Object) -> tuple[int, ...]:
     if security.get("fsGroup") is not None:
         found.append(int(security["fsGroup"]))
     return tuple(found)
-
-
-def _limits(resources: Object) -> Limits:
-    limits, requests = mapping(resources.get("limits")), mapping(resources.get("requests"))
-
-    def millis(value: object) -> int:
-        return Quantity.parse(str(value)).scaled(-3)
-
-    return Limits(
-        millis(limits["cpu"]) if limits.get("cpu") is not None else None,
-        millis(requests["cpu"]) if requests.get("cpu") is not None else 0,
-        Quantity.parse(str(limits["memory"])).value() if limits.get("memory") is not None else None,
-    )
 
 
 def _total_memory() -> int:

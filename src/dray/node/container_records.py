@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -18,6 +19,8 @@ LONGEST_BACKOFF: Final = 300.0
 # A run that lasted so long counts as good: the next one starts at once.
 _GOOD_RUN: Final = 600.0
 _MESSAGE_BYTES: Final = 4096
+_MEMBERS: Final = ("initContainers", "containers")
+_STATED: Final = ("limits", "requests", "claims")
 
 
 @dataclass(slots=True)
@@ -36,6 +39,10 @@ class ContainerRecord:
     messages: dict[int, str] = field(default_factory=dict)
     """What runs left as their termination message, by attempt."""
     failures: int = 0
+    restart: bool = False
+    """Its spec changed so that it has to be started anew, whatever its policy."""
+    resources: Object = field(default_factory=dict)
+    """That its latest run has."""
     ready: bool = False
     started: bool = False
 
@@ -54,13 +61,15 @@ class ContainerRecord:
     def began(self, state: ContainerState) -> None:
         self.last = self.state
         self.state, self.attempt = state, state.attempt
+        self.restart, self.resources = False, mapping(self.spec.get("resources"))
         self.ready = self.started = False
 
     def ended(self, state: ContainerState, message: str) -> None:
         self.state = state
         self.ready = self.started = False
         self.messages = {state.attempt: message, **({} if self.last is None else self._message(self.last))}
-        self.failures = 0 if state.finished_at - state.started_at >= _GOOD_RUN else self.failures + 1
+        good = self.restart or state.finished_at - state.started_at >= _GOOD_RUN
+        self.failures = 0 if good else self.failures + 1
 
     def _message(self, state: ContainerState) -> dict[int, str]:
         return {state.attempt: self.messages.get(state.attempt, "")}
@@ -88,6 +97,10 @@ class ContainerRecord:
         }
         if self.state is not None:
             made["containerID"] = container_id(self.state)
+            made["resources"] = {name: self.resources[name] for name in _STATED if self.resources.get(name)}
+            made["allocatedResources"] = self.resources.get("requests") or None
+        if mounts := mappings(self.spec.get("volumeMounts")):
+            made["volumeMounts"] = [_mount_status(each) for each in mounts]
         return made
 
     def _state(self, state: ContainerState | None) -> Object:
@@ -113,6 +126,11 @@ class ContainerRecord:
         return made
 
 
+def _mount_status(mount: Object) -> Object:
+    made = {name: mount[name] for name in ("name", "mountPath", "readOnly") if mount.get(name)}
+    return {**made, "recursiveReadOnly": "Disabled"} if mount.get("readOnly") else made
+
+
 def container_id(state: ContainerState) -> str:
     return state.id if "://" in state.id else f"process://{state.id}"
 
@@ -121,8 +139,36 @@ def _time(seconds: float) -> str:
     return timestamp(datetime.fromtimestamp(seconds, UTC))
 
 
-def records_of(pod: Object) -> tuple[list[ContainerRecord], list[ContainerRecord]]:
-    """Of its init containers and of its containers, before anything has run."""
+@dataclass(slots=True)
+class PodRecords:
+    """Of all containers of a pod."""
+
+    inits: list[ContainerRecord]
+    containers: list[ContainerRecord]
+    ephemerals: list[ContainerRecord] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[ContainerRecord]:
+        yield from (*self.inits, *self.containers, *self.ephemerals)
+
+    def find(self, name: str) -> ContainerRecord | None:
+        return next((each for each in self if each.name == name), None)
+
+    def follow(self, pod: Object) -> list[tuple[ContainerRecord, Object]]:
+        """Takes over what changed of the pod's spec; gives those that changed, with what they were."""
+        changed = []
+        given = {each["name"]: each for member in _MEMBERS for each in mappings(spec_of(pod).get(member))}
+        for record in self:
+            before, record.spec = record.spec, given.get(record.name, record.spec)
+            if before != record.spec:
+                changed.append((record, before))
+        for each in mappings(spec_of(pod).get("ephemeralContainers")):
+            if self.find(str(each["name"])) is None:
+                self.ephemerals.append(ContainerRecord(each))
+        return changed
+
+
+def records_of(pod: Object) -> PodRecords:
+    """Before anything has run."""
     spec = spec_of(pod)
     inits = [
         ContainerRecord(each, sidecar=each.get("restartPolicy") == "Always")
@@ -131,7 +177,9 @@ def records_of(pod: Object) -> tuple[list[ContainerRecord], list[ContainerRecord
     waiting = ("PodInitializing", "") if inits else ("ContainerCreating", "")
     for each in inits:
         each.waiting = waiting
-    return inits, [ContainerRecord(each, waiting=waiting) for each in mappings(spec.get("containers"))]
+    records = PodRecords(inits, [ContainerRecord(each, waiting=waiting) for each in mappings(spec.get("containers"))])
+    records.follow(pod)
+    return records
 
 
 def runs_again(pod: Object, record: ContainerRecord) -> bool:

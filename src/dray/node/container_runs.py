@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time as monotonic
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from signal import SIGTERM
 from typing import TYPE_CHECKING, Final
 
-from dray.api.objects import Object, mapping, spec_of
+from dray.api.objects import Object, mapping, mappings, spec_of
 from dray.client.api import ApiClient
 from dray.client.clock import TimeOfDay
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
 from dray.node import handlers
-from dray.node.container_records import FIRST_BACKOFF, LONGEST_BACKOFF, ContainerRecord, runs_again
+from dray.node.container_records import FIRST_BACKOFF, LONGEST_BACKOFF, ContainerRecord, PodRecords, runs_again
 from dray.node.dra_node import DraNode
 from dray.node.errors import NodeError
+from dray.node.limits import limits_of
 from dray.node.pod_status import PodState
 from dray.node.probes import Probes
 from dray.node.runtimes.interface import ContainerState, Runtime, StartError
@@ -51,9 +53,24 @@ class ContainerRuns:
         self._pod = pod
         self._state = state
         self._changed = changed
+        self._beside: list[asyncio.Task[None]] = []
+        """What runs beside the containers: ephemeral ones, and changes to containers that run."""
+        self._ephemerals: set[str] | None = None
+        """Those that are taken care of; None before the pod is set up."""
 
-    async def run(self, inits: list[ContainerRecord], containers: list[ContainerRecord]) -> None:
-        """Until no container runs or will run again, sidecars aside. Cancelling it leaves containers running."""
+    async def run(self, records: PodRecords) -> None:
+        """Until no container runs or will run again, sidecars and ephemeral containers aside. Cancelling it leaves
+        containers running."""
+        try:
+            self.follow((), records.ephemerals, ready=True)
+            await self._run(records.inits, records.containers)
+        finally:
+            for task in self._beside:
+                task.cancel()
+            await asyncio.gather(*self._beside, return_exceptions=True)
+            self._beside.clear()
+
+    async def _run(self, inits: list[ContainerRecord], containers: list[ContainerRecord]) -> None:
         sidecars: list[asyncio.Task[None]] = []
         try:
             for record in inits:
@@ -100,7 +117,7 @@ class ContainerRuns:
         self._changed()
 
     def _again(self, record: ContainerRecord) -> bool:
-        if record.sidecar:
+        if record.sidecar or record.restart:
             return True
         if not self._state.initialized:
             # An init container that ended well is done; otherwise the policy of its pod counts.
@@ -210,23 +227,70 @@ class ContainerRuns:
         given = spec_of(self._pod()).get("terminationGracePeriodSeconds")
         return 30.0 if given is None else float(given)
 
+    # Changes of a pod that runs
+
+    def follow(
+        self,
+        changed: Iterable[tuple[ContainerRecord, Object]],
+        ephemerals: Iterable[ContainerRecord],
+        *,
+        ready: bool = False,
+    ) -> None:
+        """Carries out what changed in the specs of containers, and runs ephemeral containers that are new, once the
+        pod is `ready` for them."""
+        if ready:
+            self._ephemerals = set()
+        if self._ephemerals is None:
+            return
+        for record, before in changed:
+            if record.running:
+                self._beside.append(asyncio.create_task(self._change(record, before)))
+        for record in ephemerals:
+            if record.name not in self._ephemerals:
+                self._ephemerals.add(record.name)
+                self._beside.append(asyncio.create_task(self._once(record)))
+
+    async def _once(self, record: ContainerRecord) -> None:
+        """Runs an ephemeral container, which is never started again nor probed."""
+        if record.state is None:
+            await self._start(record)
+        assert record.state is not None
+        if record.running:
+            record.started = True
+            self._ended(record, await self._parts.runtime.wait(record.state.id))
+        self._changed()
+
+    async def _change(self, record: ContainerRecord, before: Object) -> None:
+        """A new image needs a new run; so do resources whose policy says so, others are set while it runs."""
+        assert record.state is not None
+        resized = _resized(before, record.spec)
+        rules = mappings(record.spec.get("resizePolicy"))
+        disruptive = {each.get("resourceName") for each in rules if each.get("restartPolicy") == "RestartContainer"}
+        if before.get("image") != record.spec.get("image") or resized & disruptive:
+            record.restart = True
+            text = f"Container {record.name} definition changed, will be restarted"
+            self._parts.events.normal(self._pod(), "Killing", text)
+            await self._parts.runtime.stop(record.state.id, self._grace_of_pod())
+        elif resized:
+            await self._parts.runtime.resize(record.state.id, limits_of(record.spec))
+            record.resources = mapping(record.spec.get("resources"))
+            self._changed()
+
     # Stopping
 
-    async def stop(
-        self, inits: list[ContainerRecord], containers: list[ContainerRecord], grace: Callable[[], float]
-    ) -> None:
+    async def stop(self, records: PodRecords, grace: Callable[[], float]) -> None:
         """All of them; sidecars after the containers, the last one first. A grace that shrinks meanwhile counts."""
         began = monotonic.monotonic()
 
         def left() -> float:
             return max(grace() - (monotonic.monotonic() - began), 0.0)
 
-        self._parts.events.normal(
-            self._pod(), "Killing", f"Stopping container {', '.join(each.name for each in containers if each.running)}"
-        )
-        plain = [each for each in inits if not each.sidecar]
-        await asyncio.gather(*(self._stop_within(each, left) for each in (*plain, *containers) if each.running))
-        for sidecar in reversed([each for each in inits if each.sidecar and each.running]):
+        for each in records:
+            if each.running:
+                self._parts.events.normal(self._pod(), "Killing", f"Stopping container {each.name}")
+        plain = [each for each in records if not each.sidecar and each.running]
+        await asyncio.gather(*(self._stop_within(each, left) for each in plain))
+        for sidecar in reversed([each for each in records.inits if each.sidecar and each.running]):
             await self._stop_within(sidecar, left)
 
     async def _stop_within(self, record: ContainerRecord, left: Callable[[], float]) -> None:
@@ -252,5 +316,22 @@ class ContainerRuns:
             if problem is not None:
                 self._parts.events.warning(self._pod(), "FailedPreStopHook", f"PreStopHook failed: {problem}")
             grace = max(grace - (monotonic.monotonic() - began), _LEAST_GRACE)
-        self._ended(record, await self._parts.runtime.stop(record.state.id, grace))
+        number = stop_signal(record.spec)
+        self._ended(record, await self._parts.runtime.stop(record.state.id, grace, number))
         self._changed()
+
+
+def stop_signal(container: Object) -> int:
+    name = str(mapping(container.get("lifecycle")).get("stopSignal") or "")
+    return int(getattr(signal, name, SIGTERM)) if name.startswith("SIG") else int(SIGTERM)
+
+
+def _resized(before: Object, now: Object) -> set[str]:
+    """Resources whose amounts differ."""
+    old, new = mapping(before.get("resources")), mapping(now.get("resources"))
+    return {
+        name
+        for member in ("requests", "limits")
+        for name in {*mapping(old.get(member)), *mapping(new.get(member))}
+        if mapping(old.get(member)).get(name) != mapping(new.get(member)).get(name)
+    }

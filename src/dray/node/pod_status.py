@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dray.api.objects import Object, condition_of, mappings, metadata_of, spec_of, status_of
-from dray.node.container_records import ContainerRecord, runs_again
+from dray.node.container_records import ContainerRecord, PodRecords, runs_again
 
 _NOT_READY: Final = "ContainersNotReady"
 
@@ -34,31 +34,30 @@ class PodState:
     """Containers that ended and will run again."""
 
 
-def phase_of(pod: Object, state: PodState, inits: list[ContainerRecord], containers: list[ContainerRecord]) -> str:
+def phase_of(pod: Object, state: PodState, records: PodRecords) -> str:
     if state.reason and state.ended:
         return "Failed"
     if not state.initialized:
         failed = any(
-            each.exit_code not in (None, 0) and not runs_again(pod, each) for each in inits if not each.sidecar
+            each.exit_code not in (None, 0) and not runs_again(pod, each) for each in records.inits if not each.sidecar
         )
         return "Failed" if failed and state.ended else "Pending"
-    codes = [each.exit_code for each in containers]
+    codes = [each.exit_code for each in records.containers]
     if state.ended:
         return "Succeeded" if all(code == 0 for code in codes) else "Failed"
-    return "Running" if any(each.attempt >= 0 for each in containers) else "Pending"
+    return "Running" if any(each.attempt >= 0 for each in records.containers) else "Pending"
 
 
 def status(
     pod: Object,
     state: PodState,
-    inits: list[ContainerRecord],
-    containers: list[ContainerRecord],
+    records: PodRecords,
     *,
     now: str,
     devices: Mapping[str, list[Object]],
 ) -> Object:
     """`devices` has the health of each container's devices by its name."""
-    phase = phase_of(pod, state, inits, containers)
+    phase = phase_of(pod, state, records)
     made: Object = {
         "phase": phase,
         "observedGeneration": metadata_of(pod).get("generation"),
@@ -67,13 +66,15 @@ def status(
         "startTime": state.start_time or None,
         "reason": state.reason or None,
         "message": state.message or None,
-        "containerStatuses": [_container(each, state, devices) for each in containers],
-        "conditions": list(_conditions(pod, state, phase, inits, containers, now)),
+        "containerStatuses": [_container(each, state, devices) for each in records.containers],
+        "conditions": list(_conditions(pod, state, phase, records, now)),
     }
     if state.pod_ip:
         made |= {"podIP": state.pod_ip, "podIPs": [{"ip": state.pod_ip}]}
-    if inits:
-        made["initContainerStatuses"] = [_container(each, state, {}) for each in inits]
+    if records.inits:
+        made["initContainerStatuses"] = [_container(each, state, {}) for each in records.inits]
+    if records.ephemerals:
+        made["ephemeralContainerStatuses"] = [_container(each, state, {}) for each in records.ephemerals]
     return made
 
 
@@ -88,12 +89,12 @@ def _conditions(
     pod: Object,
     state: PodState,
     phase: str,
-    inits: list[ContainerRecord],
-    containers: list[ContainerRecord],
+    records: PodRecords,
     now: str,
 ) -> Iterable[Object]:
+    inits = records.inits
     done = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}.get(phase, "")
-    unready = [each.name for each in (*(each for each in inits if each.sidecar), *containers) if not each.ready]
+    unready = [each.name for each in (*(each for each in inits if each.sidecar), *records.containers) if not each.ready]
     why = done or (_NOT_READY if unready else "")
     said = f"containers with unready status: [{' '.join(unready)}]" if why == _NOT_READY else ""
     left = [each.name for each in inits if not (each.started if each.sidecar else each.exit_code == 0)]

@@ -22,7 +22,7 @@ from dray.api.objects import Object, is_deleting, key_of, metadata_of, spec_of, 
 from dray.api.pods import is_terminal
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ClientError
-from dray.node.container_records import ContainerRecord, records_of
+from dray.node.container_records import records_of
 from dray.node.container_runs import ContainerRuns, NodeParts
 from dray.node.errors import NodeError, PrepareError, UnprepareError
 from dray.node.eviction import storage
@@ -45,7 +45,7 @@ class PodWorker:
         self.pod = pod
         self._mirror = mirror
         self._parts = parts
-        self._inits, self._containers = records_of(pod)
+        self.records = records_of(pod)
         start = str(status_of(pod).get("startTime") or "") or timestamp(parts.time.now())
         self.state = PodState(parts.host_ip, start_time=start)
         self._stopping = asyncio.Event()
@@ -57,16 +57,10 @@ class PodWorker:
         if is_deleting(pod):
             self._stopping.set()
 
-    @property
-    def records(self) -> list[ContainerRecord]:
-        return [*self._inits, *self._containers]
-
-    def record(self, name: str) -> ContainerRecord | None:
-        return next((each for each in self.records if each.name == name), None)
-
     def update(self, pod: Object) -> None:
         """The pod changed at the API server."""
         self.pod = pod
+        self._runs.follow(self.records.follow(pod), self.records.ephemerals)
         if is_deleting(pod):
             self._stopping.set()
         self._writer.changed()
@@ -123,7 +117,7 @@ class PodWorker:
         now = timestamp(self._parts.time.now())
         devices = self._parts.dra.allocated_resources(self.pod)
         shown = self._mirror() if self._mirror is not None else None
-        return status(shown or self.pod, self.state, self._inits, self._containers, now=now, devices=devices)
+        return status(shown or self.pod, self.state, self.records, now=now, devices=devices)
 
     # What it uses
 
@@ -145,11 +139,11 @@ class PodWorker:
     async def _find_containers(self) -> None:
         """Runs that an earlier agent started."""
         for found in sorted(await self._parts.runtime.containers(), key=lambda each: each.attempt):
-            if found.pod_uid == uid_of(self.pod) and (record := self.record(found.name)) is not None:
+            if found.pod_uid == uid_of(self.pod) and (record := self.records.find(found.name)) is not None:
                 record.began(found)
                 if not found.running:
                     record.ended(found, self._parts.setup.termination_message(self.pod, record.spec, found.attempt))
-        if any(each.attempt >= 0 for each in self._containers):
+        if any(each.attempt >= 0 for each in self.records.containers):
             self.state.initialized = True
 
     async def _live(self) -> None:
@@ -183,7 +177,7 @@ class PodWorker:
         await self._trying("FailedCreatePodSandBox", self._sandbox)
         refreshing = asyncio.create_task(self._refresh())
         try:
-            await self._runs.run(self._inits, self._containers)
+            await self._runs.run(self.records)
         finally:
             refreshing.cancel()
             await asyncio.gather(refreshing, return_exceptions=True)
@@ -232,7 +226,7 @@ class PodWorker:
 
     async def _stop(self) -> None:
         if any(each.running for each in self.records):
-            await self._runs.stop(self._inits, self._containers, self._grace)
+            await self._runs.stop(self.records, self._grace)
 
     async def _release(self) -> None:
         """Claims are unprepared before the pod counts as ended; that is tried for as long as it takes."""

@@ -172,6 +172,9 @@ class Runtime(Protocol):
     async def attach(self, container_id: str, streams: Streams, *, stdin: bool = False) -> None:
         """What the container writes from now on, and its input, until either ends."""
 
+    async def resize(self, container_id: str, limits: Limits) -> None:
+        """Sets other limits for a container that runs; where the system refuses, the old ones stay."""
+
     async def usage(self, container_id: str) -> Usage | None: ...
 
     async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

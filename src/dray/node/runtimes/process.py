@@ -30,6 +30,7 @@ from dray.node.runtimes.cdi_hooks import run_hooks
 from dray.node.runtimes.interface import (
     ContainerConfig,
     ContainerState,
+    Limits,
     Sandbox,
     SandboxConfig,
     StartError,
@@ -218,6 +219,11 @@ class ProcessRuntime:
             await shim_client.attach(self._containers / container_id, streams, stdin=stdin)
         except OSError:
             raise StartError("ContainerNotRunning", "the container is not running") from None
+
+    async def resize(self, container_id: str, limits: Limits) -> None:
+        pod_uid, name, attempt = container_id.rsplit(".", 2)
+        with contextlib.suppress(OSError):
+            self._cgroups.find(pod_uid, f"{name}-{attempt}").limit(limits)
 
     async def usage(self, container_id: str) -> Usage | None:
         spec = shim_client.read_json(self._containers / container_id / "spec.json")

@@ -23,7 +23,7 @@ def pod_of(request: web.Request) -> PodWorker:
 
 def container_of(request: web.Request) -> tuple[PodWorker, ContainerRecord]:
     worker, name = pod_of(request), request.match_info["container"]
-    record = worker.record(name)
+    record = worker.records.find(name)
     if record is None:
         raise web.HTTPNotFound(text=f'container "{name}" not found in pod "{request.match_info["pod"]}"')
     return worker, record
@@ -32,7 +32,7 @@ def container_of(request: web.Request) -> tuple[PodWorker, ContainerRecord]:
 def running_container_of(request: web.Request) -> tuple[PodWorker, ContainerRecord, str]:
     """Also the id of its run."""
     worker, name = pod_of(request), request.match_info["container"]
-    record = worker.record(name)
+    record = worker.records.find(name)
     if record is None or record.state is None or not record.running:
         raise web.HTTPNotFound(text=f'container not found ("{name}")')
     return worker, record, record.state.id

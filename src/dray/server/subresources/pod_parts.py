@@ -86,6 +86,9 @@ def _take_ephemeral(spec: Object, wanted: Object) -> list[FieldError]:
             problems.append(errors.required(f"{path}[{index}].name"))
         elif container["name"] in names:
             problems.append(errors.duplicate(f"{path}[{index}].name", container["name"]))
+        target = container.get("targetContainerName")
+        if target and target not in {each.get("name") for each in spec.get("containers") or []}:
+            problems.append(errors.not_found(f"{path}[{index}].targetContainerName", target))
         names.add(container.get("name"))
     if given:
         spec["ephemeralContainers"] = given
