@@ -14,6 +14,7 @@ import yaml
 from click.testing import Result
 
 from dray.cli import up_state
+from dray.process.identity import started_at
 from tests.cli.lab import CLASS, gpus, node
 from tests.cli.running import DRAY, PATIENCE, eventually
 
@@ -89,7 +90,7 @@ def test_what_keeps_it_from_starting_is_told_in_the_foreground(folder: Path) -> 
 
 
 def test_a_state_that_was_left_behind_counts_for_nothing(tmp_path: Path) -> None:
-    state = up_state.UpState(os.getpid(), up_state.started_at(os.getpid()), "now", "http://127.0.0.1:1", "")
+    state = up_state.UpState(os.getpid(), started_at(os.getpid()), "now", "http://127.0.0.1:1", "")
     with up_state.kept(tmp_path, state):
         assert up_state.read(tmp_path) == state
         other = up_state.UpState(os.getpid(), "1", "then", "http://127.0.0.1:1", "")

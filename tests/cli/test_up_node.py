@@ -60,10 +60,10 @@ def said(folder: Path, name: str) -> list[int]:
     return [int(each) for words in found for each in words[3:]]
 
 
-def log(url: str, name: str) -> list[str]:
+def log(url: str, name: str, namespace: str = "default") -> list[str]:
     """Its words; none while the container waits to start."""
     try:
-        with urlopen(f"{url}/api/v1/namespaces/default/pods/{name}/log", timeout=30) as answer:
+        with urlopen(f"{url}/api/v1/namespaces/{namespace}/pods/{name}/log", timeout=30) as answer:
             return str(answer.read().decode()).split()
     except HTTPError as error:
         error.close()
@@ -128,10 +128,15 @@ def test_without_data_pods_end_with_the_cluster(run: Dray, tmp_path: Path) -> No
         assert eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
         # Its log is read through the server, which the node knows by its certificate.
         assert eventually(lambda: (tmp_path / "pid").read_text() in log(url, "p"))
+        # The parts of the cluster are pods of the node: the log of one tells what the scheduler decided.
+        host = socket.gethostname().lower()
+        decided = f"Pod default/p bound to {host}"
+        assert eventually(lambda: decided in " ".join(log(url, f"kube-scheduler-{host}", "kube-system")))
+        assert eventually(lambda: "serves the API" in " ".join(log(url, f"kube-apiserver-{host}", "kube-system")))
         assert process.stop(signal.SIGINT)[0] == 0
     assert not Path(f"/proc/{(tmp_path / 'pid').read_text()}").exists()
     # The agent had the rights of its node and no others.
     events = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
     leases = [each for each in events if each.get("objectRef", {}).get("resource") == "leases"]
     by = {each["user"]["username"] for each in leases if each["objectRef"].get("namespace") == "kube-node-lease"}
-    assert by == {f"system:node:{socket.gethostname().lower()}"}
+    assert by == {f"system:node:{host}"}

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from dray.cli.metrics import MetricsAddress, MetricsError, serving_metrics
+from dray.cli.part_logs import CONTROLLER_MANAGER, SCHEDULER, PartLogs
 from dray.cli.serving import log_to_stderr, run, stopping
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 # Nothing takes as long; what does has no end.
 _HUNG: Final = 20.0
 _HUNG_STATUS: Final = 70
+_SCHEDULER_LOGGER: Final = "dray.scheduler"
 _logger = logging.getLogger("dray.control_plane")
 
 
@@ -36,6 +38,8 @@ class Orders:
     controllers: tuple[str, ...]
     gates: FeatureGates
     metrics: MetricsAddress
+    logs: PartLogs | None = None
+    """Where scheduler and controllers write what they do."""
 
     def options(self) -> PlaneOptions:
         from dray.cli.components import scheduler_options
@@ -56,6 +60,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     orders = pickle.load(sys.stdin.buffer)
     end = socket.socket(fileno=int(sys.argv[1]))
+    if orders.logs is not None:
+        orders.logs.open(SCHEDULER, [_SCHEDULER_LOGGER])
+        orders.logs.open(CONTROLLER_MANAGER, but=_SCHEDULER_LOGGER)
     sys.exit(run(_run(orders, end)))
 
 
@@ -69,6 +76,8 @@ async def _run(orders: Orders, end: socket.socket) -> int:
     transport = await LinkTransport.connect(end)
     plane = ControlPlane(ApiClient(transport), orders.options())
     plane.watch.limit(_HUNG, _end)
+    logging.getLogger(_SCHEDULER_LOGGER).info("places the pods of %s", orders.scheduler["scheduler_name"])
+    _logger.info("runs the controllers %s", ", ".join(orders.controllers))
     try:
         async with serving_metrics(orders.metrics, plane.metrics, plane.obstacles, plane.plugins) as url:
             working = asyncio.create_task(plane.run())

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dray.driver.runner import DriverRunner
     from dray.fleet.machine import Machine as FleetMachine
     from dray.node.eviction.pressure import EvictionOptions
+    from dray.node.host_parts import HostPart
     from dray.node.runtimes.interface import Runtime
     from dray.node.server.trust import NodeTrust
     from dray.server.security.certificates import Credential
@@ -53,6 +54,8 @@ class MachineOptions:
     """A directory with static pods."""
     eviction: EvictionOptions | None = None
     """Those of a kubelet unless others are given."""
+    host_parts: tuple[HostPart, ...] = ()
+    """Processes beside the agent that are shown as pods of the node."""
     simulated: FleetMachine | None = None
     """Of a fleet: the node has its devices, labels and capacity, and pods that run as processes here."""
 
@@ -84,6 +87,7 @@ class Machine:
                 options.address,
                 labels=options.labels,
                 port=port,
+                host_parts=options.host_parts,
                 resources=options.simulated.resources() if options.simulated is not None else {},
                 manifests=options.manifests,
                 eviction=_eviction(options),

@@ -7,6 +7,7 @@ administrator, an agent those of its node.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Coroutine, Iterator, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from dray.server.inprocess import InProcessTransport
     from dray.server.running import Options, RunningServer
 
+_logger = logging.getLogger("dray.server")
 _STARTED: Final = time.perf_counter()
 
 
@@ -61,6 +63,7 @@ async def run_cluster(options: ClusterOptions) -> int:
     from dray.server.running import RunningServer
 
     stop = stopping()
+    options = _showing_parts(options)
     running = RunningServer(options.server)
     transport = _transport(running)
     parts: list[tuple[Child, Transport]] = [(control_plane_process.child(options.orders), transport)]
@@ -89,6 +92,20 @@ async def run_cluster(options: ClusterOptions) -> int:
         await _stop(children)
 
 
+def _showing_parts(options: ClusterOptions) -> ClusterOptions:
+    """Its parts are pods of the first node, so that their logs can be asked for; this process is one of them."""
+    if not options.nodes:
+        return options
+    from dray.cli.part_logs import API_SERVER, PARTS, PartLogs, command
+    from dray.node.host_parts import HostPart
+
+    first, *others = options.nodes
+    logs = PartLogs(first.root, first.node)
+    logs.open(API_SERVER)
+    shown = replace(first, host_parts=tuple(HostPart(each, command()) for each in PARTS))
+    return replace(options, nodes=[shown, *others], orders=replace(options.orders, logs=logs))
+
+
 @contextmanager
 def _known(options: ClusterOptions, server: RunningServer) -> Iterator[None]:
     """To `dray status` and `dray down`, and where it is wanted, to kubectl."""
@@ -96,11 +113,12 @@ def _known(options: ClusterOptions, server: RunningServer) -> Iterator[None]:
 
     from dray.cli import own_kubeconfig, up_state
     from dray.client.clock import SystemTime, timestamp
+    from dray.process.identity import started_at
 
     pid = os.getpid()
     state = up_state.UpState(
         pid,
-        up_state.started_at(pid),
+        started_at(pid),
         timestamp(SystemTime().now()),
         server.url,
         str((options.server.kubeconfig or Path()).absolute()),
@@ -108,6 +126,8 @@ def _known(options: ClusterOptions, server: RunningServer) -> Iterator[None]:
         all(each.keep_pods for each in options.nodes),
     )
     with ExitStack() as stack:
+        _logger.info("serves the API at %s", server.url)
+        stack.callback(_logger.info, "ends")
         if options.merged_as:
             document = server.kubeconfig(options.merged_as)
             stack.enter_context(own_kubeconfig.merged(own_kubeconfig.own_path(), document))

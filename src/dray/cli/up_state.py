@@ -14,6 +14,8 @@ from typing import Final
 
 import msgspec
 
+from dray.process.identity import started_at
+
 _FILE: Final = "up.json"
 LOG: Final = "up.log"
 
@@ -48,16 +50,6 @@ def read(data: Path) -> UpState | None:
 
 def is_running(state: UpState) -> bool:
     return started_at(state.pid) == state.started
-
-
-def started_at(pid: int) -> str:
-    """The moment in the kernel's count; empty where there is no such process."""
-    try:
-        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    # A process that has ended and was not waited for yet is gone for everybody else.
-    return "" if words[0] == "Z" else words[19]
 
 
 @contextmanager

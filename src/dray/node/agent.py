@@ -27,6 +27,7 @@ from dray.node.container_config import PodSetup
 from dray.node.container_runs import NodeParts
 from dray.node.dra_node import DraNode
 from dray.node.eviction.pressure import EvictionOptions, Pressure
+from dray.node.host_parts import HostPart, HostParts, HostPod
 from dray.node.mirror_pods import MirrorPods, is_mirror
 from dray.node.node_registration import NodeFacts, NodeRegistration
 from dray.node.pod_status_writer import PODS
@@ -55,6 +56,8 @@ class AgentOptions:
     manifests: Path | None = None
     """A directory with static pods."""
     eviction: EvictionOptions = field(default_factory=EvictionOptions)
+    host_parts: Sequence[HostPart] = ()
+    """Processes beside the agent that are shown as pods."""
     timing: Timing = field(default_factory=Timing)
 
 
@@ -81,6 +84,10 @@ class NodeAgent:
         self._mirrors = MirrorPods(client, lambda: self._registration.node if self._registration is not None else {})
         self._static: Mapping[str, Object] = {}
         self._pressure = Pressure(options.root, options.eviction, self._evictable, self._events, self._pressure_changed)
+        self._host = HostParts(
+            client, options.host_parts, options.root, options.node, options.address, self._mirrors.of, self._time
+        )
+        self._want_mirrors()
         self._tasks: set[asyncio.Task[None]] = set()
         self.ready = asyncio.Event()
         """Set once the node is registered and the pods that are bound to it are known."""
@@ -109,6 +116,7 @@ class NodeAgent:
             await self._pods.synced()
             group.create_task(self._mirrors.run())
             group.create_task(self._pressure.run())
+            group.create_task(self._host.run())
             group.create_task(self._forget_unknown())
             self.ready.set()
             try:
@@ -146,6 +154,10 @@ class NodeAgent:
             if (metadata.get("namespace"), metadata["name"]) == (namespace, name):
                 return each
         return None
+
+    def host_pod(self, namespace: str, name: str) -> HostPod | None:
+        """One whose process the agent did not start."""
+        return self._host.find(namespace, name)
 
     # Pods
 
@@ -206,11 +218,14 @@ class NodeAgent:
 
     def _static_changed(self, pods: Mapping[str, Object]) -> None:
         self._static = pods
-        self._mirrors.want({key_of(each): each for each in pods.values()})
+        self._want_mirrors()
         for uid, worker in self._workers.items():
             if worker.is_static and uid not in pods:
                 worker.stop()
         self._employ_static()
+
+    def _want_mirrors(self) -> None:
+        self._mirrors.want({**self._host.static_pods(), **{key_of(each): each for each in self._static.values()}})
 
     def _employ_static(self) -> None:
         """Those that have no worker yet, once a pod that had their name has ended."""
@@ -221,6 +236,7 @@ class NodeAgent:
 
     def _mirror_changed(self, mirror: Object, *, deleted: bool) -> None:
         self._mirrors.seen(mirror, deleted=deleted)
+        self._host.changed(key_of(mirror))
         for worker in self._workers.values():
             if worker.is_static and key_of(worker.pod) == key_of(mirror):
                 worker.changed()
@@ -233,7 +249,7 @@ class NodeAgent:
     async def _forget_unknown(self) -> None:
         """Pods that vanished while no agent ran: their containers are ended, and what is left of them removed."""
         there = {each.pod_uid for each in await self.runtime.containers()} | self.setup.uids()
-        known = {uid_of(each) for each in self._pods.cache} | set(self._workers)
+        known = {uid_of(each) for each in (*self._pods.cache, *self._host.static_pods().values())} | set(self._workers)
         gone = self.dra.manager.users() - known
         for uid in there - known:
             await self.runtime.remove_sandbox(uid)

@@ -27,7 +27,7 @@ from dray.process.loop_watch import WARN
 from dray.scheduling import groups
 from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, Refuse
 from dray.scheduling.scheduler import Options, Scheduler
-from dray.scheduling_loop import volumes
+from dray.scheduling_loop import decisions, volumes
 from dray.scheduling_loop.binding import Binder, is_ordinary, reference
 from dray.scheduling_loop.claim_writes import ClaimWriter
 from dray.scheduling_loop.doubles import Doubles
@@ -246,9 +246,14 @@ class SchedulerLoop:
         if action.pod.document["spec"].get("schedulingGroup"):
             await self._gangs.tell(action.pod)
         if isinstance(action, Bind):
-            result = "scheduled" if await self._binder.bind(action, stamp) else "error"
+            done = await self._binder.bind(action, stamp)
+            result = "scheduled" if done else "error"
+            if _logger.isEnabledFor(logging.INFO):
+                _logger.info("%s", decisions.line(action, done=done))
         else:
             await self._refuse(action)
+            if action.news and _logger.isEnabledFor(logging.INFO):
+                _logger.info("%s", decisions.line(action))
             result = "error" if action.reason == SCHEDULER_ERROR else "unschedulable"
         self.metrics.attempted(result, loop.time() - began)
 

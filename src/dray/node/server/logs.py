@@ -8,14 +8,15 @@ from datetime import UTC, datetime, timedelta
 from aiohttp import web
 
 from dray.node.container_records import ContainerRecord
+from dray.node.host_parts import HostPod
 from dray.node.pod_worker import PodWorker
-from dray.node.server.found_pods import AGENT, container_of
+from dray.node.server.found_pods import AGENT, logged_container_of
 from dray.node.server.log_entries import LogOptions
 from dray.node.server.log_files import LogFiles
 
 
 async def container_logs(request: web.Request) -> web.StreamResponse:
-    worker, record = container_of(request)
+    worker, record = logged_container_of(request)
     options = _options(request.query)
     attempt = _attempt(worker, record, previous=_flag(request.query, "previous"))
     agent = request.app[AGENT]
@@ -32,7 +33,7 @@ async def container_logs(request: web.Request) -> web.StreamResponse:
     return response
 
 
-def _attempt(worker: PodWorker, record: ContainerRecord, *, previous: bool) -> int:
+def _attempt(worker: PodWorker | HostPod, record: ContainerRecord, *, previous: bool) -> int:
     """Which run; while a container waits for its next one, the latest is also the previous one."""
     waiting = record.name in worker.state.waiting
     attempt = record.attempt - (1 if previous and not waiting else 0)

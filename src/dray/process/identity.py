@@ -1,0 +1,15 @@
+"""Identity of a process: its number alone is used again and again, with the moment of its start it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def started_at(pid: int) -> str:
+    """The moment in the kernel's count; empty where there is no such process."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    # A process that has ended and was not waited for yet is gone for everybody else.
+    return "" if words[0] == "Z" else words[19]

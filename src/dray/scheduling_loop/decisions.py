@@ -1,0 +1,37 @@
+"""Decisions of the scheduler as lines of a log: where a pod went with which devices, or why nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dray.api.objects import key_of
+from dray.api.resource_claims import allocation_results, results_of
+from dray.scheduling.actions import Action, Bind, ClaimWrite
+
+
+def line(action: Action, *, done: bool = True) -> str:
+    """`done` tells whether it could be carried out."""
+    namespace, name = action.pod.key
+    if isinstance(action, Bind):
+        verb = "bound to" if done else "is not bound yet to"
+        return "; ".join([f"Pod {namespace}/{name} {verb} {action.node}", *_claims(action)])
+    text = f"Pod {namespace}/{name} not placed: {action.message}"
+    preemption = action.preemption
+    if preemption is None:
+        return text
+    victims = ", ".join("/".join(victim.key) for victim in preemption.victims) or "nobody else"
+    return f"{text}; it is to go to {preemption.node}, where it preempts {victims}"
+
+
+def _claims(action: Bind) -> list[str]:
+    written = {key_of(each.claim): each for each in action.writes}
+    claims = {key_of(each): each for each in (*action.claims, *(write.claim for write in action.writes))}
+    return [f"claim {'/'.join(key)}: {_devices(claim, written.get(key))}" for key, claim in claims.items()]
+
+
+def _devices(claim: Mapping[str, Any], write: ClaimWrite | None) -> str:
+    fresh = write is not None and write.allocation is not None
+    results = allocation_results(write.allocation) if write is not None and fresh else results_of(claim)
+    names = [f"{each['driver']}/{each['pool']}/{each['device']}" for each in results]
+    return f"{', '.join(names) or 'no devices'}{'' if fresh else ' (allocated before)'}"
