@@ -1,8 +1,12 @@
+import os
+
 import pytest
 
 from tests.server.api import Api, ProtobufApi, serving
 
 CLIENTS = {"json": Api, "protobuf": ProtobufApi}
+# DRAY_FORM=protobuf asks in protobuf in every module.
+FORM = os.environ.get("DRAY_FORM", "json")
 
 
 def pytest_generate_tests(metafunc):
@@ -13,5 +17,5 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture
 def api(request):
-    with serving(client=CLIENTS[getattr(request, "param", "json")]) as server:
+    with serving(client=CLIENTS[getattr(request, "param", FORM)]) as server:
         yield server

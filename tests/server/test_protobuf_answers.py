@@ -1,12 +1,15 @@
 """Clients that speak protobuf: answers, refusals, watches, and where JSON is what there is."""
 
 import asyncio
+import json
 
 import msgspec
 import pytest
 
 from dray.api.protobuf import envelope
 from dray.server import protobuf_answers
+from dray.server.security.audit_events import Level
+from dray.server.security.audit_log import AuditLog
 from tests.server.api import CLAIMS, MAPS, PODS, PROTOBUF, ProtobufApi, claim, config_map, document_of, named, pod
 from tests.server.api import serving as asked
 from tests.server.test_application import Exchange, serving
@@ -240,3 +243,17 @@ def test_over_http():
         assert done.code == code
         assert dict(done.headers)["content-type"] == PROTOBUF
         assert envelope.decode(done.body)["kind"] == kind
+
+
+def test_the_audit_log_reads_it(tmp_path):
+    log = AuditLog(tmp_path / "audit.log", level=Level.REQUEST)
+
+    async def story(app):
+        await Exchange(app, "POST", CLAIMS, envelope.encode(claim("c")), content_type=PROTOBUF).run()
+        await Exchange(app, "POST", CLAIMS, b"k8s\x00\xff", content_type=PROTOBUF).run()
+
+    serving(story, audit=log)
+    log.close()
+    events = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
+    assert [event["responseStatus"]["code"] for event in events] == [201, 400]
+    assert events[0]["requestObject"]["spec"] == claim("c")["spec"]

@@ -18,7 +18,7 @@ from dray.server.custom_kinds import CustomKinds
 from dray.server.metrics import Metrics
 from dray.server.nonresource_paths import NonresourcePaths
 from dray.server.paths import ResourcePath
-from dray.server.requests import Answer, Request, Response, code_of
+from dray.server.requests import JSON, Answer, Request, Response, code_of
 from dray.server.role_aggregation import RoleAggregation
 from dray.store.interface import NotDurable
 from dray.store.retention import Retention
@@ -58,7 +58,9 @@ class ApiServer:
     async def handle(self, request: Request) -> Answer:
         started = time.perf_counter()
         path = paths.parse(request.path)
-        answer = await self.written(request, await self._handle(request, path))
+        answer = await self._handle(request, path)
+        if request.headers.get("accept", JSON) != JSON:
+            answer = await self.written(request, answer)
         code = code_of(answer)
         where = (path.group, path.plural, path.subresource) if path and code != 404 else ("", "", "")
         self.metrics.count(request.method, *where, code, time.perf_counter() - started)

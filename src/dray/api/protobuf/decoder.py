@@ -33,8 +33,8 @@ class _Reading:
         self.depth = MAX_DEPTH
         self.left = MAX_VALUES
 
-    def spend(self) -> None:
-        self.left -= 1
+    def spend(self, values: int) -> None:
+        self.left -= values
         if self.left < 0:
             raise WireError(f"more than {MAX_VALUES} values")
 
@@ -58,9 +58,21 @@ def _read_into(document: Object, data: bytes, fields: Fields, reading: _Reading)
     if reading.depth < 0:
         raise WireError(f"more than {MAX_DEPTH} messages within each other")
     at, end = 0, len(data)
+    value: int | bytes
     while at < end:
-        number, wire_type, value, at = read_field(data, at)
-        reading.spend()
+        reading.left -= 1
+        if reading.left < 0:
+            reading.spend(0)
+        # Nearly all fields are bytes, and numbers and lengths of one byte: read here, half of the time is saved.
+        head = data[at]
+        if head & 0x87 == BYTES and at + 1 < end and data[at + 1] < 128:
+            number, wire_type, start = head >> 3, BYTES, at + 2
+            at = start + data[at + 1]
+            value = data[start:at]
+            if at > end or not number:
+                raise WireError("unexpected end of the message" if number else "illegal field number 0")
+        else:
+            number, wire_type, value, at = read_field(data, at)
         field = fields.get(number)
         if field is None:
             continue
@@ -93,6 +105,8 @@ def _field(member: Member) -> Put:
         return _list(member)
     if _is_message(member.type):
         return _merged(member)
+    if member.type == "str":
+        return _string(member)
     name, read, keep = member.name, _reader(member.type), member.keep or member.type not in _PLAIN
 
     def put_value(document: Object, wire_type: int, value: int | bytes, reading: _Reading) -> None:
@@ -103,6 +117,20 @@ def _field(member: Member) -> Put:
             document.pop(name, None)
 
     return put_value
+
+
+def _string(member: Member) -> Put:
+    """As any other value, in fewer calls: most values are strings."""
+    name, keep = member.name, member.keep
+
+    def put_string(document: Object, wire_type: int, value: int | bytes, reading: _Reading) -> None:
+        if value or keep:
+            document[name] = _text(wire_type, value, reading)
+        else:
+            _bytes(wire_type, value)
+            document.pop(name, None)
+
+    return put_string
 
 
 def _inlined(member: Member) -> Put:
@@ -136,7 +164,7 @@ def _list(member: Member) -> Put:
         data, at = _bytes(wire_type, value), 0
         while at < len(data):
             number, at = read_varint(data, at)
-            reading.spend()
+            reading.spend(1)
             items.append(read(VARINT, number, reading))
 
     return put_item
@@ -202,8 +230,10 @@ def _bytes(wire_type: int, value: int | bytes) -> bytes:
 
 
 def _text(wire_type: int, value: int | bytes, reading: _Reading) -> str:
+    if wire_type != BYTES or isinstance(value, int):
+        raise WireError(f"wrong wire type {wire_type}, expected {BYTES}")
     try:
-        return _bytes(wire_type, value).decode()
+        return value.decode()
     except UnicodeDecodeError as error:
         raise WireError("the text is not UTF-8") from error
 
