@@ -5,9 +5,9 @@ READY := .venv/.ready
 
 .PHONY: demo test check bench soak fuzz conformance schema proto format clean
 
-# A small cluster and a tour of claims; it ends by itself.
+# A cluster on this machine and a tour of claims; it ends by itself.
 demo: $(READY)
-	@$(BIN)/python examples/tour.py
+	@$(BIN)/python examples/demo.py
 
 test: $(READY)
 	$(BIN)/python -m pytest

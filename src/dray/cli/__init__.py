@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "dray.cli.lint:lint",
         "Report what an API server would reject and what its author would regret.",
     ),
+    "logs": ("dray.cli.logs:logs", "Print what a container of a pod wrote."),
     "node": ("dray.cli.node:node", "Run the pods that are bound to this machine, where there is no kubelet."),
     "run": ("dray.cli.run:run", "Run a command with devices, and end with its exit status."),
     "scheduler": ("dray.cli.scheduler:scheduler", "Place the pods of an API server on nodes, with their devices."),

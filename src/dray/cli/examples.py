@@ -15,10 +15,11 @@ import click
 _PACKAGE: Final = Path(__file__).resolve().parent.parent
 _PLACES: Final = (_PACKAGE / "examples", _PACKAGE.parent.parent / "examples")
 _PARTS: Final = {
+    "demo.py": "a cluster on this machine and a tour of claims: python {}",
+    "demo": "what the demo uses: dray up --node --simulate {}/machines.yaml",
     "fleet": "machines of one's own, and a life for their pods: dray up --fleet {}/workshop.yaml",
-    "lab": "four machines with GPUs and NICs: dray up {}",
-    "tour": "claims for the lab: dray apply -f {}",
-    "tour.py": "starts the lab and shows the tour: python {}",
+    "lab": "four machines with GPUs and NICs, as manifests: dray up {}",
+    "claims": "claims for the lab: dray apply -f {}",
     "cluster": "two machines and three claims: dray allocate {}",
     "deploy": "scheduler, controllers and CPU driver in a Kubernetes cluster, with their rights: kubectl apply -f {}",
     "drivers": "a driver for the serial ports of a node: python {}/serial_ports.py NODE_NAME",

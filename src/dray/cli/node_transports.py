@@ -1,11 +1,13 @@
 """Transports of several node agents over one link: each request says whose it is, and has the rights of that node.
 
 The agents run in one process, which has one link to the server's. `AsNode` marks what an agent asks with the name of
-its node; `NodeTransports`, at the other end, hands it to the transport of that node and knows no others.
+its node; `NodeTransports`, at the other end, hands it to the transport of that node and knows no others. What the
+drivers in an agent report about their devices, in the status of claims, no node may write: it has their rights.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,6 +17,7 @@ from dray.client.errors import ConnectionFailed
 from dray.client.transport import Answer, Request, Stream, Transport
 
 _NODE: Final = "x-dray-node"
+_CLAIM_STATUS: Final = re.compile(r"/apis/resource\.k8s\.io/[^/]+/namespaces/[^/]+/resourceclaims/[^/]+/status")
 
 
 class AsNode:
@@ -39,8 +42,9 @@ class AsNode:
 class NodeTransports:
     watch_seconds: float = 600
 
-    def __init__(self, transports: Mapping[str, Transport]) -> None:
-        self._transports = transports
+    def __init__(self, nodes: Mapping[str, Transport], drivers: Mapping[str, Transport]) -> None:
+        self._nodes = nodes
+        self._drivers = drivers
 
     async def send(self, request: Request) -> Answer:
         return await self._of(request).send(request)
@@ -49,11 +53,12 @@ class NodeTransports:
         return await self._of(request).stream(request)
 
     async def close(self) -> None:
-        for each in self._transports.values():
+        for each in (*self._nodes.values(), *self._drivers.values()):
             await each.close()
 
     def _of(self, request: Request) -> Transport:
         try:
-            return self._transports[request.headers.get(_NODE, "")]
+            transports = self._drivers if _CLAIM_STATUS.fullmatch(request.path) else self._nodes
+            return transports[request.headers.get(_NODE, "")]
         except KeyError:
             raise ConnectionFailed("a request of no node of this machine", sent=False) from None

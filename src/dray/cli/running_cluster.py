@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dray.client.transport import Transport
     from dray.control_plane.child import Child
     from dray.fleet.choice import Chosen
+    from dray.server.authorization import User
     from dray.server.inprocess import InProcessTransport
     from dray.server.running import Options, RunningServer
 
@@ -188,9 +189,12 @@ def _node_transports(server: RunningServer, nodes: Sequence[MachineOptions]) -> 
     """An agent has the rights of its node, as one of another machine would: it runs what others wrote."""
     from dray.cli.node_transports import NodeTransports
     from dray.server.inprocess import InProcessTransport
-    from dray.server.security.users import node_user
+    from dray.server.security.users import device_driver_user, node_user
 
-    return NodeTransports({each.node: InProcessTransport(server.application, node_user(each.node)) for each in nodes})
+    def as_(user: Callable[[str], User]) -> dict[str, Transport]:
+        return {each.node: InProcessTransport(server.application, user(each.node)) for each in nodes}
+
+    return NodeTransports(as_(node_user), as_(device_driver_user))
 
 
 async def _apply(transport: InProcessTransport, manifests: list[Manifest]) -> Counter[str] | None:

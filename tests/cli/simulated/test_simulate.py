@@ -59,6 +59,12 @@ def test_each_pod_sees_its_own_gpus(up: Up) -> None:
     assert up.named("nodes")[A100]["status"]["allocatable"]["cpu"] == "96"
 
 
+def test_drivers_report_their_devices_in_the_status_of_claims(up: Up) -> None:
+    up.start("run", "--class", "netdev.google.com=1", "--name", "nic", "--", "sleep", "999")
+    (device,) = eventually(lambda: up.named("resourceclaims").get("nic", {}).get("status", {}).get("devices"))
+    assert (device["driver"], device["networkData"]["interfaceName"][:3]) == ("dra.net", "ens")
+
+
 def test_what_cannot_be_simulated_is_said(run: Callable[..., Result]) -> None:
     refused = run("up", "--simulate", "p4d.24xlarg")
     assert (refused.exit_code, refused.stderr) == (

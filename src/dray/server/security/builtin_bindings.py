@@ -16,7 +16,14 @@ from dray.server.authorization import AUTHENTICATED, MASTERS
 from dray.server.security.builtin_roles import BOOTSTRAPPING, CONTROLLERS, cluster_roles
 from dray.server.security.policy import CLUSTER_ROLE_BINDING, GROUP
 from dray.server.security.rules import PolicyRule, uncovered
-from dray.server.security.users import BOOTSTRAPPERS, NODES, SERVICE_ACCOUNTS, UNAUTHENTICATED
+from dray.server.security.users import (
+    BOOTSTRAPPERS,
+    DEVICE_DRIVER,
+    NODES,
+    SERVICE_ACCOUNTS,
+    SYSTEM_NAMESPACE,
+    UNAUTHENTICATED,
+)
 
 _AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _GROUPS = {
@@ -41,6 +48,7 @@ def cluster_role_bindings() -> list[Object]:
     return [
         *(_binding(role, [_subject("Group", group) for group in groups]) for role, groups in _GROUPS.items()),
         *(_binding(user, [_subject("User", user)]) for user in _USERS),
+        _binding("system:device-driver", [_service_account(DEVICE_DRIVER)]),
         *(_binding(f"system:controller:{name}", [_service_account(name)]) for name in CONTROLLERS),
     ]
 
@@ -90,4 +98,4 @@ def _subject(kind: str, name: str) -> Object:
 
 
 def _service_account(name: str) -> Object:
-    return {"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}
+    return {"kind": "ServiceAccount", "name": name, "namespace": SYSTEM_NAMESPACE}

@@ -224,6 +224,11 @@ _OTHERS = {
         f"system:certificates.k8s.io:{signer}-approver": f"approve | CERTS | signers | kubernetes.io/{signer}"
         for signer in ("kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving")
     },
+    # Drivers that run in the agent of a node: the status of their devices, in claims of that node.
+    "system:device-driver": """
+        patch update | DRA | resourceclaims/status
+        associated-node:patch associated-node:update | DRA | resourceclaims/driver
+    """,
     "system:kube-scheduler": _SCHEDULER,
     "system:kube-controller-manager": _CONTROLLER_MANAGER,
     **{f"system:controller:{name}": rules for name, rules in CONTROLLERS.items()},

@@ -17,6 +17,10 @@ POD_NAME = "authentication.kubernetes.io/pod-name"
 POD_UID = "authentication.kubernetes.io/pod-uid"
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
+SYSTEM_NAMESPACE = "kube-system"
+DEVICE_DRIVER = "device-driver"
+"""The service account of drivers that run in the agent of a node."""
+
 _NODE_PREFIX = "system:node:"
 _SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
@@ -30,6 +34,13 @@ def node_of(user: User) -> str | None:
 
 def node_user(name: str) -> User:
     return User(_NODE_PREFIX + name, (NODES, AUTHENTICATED))
+
+
+def device_driver_user(node: str) -> User:
+    """A driver in the agent of a node, as a pod on that node would be known that is one."""
+    account = (SYSTEM_NAMESPACE, DEVICE_DRIVER)
+    groups = (*service_account_groups(SYSTEM_NAMESPACE), AUTHENTICATED)
+    return User(service_account_name(*account), groups, extra={NODE_NAME: (node,)})
 
 
 def service_account_name(namespace: str, name: str) -> str:

@@ -1,7 +1,8 @@
-"""A tour of claims: `make demo`, or `python examples/tour.py`.
+"""A tour of claims: `make demo`, or `python examples/demo.py`.
 
-It starts `dray up` with the small lab of examples/lab, applies the manifests of examples/tour one after the other, and
-shows what became of each. Every command it prints can be typed as it stands in another shell while `dray up` runs.
+It starts `dray up` with this machine and the four simulated ones of examples/demo/machines.yaml, applies the manifests
+of examples/demo one after the other, and shows what each pod got, why, and what it said. Every command it prints can
+be typed as it stands in another shell while `dray up` runs. Neither kubectl nor root is needed.
 """
 
 import contextlib
@@ -18,26 +19,36 @@ from pathlib import Path
 from dray.cli import main
 
 HERE = Path(__file__).resolve().parent
-PATIENCE = 10.0
+PATIENCE = 60.0
+
+
+class Output(io.TextIOWrapper):
+    """Text and bytes that a command prints, kept."""
+
+    def __init__(self):
+        super().__init__(io.BytesIO(), "utf-8", write_through=True)
+
+    def text(self):
+        return self.buffer.getvalue().decode(errors="replace")
 
 
 def dray(*arguments, show=True):
     """Runs a command of dray in this process; its status and what it printed."""
-    if show:
-        print("$", "dray", *arguments)
-    output, status = io.StringIO(), 0
+    output, status = Output(), 0
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         try:
             main(arguments, standalone_mode=False)
         except SystemExit as end:
             status = end.code
     if show:
-        print(output.getvalue(), end="", flush=True)
-    return status, output.getvalue()
+        print("$", "dray", *arguments)
+        print(output.text(), end="", flush=True)
+    return status, output.text()
 
 
 def objects(*arguments):
-    found = json.loads(dray("get", *arguments, "-o", "json", show=False)[1])
+    status, text = dray("get", *arguments, "-o", "json", show=False)
+    found = json.loads(text) if status == 0 else {"items": []}
     return found.get("items", [found])
 
 
@@ -47,18 +58,24 @@ def wait_for(question):
     while not (answer := question()):
         if time.monotonic() > end:
             sys.exit("this takes too long; something is wrong")
-        time.sleep(0.05)
+        time.sleep(0.1)
     return answer
 
 
-def judged(name):
-    """The pod's condition, once the scheduler has come to it."""
+def said(name):
+    """What the pod printed, once it has; or why it waits, once the scheduler has said so."""
 
-    def condition():
-        conditions = objects("pod", name)[0]["status"].get("conditions", [])
-        return next((each for each in conditions if each["type"] == "PodScheduled"), None)
+    def answer():
+        for pod in objects("pod", name):
+            for each in pod["status"].get("conditions", []):
+                if each["type"] == "PodScheduled" and each["status"] == "False" and each.get("message"):
+                    return {"waits": each["message"]}
+            if pod["status"].get("phase") == "Running":
+                status, text = dray("logs", name, show=False)
+                return {"log": text} if status == 0 and text else None
+        return None
 
-    return wait_for(condition)
+    return wait_for(answer)
 
 
 def preempted():
@@ -75,28 +92,31 @@ def show(path):
             print(f"{event['involvedObject']['name']}: {event['message']}")
         wait_for(lambda: objects("pod", *names)[0]["spec"].get("nodeName"))
     for name in names:
-        condition = judged(name)
-        if condition["status"] != "True" and condition.get("message"):
-            print(f"{name}: {condition['message']}")
+        found = said(name)
+        if "waits" in found:
+            print(f"{name}: {found['waits']}")
         dray("explain", f"pod/{name}")
+        if "log" in found:
+            dray("logs", name)
 
 
 def tour():
-    for path in sorted((HERE / "tour").glob("*.yaml")):
+    for path in sorted((HERE / "demo").glob("[1-9]-*.yaml")):
         show(path)
     print("\nIn the end:")
     dray("get", "pods", "-o", "wide")
+    dray("top")
 
 
 def run():
     os.chdir(HERE.parent)
-    lab = f"{HERE.name}/lab"
+    machines = f"{HERE.name}/demo/machines.yaml"
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = os.environ["KUBECONFIG"] = f"{folder}/kubeconfig"
-        print(f"$ dray up {lab}")
+        print(f"$ dray up --node --simulate {machines}", flush=True)
         command = [sys.executable, "-c", "from dray.cli import main; main()"]
         up = subprocess.Popen(
-            [*command, "up", lab, "--port", "0", "--kubeconfig", kubeconfig],
+            [*command, "up", "--node", "--simulate", machines, "--port", "0", "--kubeconfig", kubeconfig],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -104,6 +124,7 @@ def run():
             print(up.stdout.readline(), end="", flush=True)
             if not up.stdout.readline():
                 sys.exit("dray up did not start")
+            wait_for(lambda: len({each["spec"]["nodeName"] for each in objects("resourceslices")}) == 5)
             tour()
         finally:
             up.send_signal(signal.SIGTERM)
@@ -111,12 +132,13 @@ def run():
             up.stdout.close()
     print(
         "\nTo go on, in one shell:\n"
-        f"  dray up {lab}\n"
+        f"  dray up --node --simulate {machines}\n"
         "and in another, with kubectl or, where there is none, with dray:\n"
         "  export KUBECONFIG=dray.kubeconfig\n"
-        f"  kubectl apply -f {HERE.name}/tour/1-one-gpu.yaml\n"
-        "  kubectl get pods,resourceclaims -o wide\n"
-        "  dray explain pod/notebook"
+        "  dray run --gpu 2 --match pcieRoot -- nvidia-smi -L\n"
+        f"  kubectl apply -f {HERE.name}/demo/2-gpus-and-nic.yaml\n"
+        "  kubectl exec training -- nvidia-smi\n"
+        "  dray top"
     )
 
 
