@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dray.api.alpha2 import to_v1, without_source
-from dray.api.alpha2.selectors import translate
+from dray.api.alpha2.parameters import translate
 from dray.api.conversion import ConversionError
 
 

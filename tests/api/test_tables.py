@@ -3,7 +3,7 @@
 import pytest
 
 from dray.api import catalogue, tables
-from dray.api.tables.duration import human
+from dray.api.tables.column import human
 
 from .objects import CLAIM, POD, POD_GROUP, POOL_REQUEST, RULE, SLICE, changed
 

@@ -13,9 +13,9 @@ import pytest
 from click.testing import Result
 
 from dray.cli import guard
-from dray.client import component_lease
+from dray.client import election
 from dray.client.clock import micro_timestamp
-from dray.client.component_lease import ComponentLease
+from dray.client.election import ComponentLease
 from dray.client.events import EventRecorder
 from dray.controllers.registry import CONTROLLERS
 from dray.testing.cluster import LocalCluster
@@ -121,7 +121,7 @@ async def test_a_lease_that_is_renewed_tells(
 async def test_one_that_starts_later_is_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(component_lease, "_MOMENT", 0.05)
+    monkeypatch.setattr(election, "_MOMENT", 0.05)
     async with LocalCluster() as cluster:
         recorder = EventRecorder(cluster.client, "test")
         writing = asyncio.create_task(recorder.run())

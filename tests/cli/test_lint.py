@@ -20,7 +20,7 @@ from dray.cli.convert import convert_manifest
 from dray.cli.findings import RULES
 from dray.cli.lint import examine
 from dray.cli.manifests import Manifest, read
-from dray.yaml.positions import Position
+from dray.yaml.text import Position
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SEED_001 = """\

@@ -10,7 +10,7 @@ from click.testing import Result
 from dray.cli.findings import warning
 from dray.cli.manifests import Manifest
 from dray.cli.reports import Report, one_line, text
-from dray.yaml.positions import Position
+from dray.yaml.text import Position
 
 DUPLICATES = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {x: y}}\n"
 

@@ -1,7 +1,6 @@
 import pytest
 
-from dray.client.backoff import Backoff
-from dray.client.retries import retry_after
+from dray.client.retries import Backoff, retry_after
 
 
 def test_twice_as_long_each_time():

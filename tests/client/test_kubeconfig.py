@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dray.client.endpoint import in_cluster
 from dray.client.errors import ConfigError
 from dray.client.kubeconfig import Kubeconfig
-from dray.client.service_account import in_cluster
 
 
 def write(path, *, clusters=(), users=(), contexts=(), current=""):

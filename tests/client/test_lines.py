@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.client.errors import ApiError, Garbled
-from dray.client.lines import lines, watch_event
+from dray.client.watching import lines, watch_event
 
 
 async def stream(pieces):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.client.backoff import Backoff
 from dray.client.queue import Stopped, WorkQueue
+from dray.client.retries import Backoff
 
 
 class FakeClock:

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from dray.client.backoff import Backoff
+from dray.client.retries import Backoff
 from dray.control_plane import child as child_module
 from dray.control_plane.child import Child, Refused
 from dray.testing.cluster import LocalCluster

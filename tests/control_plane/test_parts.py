@@ -6,7 +6,7 @@ import logging
 import pytest
 from prometheus_client import CollectorRegistry
 
-from dray.client.backoff import Backoff
+from dray.client.retries import Backoff
 from dray.control_plane import parts as plane_parts
 from dray.controllers import registry
 from dray.testing.cluster import LocalCluster, kind_of

@@ -8,7 +8,7 @@ import pytest
 from dray.api.gates import ALL_GATES
 from dray.client.errors import ApiError, ConnectionFailed
 from dray.client.events import EventRecorder
-from dray.client.informers import Informers
+from dray.client.informer import Informers
 from dray.controllers.environment import Environment
 from dray.controllers.registry import make
 from dray.testing.cluster import LocalCluster

@@ -5,9 +5,8 @@ import asyncio
 import msgspec
 
 from dray.client.api import ApiClient
-from dray.client.backoff import Backoff
 from dray.client.errors import ConnectionFailed
-from dray.client.retries import Retries
+from dray.client.retries import Backoff, Retries
 from dray.client.transport import Answer
 
 _REFUSALS = {

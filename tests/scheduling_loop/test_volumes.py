@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from dray.client.errors import ApiError, ConnectionFailed
-from dray.client.informers import Informers
+from dray.client.informer import Informers
 from dray.client.interface import WatchEvent
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling.volumes import VolumeClaims

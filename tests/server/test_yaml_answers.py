@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.server.yaml_answers import written
+from dray.server.representations import as_yaml as written
 from dray.yaml.documents import parse
 
 VALUES = st.recursive(

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.store.keys import SortedKeys
+from dray.store.log import SortedKeys
 
 KEYS = st.text("ab/", max_size=4)
 

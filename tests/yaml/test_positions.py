@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dray.yaml.documents import parse
-from dray.yaml.positions import segments
+from dray.yaml.text import segments
 
 V1BETA1 = b"""\
 spec:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.yaml.styles import block, inline, quoted
+from dray.yaml.writing import block, inline, quoted
 
 PLAIN = "gpu a:b http://x:80/ a#b -a ?a :a 1.2.3 10m 1a-2b 07:x it's (a) é é:ö".split()
 SYNTAX = 'a: - ? #a [a {a *a &a !a | > "a %a @a `a ,a --- ...'.split()

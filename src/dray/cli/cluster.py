@@ -175,9 +175,9 @@ async def _work(endpoint: Endpoint, where: Where, work: Callable[[Cluster], Awai
 
 def endpoint_of(where: Where) -> Endpoint:
     """Without any kubeconfig, a pod's own way to its server."""
+    from dray.client.endpoint import in_cluster
     from dray.client.errors import ConfigError
     from dray.client.kubeconfig import Kubeconfig
-    from dray.client.service_account import in_cluster
 
     try:
         config = Kubeconfig.load([where.kubeconfig] if where.kubeconfig else ())

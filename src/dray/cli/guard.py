@@ -54,7 +54,7 @@ class Guard:
 
     async def check(self, client: ApiClient) -> None:
         """Raises AtWork where it is at work."""
-        from dray.client.component_lease import ComponentLease
+        from dray.client.election import ComponentLease
         from dray.client.errors import ApiError
 
         if self._insists:
@@ -70,7 +70,7 @@ class Guard:
 
     async def watch(self, client: ApiClient, events: EventRecorder) -> None:
         """Until it is cancelled: says so, by log and event, once it has come to be at work."""
-        from dray.client.component_lease import ComponentLease
+        from dray.client.election import ComponentLease
         from dray.client.errors import ClientError
 
         if self._insists:

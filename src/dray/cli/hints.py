@@ -13,7 +13,7 @@ from typing import Final
 from dray.api.catalogue import KindVersion
 from dray.api.errors import ErrorType, FieldError
 from dray.api.wire_types import TYPES
-from dray.yaml.positions import segments
+from dray.yaml.text import segments
 
 _REQUEST_MEMBERS: Final = (
     "deviceClassName|selectors|allocationMode|count|adminAccess|tolerations|capacity|derivedAttributes"

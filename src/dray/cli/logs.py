@@ -38,9 +38,9 @@ def logs(
 
     async def work(cluster: Cluster) -> int:
         from dray.cli.pod_log import PODS
-        from dray.client import paths
+        from dray.client import interface
 
-        path = paths.item(PODS, cluster.namespace, pod.removeprefix("pod/"), "log")
+        path = interface.item(PODS, cluster.namespace, pod.removeprefix("pod/"), "log")
         async for chunk in cluster.client.stream(path, query=query):
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()

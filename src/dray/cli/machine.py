@@ -115,7 +115,7 @@ class Machine:
 
     async def show(self, credential: Credential) -> None:
         """Answers the server with another certificate from now on."""
-        from dray.server.security.tls import load_credential
+        from dray.server.security.certificates import load_credential
 
         if self._tls is not None:
             load_credential(self._tls, credential)

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
 from dray.yaml.documents import parse
-from dray.yaml.positions import Position
-from dray.yaml.text import ManifestError
+from dray.yaml.text import ManifestError, Position
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 SUFFIXES: Final = (".yaml", ".yml", ".json")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Final
 
 from dray.api.catalogue import built_in
-from dray.client import paths
+from dray.client import interface
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ConnectionFailed
 
@@ -27,7 +27,7 @@ _PAUSE: Final = 1.0
 class PodLog:
     def __init__(self, client: ApiClient, namespace: str, pod: str, container: str) -> None:
         self._client = client
-        self._path = paths.item(PODS, namespace, pod, "log")
+        self._path = interface.item(PODS, namespace, pod, "log")
         self._container = container
         self.unread = False
         """Whether nobody reads this process's output any more."""

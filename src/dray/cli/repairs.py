@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dray.api.objects import Object
-from dray.yaml.positions import segments
+from dray.yaml.text import segments
 
 
 def without(document: Object, fields: Iterable[str]) -> Object:

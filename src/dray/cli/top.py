@@ -26,7 +26,7 @@ from dray.cli.device_states import device_states
 from dray.cli.top_screen import screen
 
 if TYPE_CHECKING:
-    from dray.client.informers import Informers
+    from dray.client.informer import Informers
 
 _QUIET: Final = 0.5
 _LONGEST: Final = 5.0
@@ -47,7 +47,7 @@ def top(kubeconfig: Path | None, context: str) -> None:
 
 
 async def _top(cluster: Cluster) -> int:
-    from dray.client.informers import Informers
+    from dray.client.informer import Informers
 
     sources = await device_sources(cluster.client)
     if sources is None:

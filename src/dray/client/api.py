@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from dray.api.objects import Object, key_of, uid_of
-from dray.client import paths
+from dray.client import interface
 from dray.client.errors import ApiError, Garbled
 from dray.client.interface import (
     DELETE,
@@ -47,7 +47,7 @@ class ApiClient:
         return self._transport
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "", subresource: str = "") -> Object:
-        return await self._call("GET", paths.item(resource, namespace, name, subresource))
+        return await self._call("GET", interface.item(resource, namespace, name, subresource))
 
     async def list(
         self,
@@ -67,7 +67,7 @@ class ApiClient:
             query["continue"] = continue_token
         elif resource_version:
             query["resourceVersion"] = resource_version
-        return await self._call("GET", paths.collection(resource, namespace), query)
+        return await self._call("GET", interface.collection(resource, namespace), query)
 
     async def list_all(
         self, resource: Resource, *, namespace: str = "", selection: Selection = EVERYTHING, limit: int = 500
@@ -99,7 +99,7 @@ class ApiClient:
         Broken and timed-out connections are taken up again where they ended. Raises ApiError when that cannot be:
         `is_gone` and `is_ahead` mean to list again. Without a resource version it starts with what is there.
         """
-        path = paths.collection(resource, namespace)
+        path = interface.collection(resource, namespace)
         watching = Watching(self._transport, self._retries, path, _selecting(selection), resource_version)
         async with aclosing(watching.events()) as events:
             async for event in events:
@@ -117,13 +117,17 @@ class ApiClient:
     ) -> Object:
         """`name` and `subresource` are for what is created under another object: a binding, an eviction, a token."""
         namespace = namespace or key_of(body)[0]
-        path = paths.item(resource, namespace, name, subresource) if name else paths.collection(resource, namespace)
+        path = (
+            interface.item(resource, namespace, name, subresource)
+            if name
+            else interface.collection(resource, namespace)
+        )
         return await self._call("POST", path, _writing(options), body)
 
     async def update(
         self, resource: Resource, body: Object, *, subresource: str = "", options: WriteOptions = WRITE
     ) -> Object:
-        path = paths.item(resource, *key_of(body), subresource)
+        path = interface.item(resource, *key_of(body), subresource)
         return await self._call("PUT", path, _writing(options), body)
 
     async def update_status(self, resource: Resource, body: Object, *, options: WriteOptions = WRITE) -> Object:
@@ -140,7 +144,7 @@ class ApiClient:
         subresource: str = "",
         options: WriteOptions = WRITE,
     ) -> Object:
-        path = paths.item(resource, namespace, name, subresource)
+        path = interface.item(resource, namespace, name, subresource)
         return await self._call("PATCH", path, _writing(options), body, content_type=patch_type.value)
 
     async def patch_status(
@@ -172,7 +176,7 @@ class ApiClient:
         self, resource: Resource, name: str, *, namespace: str = "", options: DeleteOptions = DELETE
     ) -> Object:
         """The object if it is still being deleted, or a Status."""
-        return await self._call("DELETE", paths.item(resource, namespace, name), None, _deleting(options))
+        return await self._call("DELETE", interface.item(resource, namespace, name), None, _deleting(options))
 
     async def delete_collection(
         self,
@@ -182,7 +186,7 @@ class ApiClient:
         selection: Selection = EVERYTHING,
         options: DeleteOptions = DELETE,
     ) -> Object:
-        path = paths.collection(resource, namespace)
+        path = interface.collection(resource, namespace)
         return await self._call("DELETE", path, _selecting(selection), _deleting(options))
 
     async def request(

@@ -16,13 +16,11 @@ from typing import Final, TypeVar
 from dray.api.catalogue import KINDS, Kind, KindVersion
 from dray.api.objects import Object, key_of, mapping
 from dray.client.api import ApiClient
-from dray.client.backoff import Backoff
 from dray.client.cache import Cache, Index
 from dray.client.errors import ApiError, ClientError, Garbled, NotFound
-from dray.client.informer import Handler, Informer
-from dray.client.informers import Informers
+from dray.client.informer import Handler, Informer, Informers
 from dray.client.interface import Resource
-from dray.client.retries import Retries
+from dray.client.retries import Backoff, Retries
 
 # A server that is replaced by a newer one may come to serve the kind.
 _LOOK_AGAIN: Final = 600.0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
@@ -138,3 +139,21 @@ def _loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+_VOLUME: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def in_cluster(*, environ: Mapping[str, str] = os.environ, volume: Path = _VOLUME) -> Endpoint:
+    """The server from the environment, token and CA from the mounted service account volume."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise ConfigError("not in a pod: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
+    try:
+        ca = (volume / "ca.crt").read_bytes()
+        namespace = (volume / "namespace").read_text().strip()
+        (volume / "token").read_bytes()
+    except OSError as error:
+        raise ConfigError(f"the pod has no service account: {error}") from error
+    address = f"[{host}]" if ":" in host else host
+    return Endpoint(f"https://{address}:{port}", namespace=namespace, ca=ca, token_file=volume / "token")

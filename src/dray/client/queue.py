@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from dray.client.backoff import Backoff, Random
+from dray.client.retries import Backoff, Random
 
 K = TypeVar("K", bound=Hashable)
 

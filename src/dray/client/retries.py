@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from dray.client.backoff import Backoff, Random
 from dray.client.errors import ConnectionFailed
 from dray.client.transport import Answer, Request
 
@@ -21,8 +20,25 @@ _SERVER_FAULTS: Final = frozenset({500, 502, 503, 504})
 # However long the server asks to wait.
 _LONGEST_WAIT: Final = 60.0
 
-_BACKOFF: Final = Backoff(first=0.1, longest=5.0)
+Random = Callable[[], float]
+"""A number from 0 up to 1, as `random.random` gives it."""
 
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    first: float = 0.1
+    longest: float = 30.0
+    # The share of the wait that is left to chance.
+    jitter: float = 0.5
+
+    def delay(self, failures: int, random: Random) -> float:
+        """Seconds to wait after so many failures in a row, counted from 1."""
+        # Beyond 2**60 the product would only lose precision and then overflow.
+        wait = min(self.longest, self.first * 2.0 ** min(failures - 1, 60))
+        return wait * (1 - self.jitter * random())
+
+
+_BACKOFF: Final = Backoff(first=0.1, longest=5.0)
 Sleep = Callable[[float], Awaitable[None]]
 
 

@@ -23,8 +23,8 @@ from typing import Final
 
 import msgspec
 
-from dray.client.backoff import Backoff
 from dray.client.link import LinkServer
+from dray.client.retries import Backoff
 from dray.client.transport import Transport
 
 _BACKOFF: Final = Backoff(first=1.0, longest=60.0)

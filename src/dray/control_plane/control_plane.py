@@ -18,7 +18,7 @@ from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.election import LeaderElection
 from dray.client.events import EventRecorder
-from dray.client.informers import Informers
+from dray.client.informer import Informers
 from dray.control_plane.parts import Make, Part, PartMetrics, Run
 from dray.controllers.environment import Environment
 from dray.controllers.registry import CONTROLLERS, make

@@ -16,9 +16,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
 
-from dray.client.backoff import Backoff
-from dray.client.informer import SUBSCRIBER
-from dray.client.informers import Informers
+from dray.client.informer import SUBSCRIBER, Informers
+from dray.client.retries import Backoff
 
 Run = Callable[[], Awaitable[None]]
 Make = Callable[[CollectorRegistry], Run]

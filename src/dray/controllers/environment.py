@@ -25,7 +25,7 @@ from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.errors import ClientError, Conflict, NotFound
 from dray.client.events import EventRecorder
-from dray.client.informers import Informers
+from dray.client.informer import Informers
 from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.queue import Stopped, WorkQueue
 

@@ -12,7 +12,7 @@ import asyncio
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.events import EventRecorder
-from dray.client.informers import Informers
+from dray.client.informer import Informers
 from dray.controllers.environment import Environment
 from dray.fleet.choice import Chosen
 from dray.fleet.heartbeats import Heartbeats

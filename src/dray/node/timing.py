@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from dray.client.backoff import Backoff
+from dray.client.retries import Backoff
 
 
 @dataclass(frozen=True, slots=True)

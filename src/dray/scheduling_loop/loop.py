@@ -20,7 +20,7 @@ from dray.client.clock import SystemTime, TimeOfDay, seconds
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
-from dray.client.informers import Informers
+from dray.client.informer import Informers
 from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.retries import Retries
 from dray.process.loop_watch import WARN

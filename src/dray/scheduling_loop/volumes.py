@@ -16,7 +16,7 @@ from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.discovery import serves, until_answered
 from dray.client.errors import ApiError, ClientError
-from dray.client.informers import Informers
+from dray.client.informer import Informers
 from dray.client.interface import GroupVersionResource
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling.volumes import SELECTED_NODE, VolumeClaims, is_bound

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dray.server import negotiation, protobuf_answers, yaml_answers
+from dray.server import negotiation, protobuf_answers, representations
 from dray.server.requests import JSON, Answer, Request, Response
 from dray.server.worker import AT_ONCE, Worker
 
@@ -14,7 +14,7 @@ async def written(worker: Worker, request: Request, answer: Answer) -> Answer:
         return answer
     size = len(answer.body) if answer.rest is None else AT_ONCE + 1
     if media == negotiation.YAML:
-        answer.body = await worker.run(size, lambda: yaml_answers.written(answer.whole()))
+        answer.body = await worker.run(size, lambda: representations.as_yaml(answer.whole()))
     else:
         body = await worker.run(size, lambda: protobuf_answers.written(answer.whole()))
         if body is None:

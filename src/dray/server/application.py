@@ -13,13 +13,11 @@ from dray.server import auditing, status
 from dray.server.api_server import ApiServer, refused
 from dray.server.authorization import ANONYMOUS
 from dray.server.http_protocol import abort_of, be_patient, recognise, take_of
-from dray.server.kubelets.spdy_upgrades import VERSIONS
+from dray.server.kubelets.upgrades import VERSIONS
 from dray.server.requests import JSON, Answer, Request, Response, Stream, Upgrade, code_of
 from dray.server.security.audit_log import AuditLog
 from dray.server.security.guard import Caller
-from dray.server.streams import Headers, Message, Receive, Scope, Send, Streams
-from dray.server.tunnels import IDLE_SECONDS, Tunnels
-from dray.server.warning_headers import warning_headers
+from dray.server.streams import IDLE_SECONDS, Headers, Message, Receive, Scope, Send, Streams, Tunnels, warning_headers
 from dray.server.worker import AT_ONCE
 
 

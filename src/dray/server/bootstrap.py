@@ -9,7 +9,7 @@ from dray.server import creation, documents, status, updates
 from dray.server.authorization import ADMIN
 from dray.server.calls import Write
 from dray.server.context import Context
-from dray.server.options import WriteOptions
+from dray.server.parameters import WriteOptions
 from dray.server.security.builtin_bindings import bootstrap as built_in_roles
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")

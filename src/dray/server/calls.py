@@ -12,7 +12,7 @@ from dray.server import negotiation, reads
 from dray.server.authorization import Access, User
 from dray.server.context import Context
 from dray.server.negotiation import Accepted, Form
-from dray.server.options import WriteOptions
+from dray.server.parameters import WriteOptions
 from dray.server.paths import ResourcePath
 from dray.server.requests import Request
 from dray.server.resources import Resource

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -16,7 +16,6 @@ from dray.cel.admission import Expressions
 from dray.client.clock import timestamp
 from dray.server import documents
 from dray.server.authorization import Authorizer
-from dray.server.health import Health
 from dray.server.quota import usage as quota_usage
 from dray.server.quota.usage import QuotaUsage
 from dray.server.resource_registry import ResourceRegistry
@@ -48,6 +47,39 @@ def _new_uid() -> str:
 
 def _new_suffix() -> str:
     return "".join(random.choices(_SUFFIX_ALPHABET, k=5))
+
+
+Problems = Callable[[], Mapping[str, str]]
+"""By name of the check, what is wrong; empty where nothing is."""
+
+
+class Health:
+    """Checks of `/readyz`, by name.
+
+    `/livez` and `/healthz` ask none of them: a server that answers is alive, and restarting it would mend nothing. Of
+    what is optional the report tells too, but nobody is sent elsewhere because of it.
+    """
+
+    def __init__(self) -> None:
+        self._watched: list[Problems] = [lambda: {"ping": ""}]
+        self._optional: list[Problems] = []
+
+    def watch(self, problems: Problems) -> None:
+        self._watched.append(problems)
+
+    def watch_optional(self, problems: Problems) -> None:
+        self._optional.append(problems)
+
+    def report(self, check: str) -> tuple[bool, str]:
+        """Whether all is well, and a line for each check."""
+        found: dict[str, str] = {}
+        for problems in self._watched if check == "readyz" else self._watched[:1]:
+            found |= problems()
+        lines = [f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok" for name, problem in found.items()]
+        well = not any(found.values())
+        for problems in self._optional if check == "readyz" else ():
+            lines += [f"[!]{name} {why}" if why else f"[+]{name} ok" for name, why in problems().items()]
+        return well, "\n".join([*lines, f"{check} check {'passed' if well else 'failed'}", ""])
 
 
 @dataclass(slots=True)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
+from dray.api.intake import Place
 from dray.api.objects import Object
-from dray.server import documents
+from dray.server import deletion, documents, status, updates
+from dray.server.authorization import ADMIN
 from dray.server.context import Context
 from dray.server.custom import definitions
-from dray.server.custom_cleanup import DEFINITIONS, CustomCleanup
+from dray.server.custom.definitions import CLEANUP_FINALIZER
 from dray.server.custom_resource import CustomResource
 from dray.server.resources import Resource, key_prefix
 from dray.store.interface import StoreError
@@ -65,3 +68,86 @@ class CustomKinds:
             task = asyncio.get_running_loop().create_task(purge())
             self._purges.add(task)
             task.add_done_callback(self._purges.discard)
+
+
+_log = logging.getLogger("dray.server")
+GROUP = "apiextensions.k8s.io"
+PLURAL = "customresourcedefinitions"
+DEFINITIONS = key_prefix(GROUP, PLURAL)
+
+
+class CustomCleanup:
+    """Deletes the objects of a kind as if somebody had deleted each, then the definition goes.
+
+    Whoever deletes a definition only marks it: it gets a finalizer and says that it is terminating, and no object of
+    its kind can be created any more. An object that a finalizer holds keeps the definition, so that its controller can
+    still reach it. In Kubernetes a controller does this; here it is the server's own housekeeping. `pause` is the time
+    between two looks at what is left, in seconds.
+    """
+
+    def __init__(self, context: Context, *, pause: float = 1.0) -> None:
+        self._context = context
+        self.pause = pause
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def note(self, definition: Object) -> None:
+        """Begins with a definition that is being deleted, unless it is at it already."""
+        metadata = definition["metadata"]
+        name = metadata["name"]
+        if not metadata.get("deletionTimestamp") or CLEANUP_FINALIZER not in (metadata.get("finalizers") or ()):
+            return
+        if name not in self._tasks:
+            task = asyncio.get_running_loop().create_task(self._end(name), name=f"end of {name}")
+            self._tasks[name] = task
+            task.add_done_callback(lambda _: self._tasks.pop(name, None))
+
+    async def close(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _end(self, name: str) -> None:
+        while (record := self._context.store.get(DEFINITIONS + name)) is not None:
+            try:
+                if await self._empty(documents.decode(record.value)):
+                    await self._release(name)
+                    return
+            except Exception:
+                _log.exception("the objects of %s cannot be deleted yet", name)
+            await asyncio.sleep(self.pause)
+
+    async def _empty(self, definition: Object) -> bool:
+        """Whether no object is left."""
+        versions = definitions.versions(definition)
+        stored = next(version for version in versions if version.storage)
+        resource = CustomResource(stored, versions)
+        left = 0
+        for record in self._context.store.list(resource.key_prefix).records:
+            # A store in memory has nothing to wait for: others get their turn here.
+            await asyncio.sleep(0)
+            namespace, _, name = record.key.removeprefix(resource.key_prefix).rpartition("/")
+            left += not await self._delete(resource, Place(namespace, name))
+        return not left
+
+    async def _delete(self, resource: CustomResource, place: Place) -> bool:
+        try:
+            return (await deletion.delete(self._context, resource, place, deletion.DeleteOptions(), ADMIN))[1]
+        except status.ApiError as error:
+            return error.code == 404
+
+    async def _release(self, name: str) -> None:
+        resource = self._context.registry.find(GROUP, "v1", PLURAL)
+        assert resource is not None
+        try:
+            await updates.modify(self._context, resource, Place(name=name), _let_go)
+        except status.ApiError as error:
+            if error.code != 404:
+                raise
+
+
+def _let_go(definition: Object) -> None:
+    metadata = definition["metadata"]
+    metadata["finalizers"] = [f for f in metadata.get("finalizers") or () if f != CLEANUP_FINALIZER]
+    if not metadata["finalizers"]:
+        del metadata["finalizers"]

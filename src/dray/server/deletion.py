@@ -72,7 +72,7 @@ async def delete(
         record = reads.get(context, resource, place)
         obj = resource.read(record.value)
         _check_preconditions(resource, place.name, obj, options)
-        admission.on_delete(admission.Attributes(context, resource, user, obj, obj, dry_run=options.dry_run))
+        admission.admit(admission.Attributes(admission.DELETE, context, resource, user, obj, obj))
         try:
             return await _delete(context, resource, record, obj, options)
         except Conflict:

@@ -8,7 +8,7 @@ from dray.api.errors import ErrorType, FieldError
 from dray.api.intake import Accepted, Refusal
 from dray.api.objects import Object
 from dray.server import status
-from dray.server.options import WriteOptions
+from dray.server.parameters import WriteOptions
 from dray.server.resources import Resource
 
 Attempt = Callable[[Object], Accepted | Refusal]

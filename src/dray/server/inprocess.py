@@ -16,7 +16,7 @@ from dray.client.errors import ConnectionFailed
 from dray.server.application import Application
 from dray.server.authorization import ADMIN, User
 from dray.server.requests import Request, Response, Stream
-from dray.server.warning_headers import warning_headers
+from dray.server.streams import warning_headers
 
 _logger = logging.getLogger(__name__)
 

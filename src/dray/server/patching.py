@@ -1,4 +1,4 @@
-"""PATCH: JSON patch, merge patch and strategic merge patch as updates of what is there; apply has a way of its own."""
+"""PATCH: JSON, merge and strategic merge patch as updates of what is there; server-side apply, which may create it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 
+from dray.api import errors
 from dray.api.objects import Object
-from dray.server import field_validation, negotiation, server_side_apply, status, updates
+from dray.server import bodies, creation, field_validation, negotiation, status, updates
 from dray.server.calls import Call
-from dray.server.options import write_options
+from dray.server.fieldmanager import server_side, tracking
+from dray.server.parameters import WriteOptions, write_options
 from dray.server.patches.errors import STRATEGIC_MERGE, does_not_apply, invalid_outcome
 from dray.server.patches.json_patch import json_patch
 from dray.server.patches.merge_patch import merge_patch
@@ -30,7 +32,7 @@ async def patch(call: Call) -> tuple[bytes, bool]:
     """The document as it is stored, and whether the patch created it."""
     media = negotiation.media_type(call.request.headers.get("content-type", ""))
     if media == APPLY_PATCH:
-        return await server_side_apply.apply(call)
+        return await apply(call)
     change = change_of(call)
     options = write_options(call.request, call.query, "PatchOptions")
     if options.force is not None:
@@ -69,3 +71,50 @@ def _patched(change: Callable[[Object], Any], document: Object) -> Object:
     if not isinstance(patched, dict):
         raise does_not_apply("the patch leaves no object")
     return patched
+
+
+async def apply(call: Call) -> tuple[bytes, bool]:
+    """The document as it is stored, and whether it was created."""
+    options = write_options(call.request, call.query, "PatchOptions")
+    if not options.field_manager:
+        problem = errors.required("fieldManager", "is required for apply patch")
+        raise status.invalid("PatchOptions", "meta.k8s.io", "", [problem])
+    applied = await bodies.read_applied(call.context, call.request, strict=options.strict)
+    exists = call.context.store.get(call.resource.key(call.path.namespace, call.path.name)) is not None
+    if not exists and call.path.subresource:
+        raise status.not_found(call.resource.group, call.resource.plural, call.path.name)
+    try:
+        if not exists:
+            call.authorize_create()
+        value = await (_update(call, applied, options) if exists else _create(call, applied, options))
+    except field_validation.Undecodable as error:
+        raise status.bad_request(error.message) from None
+    return value, not exists
+
+
+def _merge(call: Call, live: Object | None, applied: Object, options: WriteOptions) -> Object:
+    return server_side.apply(
+        live,
+        applied,
+        options.field_manager,
+        kind=call.resource.tracked,
+        now=call.context.now(),
+        force=bool(options.force),
+        subresource=call.path.subresource,
+    )
+
+
+async def _create(call: Call, applied: Object, options: WriteOptions) -> bytes:
+    effort = len(call.request.body) * call.resource.effort
+    document = await call.context.worker.run(effort, _merge, call, None, applied, options)
+    document["metadata"].setdefault("name", call.path.name)
+    return await creation.create(call.write(options), document, applied=True)
+
+
+async def _update(call: Call, applied: Object, options: WriteOptions) -> bytes:
+    owners = tracking.Applied()
+
+    def make(old: Object) -> Object:
+        return owners.put_aside(_merge(call, call.resource.answer(old), applied, options))
+
+    return await updates.update(call.write(options, "patch"), make, track=owners)

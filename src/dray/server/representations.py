@@ -1,14 +1,17 @@
-"""Representations of stored objects in answers: whole, metadata alone, or rows of a table; one object or a list."""
+"""Representations of stored objects in answers: whole, metadata alone, or rows of a table; as JSON or YAML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+import msgspec
+
 from dray.api.objects import Object
 from dray.server import documents
 from dray.server.negotiation import Form
 from dray.server.resources import Resource
+from dray.yaml.writing import Writer
 
 # Bytes after which a piece of a list ends.
 _PIECE: Final = 64 * 1024
@@ -94,3 +97,27 @@ def _row(resource: Resource, obj: Object, now: str, include: str) -> Object:
     elif include != "None":
         row["object"] = partial(obj)
     return row
+
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def as_yaml(body: bytes) -> bytes:
+    """A document of JSON as YAML.
+
+    A list is written item by item: decoding a long one in one go would let nobody else work meanwhile.
+    """
+    return b"".join(part.encode() for part in _parts(body))
+
+
+def _parts(body: bytes) -> Iterator[str]:
+    writer = Writer()
+    if not body.startswith(b"{") or body == b"{}":
+        yield writer.write(documents.decode(body))
+        return
+    for name, value in _members(body).items():
+        if bytes(memoryview(value)[:1]) == b"[" and (items := _items(value)):
+            yield from writer.write_list(name, map(documents.decode, items))
+        else:
+            yield writer.write({name: documents.decode(value)})

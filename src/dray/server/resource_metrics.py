@@ -17,8 +17,7 @@ from dray.api.objects import Object, mapping, mappings
 from dray.server import documents, parameters, reads, status
 from dray.server.authorization import Access
 from dray.server.context import Context
-from dray.server.kubelets.client import Unreachable
-from dray.server.kubelets.endpoint import endpoint_of
+from dray.server.kubelets.client import Unreachable, endpoint_of
 from dray.server.paths import ResourcePath
 from dray.server.requests import Answer, Request, document
 from dray.server.resources import Resource

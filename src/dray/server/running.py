@@ -28,10 +28,10 @@ from dray.server.http_protocol import LimitedProtocol
 from dray.server.listening import WILDCARDS, listen, own_address
 from dray.server.security import kubeconfig
 from dray.server.security.audit_log import AuditLog
+from dray.server.security.certificates import renew
 from dray.server.security.composition import Security
 from dray.server.security.loopback import check_listen
 from dray.server.security.stored_view import StoredView
-from dray.server.security.tls import renew
 from dray.store.interface import Store
 from dray.store.memory import MemoryStore
 from dray.store.retention import Retention

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any, Final
 
-from dray.server.requests import Stream
+from dray.server.http_protocol import TakenConnection
+from dray.server.requests import Stream, Upgrade
 
 _log = logging.getLogger("dray.server")
 
@@ -70,3 +72,105 @@ class Streams:
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+IDLE_SECONDS: Final = 4 * 3600.0
+_CHUNK: Final = 64 * 1024
+
+
+class Tunnels:
+    """Bytes between a client and a node in both directions after an upgrade, until one side ends.
+
+    What one side does not take is not read from the other: a tunnel holds a few pieces, however slow a client is. A
+    tunnel on which nothing moves for hours is cut, as in Kubernetes.
+    """
+
+    def __init__(self, *, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._idle_seconds = idle_seconds
+        self._open: set[asyncio.Future[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def end(self) -> None:
+        for each in list(self._open):
+            each.cancel()
+
+    async def run(self, upgrade: Upgrade, client: TakenConnection) -> None:
+        """Until one side ends; both are closed then."""
+        tunnel = asyncio.ensure_future(_Tunnel(upgrade, client).run(self._idle_seconds))
+        self._open.add(tunnel)
+        try:
+            with contextlib.suppress(asyncio.CancelledError, OSError):
+                await tunnel
+        finally:
+            tunnel.cancel()
+            self._open.discard(tunnel)
+            client.close()
+            await upgrade.node.close()
+
+
+class _Tunnel:
+    def __init__(self, upgrade: Upgrade, client: TakenConnection) -> None:
+        self._upgrade = upgrade
+        self._client = client
+        self._moved = 0.0
+
+    async def run(self, idle_seconds: float) -> None:
+        tasks = [asyncio.ensure_future(each) for each in (self._to_client(), self._to_node(), self._idle(idle_seconds))]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            for each in tasks:
+                each.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _to_client(self) -> None:
+        self._client.write(self._upgrade.head)
+        while data := await self._upgrade.node.read():
+            self._moved = asyncio.get_running_loop().time()
+            self._client.write(data)
+            await self._client.drain()
+
+    async def _to_node(self) -> None:
+        while data := await self._client.reader.read(_CHUNK):
+            self._moved = asyncio.get_running_loop().time()
+            await self._upgrade.node.write(data)
+
+    async def _idle(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._moved = loop.time()
+        while (left := self._moved + seconds - loop.time()) > 0:
+            await asyncio.sleep(left)
+
+
+_MOST_LETTERS = 4096
+_SHORTENED = 256
+# Readers of HTTP commonly take a hundred headers, and an answer has others.
+_MOST = 64
+
+
+def warning_headers(texts: Iterable[str]) -> Headers:
+    """A client stops reading where headers are too many or too long, so there is a limit for all of them together.
+
+    Past it each is cut short, and those that still do not fit are left out.
+    """
+    kept = list(dict.fromkeys(texts))
+    if sum(map(len, kept)) > _MOST_LETTERS:
+        kept = list(dict.fromkeys(text[:_SHORTENED] for text in kept))
+    found: Headers = []
+    room = _MOST_LETTERS
+    for text in kept[:_MOST]:
+        room -= len(text)
+        if room < 0:
+            break
+        found.append((b"warning", _header(text)))
+    return found
+
+
+def _header(text: str) -> bytes:
+    plain = "".join(letter if letter.isprintable() else " " for letter in text)
+    quoted = plain.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{quoted}"'.encode()

@@ -51,11 +51,9 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
         effort = (write.size + len(record.value)) * resource.effort
         rules = context.rules(place.namespace)
         old, obj = await context.worker.run(effort, prepare, record, rules, context.now())
-        admission.on_update(
-            admission.Attributes(
-                context, resource, write.user, obj, old, subresource, write.verb, options.dry_run, write.warnings
-            )
-        )
+        user, verb, warnings = write.user, write.verb, write.warnings
+        operation = admission.UPDATE
+        admission.admit(admission.Attributes(operation, context, resource, user, obj, old, subresource, verb, warnings))
         obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         obj = tracking.settle_times(old, obj)
         try:

@@ -23,7 +23,7 @@ from dray.server import (
 from dray.server.calls import Call
 from dray.server.deletion import DeleteOptions
 from dray.server.negotiation import Form
-from dray.server.options import write_options
+from dray.server.parameters import write_options
 from dray.server.requests import Answer, Response, Stream, document
 from dray.server.selection import select
 

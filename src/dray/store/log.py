@@ -16,6 +16,9 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
+from typing import Final
+
+from sortedcontainers import SortedList
 
 from dray.store.interface import (
     Ahead,
@@ -29,7 +32,6 @@ from dray.store.interface import (
     Page,
     Record,
 )
-from dray.store.keys import SortedKeys
 
 # First and last revision of each.
 Gaps = list[tuple[int, int]]
@@ -242,3 +244,24 @@ def _type(record: Record, deleted: bool) -> EventType:
     if deleted:
         return EventType.DELETED
     return EventType.ADDED if record.created == record.revision else EventType.MODIFIED
+
+
+# Sorts after every continuation of a prefix.
+_LAST: Final = "\U0010ffff"
+
+
+class SortedKeys(SortedList):  # type: ignore[misc] # the library has no types
+    def has(self, prefix: str) -> bool:
+        """Whether `under` would give any."""
+        first: str | None = next(self.irange(prefix), None)
+        return first is not None and first.startswith(prefix)
+
+    def under(self, prefix: str, after: str = "") -> Iterator[str]:
+        """Keys with the prefix and above `after`, in order."""
+        found: Iterator[str] = self.irange(max(prefix, after), prefix + _LAST, inclusive=(after < prefix, True))
+        return found
+
+    def count_under(self, prefix: str, after: str = "") -> int:
+        """How many `under` would give."""
+        low: int = self.bisect_left(prefix) if after < prefix else self.bisect_right(after)
+        return max(0, int(self.bisect_right(prefix + _LAST)) - low)

@@ -19,9 +19,8 @@ from typing import Any, Final
 
 import yaml
 
-from dray.yaml.positions import Position
 from dray.yaml.scalars import key_text, resolve
-from dray.yaml.text import ManifestError, decode
+from dray.yaml.text import ManifestError, Position, decode
 
 MAX_DEPTH: Final = 100
 MAX_NODES: Final = 500_000

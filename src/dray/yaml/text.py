@@ -1,4 +1,4 @@
-"""Decoding of YAML files: bytes into text for the parser, or a `ManifestError` that names the wrong byte.
+"""Text of YAML files and positions in it: bytes into text for the parser, or a `ManifestError` with the wrong byte.
 
 UTF-8 with or without a byte order mark, and UTF-16 with one (what a Windows shell writes). JSON is YAML but
 for a few characters, and `as_yaml` rewrites those, so that both take the same way and get the same places
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from typing import Final
 
 _CONTROL = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _JSON_ONLY = re.compile(r"\\\\|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|[\x7f\x85\u2028\u2029]")
@@ -65,3 +66,65 @@ def _yaml_escape(found: re.Match[str]) -> str:
         high, low = int(found[1], 16), int(found[2], 16)
         return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
     return found[0] if found[0] == "\\\\" else f"\\u{ord(found[0]):04x}"
+
+
+Below = dict[str, "Position"] | list["Position"] | None
+
+_SEGMENT = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+
+# Versions differ in these levels, and an API server mixes the shapes: a v1beta1 file gets errors on paths
+# with `exactly`, a v1 file gets the one about admin access without it and, in templates, without
+# the inner `spec`.
+_OPTIONAL_LEVELS: Final = ("exactly", "basic", "spec")
+
+
+class Position:
+    """The line and column (from 1) of a mapping's key or a list's item, with the positions below it.
+
+    `find` follows a field path as an API server writes it (`spec.devices[0].capacity[memory]`) and stops at the
+    closest thing that the file has, because many errors are about what is missing.
+    """
+
+    __slots__ = ("below", "column", "line")
+
+    def __init__(self, line: int, column: int, below: Below = None) -> None:
+        self.line = line
+        self.column = column
+        self.below = below
+
+    def __repr__(self) -> str:
+        return f"Position({self.line}, {self.column})"
+
+    def find(self, path: str) -> Position:
+        """The place of a field, or of its closest ancestor that exists."""
+        here = self
+        for segment in segments(path):
+            there = here.child(segment)
+            if there is None and segment in _OPTIONAL_LEVELS:
+                continue
+            if there is None:
+                there = here._through_optional_level(segment)
+            if there is None:
+                break
+            here = there
+        return here
+
+    def child(self, segment: str) -> Position | None:
+        if isinstance(self.below, dict):
+            return self.below.get(segment)
+        if isinstance(self.below, list) and segment.isdecimal() and len(segment) < 10:
+            index = int(segment)
+            return self.below[index] if index < len(self.below) else None
+        return None
+
+    def _through_optional_level(self, segment: str) -> Position | None:
+        for level in _OPTIONAL_LEVELS:
+            wrapper = self.child(level)
+            if wrapper is not None and (found := wrapper.child(segment)) is not None:
+                return found
+        return None
+
+
+def segments(path: str) -> list[str]:
+    """The names, indices and map keys of a field path; a map key may hold dots and slashes."""
+    return [key or name for key, name in _SEGMENT.findall(path)]

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dray.api.quota import charges, constraints, names, scopes
+from dray.api.quota import charges, names, scopes
 
 
 def pod(requests=None, limits=None, **spec):
@@ -73,7 +73,7 @@ class TestConstraints:
         two = pod({"cpu": "1"})
         two["spec"]["containers"].append({"name": "a", "resources": {}})
         asked = ["requests.cpu", "limits.memory", "requests.ephemeral-storage", "pods"]
-        assert constraints.missing(two, asked) == "limits.memory for: a,c; requests.cpu for: a"
+        assert names.unstated(two, asked) == "limits.memory for: a,c; requests.cpu for: a"
 
     def test_or_the_pod_does_as_a_whole(self):
-        assert constraints.missing(pod(resources={"limits": {"cpu": "1"}}), ["limits.memory"]) == ""
+        assert names.unstated(pod(resources={"limits": {"cpu": "1"}}), ["limits.memory"]) == ""

@@ -19,7 +19,7 @@ from dray.node.server.trust import local_trust
 from dray.server.inprocess import InProcessTransport
 from dray.server.listening import listen
 from dray.server.running import Options, RunningServer
-from dray.server.security.tls import client_context
+from dray.server.security.certificates import client_context
 from dray.testing.kubelet.double import QUICK
 
 NODE = "here"

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import pytest
 
 from dray.api.catalogue import built_in
-from dray.server.tunnels import Tunnels
+from dray.server.streams import Tunnels
 from tests.node.server.conftest import KUBECTL, pod, running_machine, shell
 
 EXEC = "/api/v1/namespaces/default/pods/p/exec"

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from dray.api.errors import FieldError
-from dray.server.custom import definition_rules, schema_check, uniqueness
+from dray.server.custom import definition_rules, schema_check
 
 from .widgets import definition
 
@@ -24,7 +24,7 @@ def causes(errors: list[FieldError]) -> list[list[str]]:
 @pytest.mark.parametrize("case", table("values.yaml"), ids=lambda case: f"{case['value']} as {case['schema']}"[:60])
 def test_value(case: dict[str, Any]) -> None:
     schema, value = case["schema"], case["value"]
-    found = [*schema_check.check(value, schema, "v"), *uniqueness.check(value, schema, "v")]
+    found = [*schema_check.check(value, schema, "v"), *schema_check.check_unique(value, schema, "v")]
     assert causes(found) == sorted(case.get("causes", []))
     assert all(error.message and str(error) for error in found)
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from dray.api import catalogue
 from dray.api.wire_types import TYPES
+from dray.server import list_types
 from dray.server.list_types import MERGE_KEYS, versionless
-from dray.server.patches import merge_keys
 from dray.server.patches.strategic import strategic_merge
 
 _names = st.lists(st.sampled_from("abcdef"), unique=True, max_size=6)
@@ -55,11 +55,11 @@ def test_every_merged_list_is_one_of_the_schema() -> None:
     }
     for path, key in MERGE_KEYS.items():
         type_name, field = fields[path]
-        rule = merge_keys.rule(type_name, field)
+        rule = list_types.merge_rule(type_name, field)
         assert not rule.replace
         assert key == "" or key in TYPES[rule.type_name]
 
 
 def test_rules_reach_every_kind() -> None:
     for target in catalogue.every_version():
-        assert merge_keys.rule(target.schema, "metadata").type_name == "meta_v1.ObjectMeta"
+        assert list_types.merge_rule(target.schema, "metadata").type_name == "meta_v1.ObjectMeta"

@@ -12,8 +12,7 @@ from dray.server.security.authentication import Authenticator, Tokens
 from dray.server.security.composition import Security
 from dray.server.security.guard import Guard
 from dray.server.security.loopback import check_listen
-from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
-from dray.server.security.rbac import RBAC, Authorizers
+from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC, ROLE, ROLE_BINDING, Authorizers
 from dray.server.status import ApiError
 
 from .cluster import Cluster, user

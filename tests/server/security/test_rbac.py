@@ -11,8 +11,7 @@ from dray.server.authorization import ANONYMOUS, Access, User
 from dray.server.security.builtin_bindings import bootstrap, cluster_role_bindings
 from dray.server.security.builtin_roles import cluster_roles
 from dray.server.security.composition import Security
-from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Policy
-from dray.server.security.rbac import RBAC
+from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC, ROLE, ROLE_BINDING, Policy
 from dray.server.security.rules import PolicyRule, TooManyPartsError, uncovered
 
 from .cluster import Object, user

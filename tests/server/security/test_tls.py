@@ -15,8 +15,8 @@ import pytest
 from dray.server.authorization import ADMIN
 from dray.server.security import certificates
 from dray.server.security.authority import Authority
+from dray.server.security.certificates import client_context, renew, server_context
 from dray.server.security.composition import Security
-from dray.server.security.tls import client_context, renew, server_context
 
 from .cluster import Clock, Cluster
 from .serving import ask, serve

@@ -1,10 +1,10 @@
-"""Claims and templates of v1alpha2."""
+"""Claims and templates of v1alpha2, and pods of that time."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from dray.api.alpha2.notes import Notes, shorten
+from dray.api.alpha2.notes import Note, Notes, shorten
 from dray.api.alpha2.parameters import Surroundings, Wanted, from_structured, from_vendor, opaque
 from dray.api.conversion import ConversionError, once
 from dray.api.objects import mapping, sequence, text, walk
@@ -136,3 +136,29 @@ class _Spec:
             once(request.get("name"), flat, mapping(kept.get("exactly")))
             requests.append({**kept, "exactly": {**mapping(kept.get("exactly")), **flat}} if flat else kept)
         return {"devices": {**devices, "requests": requests}}
+
+
+_REFERENCES = ("resourceClaimName", "resourceClaimTemplateName")
+
+
+def without_source(pod_spec: dict[str, Any], path: str = "spec") -> tuple[dict[str, Any], list[Note]]:
+    """The pod spec with the references of its claims one level up: before 1.31 they stood under `source`."""
+    notes = Notes()
+    claims = []
+    given = sequence(pod_spec.get("resourceClaims"))
+    for index, entry in enumerate(given):
+        source = mapping(entry).get("source")
+        if not isinstance(source, dict):
+            claims.append(entry)
+            continue
+        place = f"{path}.resourceClaims[{index}].source"
+        notes.leftovers(source, _REFERENCES, place, "a pod's claim")
+        kept = {key: value for key, value in entry.items() if key != "source"}
+        for key in _REFERENCES:
+            if key in source and key in kept and source[key] != kept[key]:
+                what = f"dropped: the entry names {shorten(kept[key])} already; it held {shorten(source[key])}"
+                notes.add(f"{place}.{key}", what)
+        claims.append({**kept, **{key: source[key] for key in _REFERENCES if key in source and key not in kept}})
+    if claims == given:
+        return pod_spec, []
+    return {**pod_spec, "resourceClaims": claims}, notes.found

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dray.api.alpha2.notes import Notes, shorten
-from dray.api.alpha2.selectors import selector, translate
 from dray.api.objects import mapping, sequence, text, walk
 
 _OBJECT_MEMBERS = frozenset({"apiVersion", "kind", "metadata"})
@@ -128,3 +128,42 @@ def _with_selector(expression: str, driver: str, path: str, notes: Notes) -> dic
         return {}
     notes.add(path, f"selector rewritten, check the names of the attributes: {translated}")
     return {"selectors": [selector(translated)]}
+
+
+_ACCESS = re.compile(
+    r"""(?<![\w.])attributes\.(?P<type>bool|int|string|version|quantity)"""
+    r"""(?:\[\s*["'](?P<quoted>[^"']+)["']\s*\]|\.(?P<bare>[A-Za-z_]\w*))"""
+)
+_MEMBERSHIP = re.compile(r"(?<![\w.])attributes\.(?P<type>bool|int|string|version|quantity)(?![\w.\[])")
+_REMAINS = re.compile(r"(?<![\w.])attributes\.")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}\Z")
+
+
+def translate(expression: str, driver: str) -> str | None:
+    """A selector of named resources for v1, or None where it uses what v1 does not have.
+
+    `attributes.quantity["memory"]` looked into one map per type; `device.capacity["driver"].memory` and
+    `device.attributes["driver"].model` look into two maps per driver. Slices of integers and strings have no
+    counterpart.
+    """
+    names = [found["quoted"] or found["bare"] for found in _ACCESS.finditer(expression)]
+    if not all(_IDENTIFIER.match(name) for name in names):
+        return None
+    translated = _ACCESS.sub(
+        lambda found: f"{_domain(found['type'], driver)}.{found['quoted'] or found['bare']}", expression
+    )
+    translated = _MEMBERSHIP.sub(lambda found: _domain(found["type"], driver), translated)
+    return None if _REMAINS.search(translated) else translated
+
+
+def only_driver(driver: str) -> dict[str, dict[str, str]]:
+    """The selector that stands for "devices of this driver"."""
+    return selector(f'device.driver == "{driver}"')
+
+
+def selector(expression: str) -> dict[str, dict[str, str]]:
+    return {"cel": {"expression": expression}}
+
+
+def _domain(type_name: str, driver: str) -> str:
+    return f'device.{"capacity" if type_name == "quantity" else "attributes"}["{driver}"]'

@@ -1,10 +1,12 @@
-"""Names in quotas, and the objects that each counts."""
+"""Names in quotas, the objects that each counts, and what it demands that containers state."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from dray.api.catalogue import KINDS, RESOURCE_GROUP, KindVersion
+from dray.api.objects import Object, mapping
 
 PODS: Final = "pods"
 CLAIMS: Final = f"resourceclaims.{RESOURCE_GROUP}"
@@ -41,3 +43,42 @@ def known(qualified: str) -> KindVersion | None:
     """The resource in the version that is stored, if the catalogue has it."""
     kind = _BY_QUALIFIED.get(qualified)
     return kind.version(kind.storage) if kind is not None and kind.namespaced else None
+
+
+# The names of quotas that need a value in every container, with the member that holds it.
+_STATED: Final = {
+    "cpu": ("requests", "cpu"),
+    "memory": ("requests", "memory"),
+    "requests.cpu": ("requests", "cpu"),
+    "requests.memory": ("requests", "memory"),
+    "limits.cpu": ("limits", "cpu"),
+    "limits.memory": ("limits", "memory"),
+}
+
+
+def unstated(pod: Object, names: Iterable[str]) -> str:
+    """What containers must state for cpu and memory and do not, by name; empty if nothing is missing.
+
+    Kubernetes does not ask it of a pod that states resources as a whole.
+    """
+    spec = pod["spec"]
+    if _states_as_a_whole(mapping(spec.get("resources"))):
+        return ""
+    containers = [*spec["containers"], *(spec.get("initContainers") or ())]
+    found = []
+    for name in sorted(_STATED.keys() & set(names)):
+        member, resource = _STATED[name]
+        without = {
+            container["name"] for container in containers if resource not in mapping(container["resources"].get(member))
+        }
+        if without:
+            found.append(f"{name} for: {','.join(sorted(without))}")
+    return "; ".join(found)
+
+
+def _states_as_a_whole(resources: Object) -> bool:
+    return any(
+        name in ("cpu", "memory") or name.startswith("hugepages-")
+        for member in ("requests", "limits")
+        for name in resources.get(member) or ()
+    )

@@ -7,8 +7,7 @@ from typing import Any
 from dray.api.catalogue import CERTIFICATES_GROUP
 from dray.api.certificate_requests import APPROVED, DENIED, FAILED
 from dray.api.objects import Object, conditions_of, is_true, labels_of, mapping, status_of, walk
-from dray.api.tables.column import AGE, NAME, NONE, Column
-from dray.api.tables.duration import age, human, seconds_between
+from dray.api.tables.column import AGE, NAME, NONE, Column, age, human, seconds_between
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 

@@ -1,13 +1,13 @@
-"""A column, and the two that nearly every kind has."""
+"""A column, the two that nearly every kind has, and durations as people read them: 45s, 3m20s, 5h, 2d3h."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from dray.api.objects import Object
-from dray.api.tables.duration import age
 
 Cell = Callable[[Object, str], Any]
 
@@ -35,3 +35,43 @@ def created(obj: Object, now: str) -> str:
 
 NAME = Column("Name", lambda obj, now: obj["metadata"].get("name", ""), format="name")
 AGE = Column("Age", created)
+
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+
+
+def seconds_between(start: str, end: str) -> int:
+    return int((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds())
+
+
+def age(since: str | None, now: str) -> str:
+    """How long ago; `<unknown>` for a time that is not set."""
+    return human(seconds_between(since, now)) if since else "<unknown>"
+
+
+def human(seconds: int) -> str:
+    """Two units where the second still matters, one otherwise."""
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 2 * _MINUTE:
+        return f"{max(seconds, 0)}s"
+    if seconds < 10 * _MINUTE:
+        return _two(seconds, _MINUTE, "m", 1, "s")
+    if seconds < 3 * _HOUR:
+        return f"{seconds // _MINUTE}m"
+    if seconds < 8 * _HOUR:
+        return _two(seconds, _HOUR, "h", _MINUTE, "m")
+    if seconds < 2 * _DAY:
+        return f"{seconds // _HOUR}h"
+    if seconds < 8 * _DAY:
+        return _two(seconds, _DAY, "d", _HOUR, "h")
+    if seconds < 2 * _YEAR:
+        return f"{seconds // _DAY}d"
+    if seconds < 8 * _YEAR:
+        return _two(seconds, _YEAR, "y", _DAY, "d")
+    return f"{seconds // _YEAR}y"
+
+
+def _two(seconds: int, unit: int, name: str, small_unit: int, small_name: str) -> str:
+    small = seconds % unit // small_unit
+    return f"{seconds // unit}{name}" + (f"{small}{small_name}" if small else "")

@@ -6,8 +6,7 @@ from typing import Any
 
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object, conditions_of, status_of
-from dray.api.tables.column import AGE, NAME, NONE, Column
-from dray.api.tables.duration import age
+from dray.api.tables.column import AGE, NAME, NONE, Column, age
 
 
 def claim_state(claim: Object, now: str) -> str:

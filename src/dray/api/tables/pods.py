@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dray.api.objects import Object, conditions_of, mapping, status_of, walk
-from dray.api.tables.column import AGE, NAME, NONE, Column
-from dray.api.tables.duration import age
+from dray.api.tables.column import AGE, NAME, NONE, Column, age
 
 
 def _statuses(pod: Object) -> list[Object]:

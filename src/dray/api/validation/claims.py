@@ -8,10 +8,10 @@ from dray.api import errors, names
 from dray.api.objects import Object
 from dray.api.resource_claims import MAX_CONSUMERS, MAX_DEVICES, allocation_results
 from dray.api.rules import Rules
-from dray.api.validation import conditions, fields, metadata, node_selectors, opaque, requests, taints
-from dray.api.validation.binding_conditions import validate as binding_conditions
+from dray.api.validation import fields, metadata, node_selectors, requests, taints
+from dray.api.validation.devices import binding_conditions
+from dray.api.validation.devices import node_operations as node_operations
 from dray.api.validation.fields import Errors
-from dray.api.validation.node_operations import validate as node_operations
 
 MAX_ALLOCATION_CONFIGURATIONS = 64
 MAX_DEVICE_CONDITIONS = 8
@@ -105,7 +105,7 @@ def _allocation(allocation: Object, path: str, known: frozenset[str]) -> Errors:
     def check_configuration(configuration: Object, at: str) -> Errors:
         yield from fields.enum(configuration["source"], _SOURCES, f"{at}.source", required=True)
         yield from requests.references(configuration.get("requests") or [], f"{at}.requests", known)
-        yield from opaque.validate(configuration, at)
+        yield from fields.opaque_configuration(configuration, at)
 
     yield from fields.limited(devices.get("results") or [], MAX_DEVICES, f"{path}.devices.results", check_result)
     yield from fields.limited(
@@ -147,9 +147,9 @@ def _device_statuses(statuses: list[Object], allocation: Object | None) -> Error
         if key(status) in seen:
             yield errors.duplicate(path, key(status))
         seen.add(key(status))
-        yield from conditions.validate(status["conditions"] or [], f"{path}.conditions", limit=MAX_DEVICE_CONDITIONS)
+        yield from fields.conditions(status["conditions"] or [], f"{path}.conditions", limit=MAX_DEVICE_CONDITIONS)
         if status.get("data") is not None:
-            yield from opaque.raw_object(status["data"], f"{path}.data", limit=MAX_DEVICE_DATA)
+            yield from fields.raw_object(status["data"], f"{path}.data", limit=MAX_DEVICE_DATA)
         if status.get("networkData") is not None:
             yield from _network(status["networkData"], f"{path}.networkData")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api import errors, names
 from dray.api.objects import Object
 from dray.api.rules import Rules
-from dray.api.validation import expressions, fields, opaque
+from dray.api.validation import expressions, fields
 from dray.api.validation.fields import Errors
 
 MAX_CONFIGURATIONS = 32
@@ -24,7 +24,7 @@ def validate(device_class: Object, rules: Rules, old: Object | None = None) -> E
         configurations,
         MAX_CONFIGURATIONS,
         "spec.config",
-        lambda item, at: opaque.validate(item, at, stored=stored),
+        lambda item, at: fields.opaque_configuration(item, at, stored=stored),
     )
     name = spec.get("extendedResourceName")
     if name is not None:

@@ -1,4 +1,4 @@
-"""One device of a ResourceSlice."""
+"""Devices of a ResourceSlice, and the parts of them that allocation results repeat."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from itertools import chain
 
 from dray.api import errors, names
 from dray.api.objects import Object, mapping
+from dray.api.quantity import Quantity
 from dray.api.rules import Rules
 from dray.api.semver import is_semver
-from dray.api.validation import counters, fields, node_allocatable, node_selectors, request_policies, taints
-from dray.api.validation.binding_conditions import validate as binding_conditions
+from dray.api.validation import fields, node_selectors, request_policies, taints
 from dray.api.validation.fields import Errors
 
 MAX_ATTRIBUTES_AND_CAPACITIES = 32
@@ -79,7 +79,7 @@ def validate(
             device["consumesCounters"],
             MAX_CONSUMPTIONS,
             f"{path}.consumesCounters",
-            counters.validate_consumption,
+            counter_consumption,
             key=fields.by("counterSet"),
             declarative=True,
         )
@@ -88,7 +88,7 @@ def validate(
     if device.get("bindingConditions") or device.get("bindingFailureConditions"):
         yield from binding_conditions(device, path)
     if device.get("nodeAllocatableResources"):
-        yield from node_allocatable.validate(device, path)
+        yield from node_allocatable(device, path)
 
 
 def _shortened(key: str) -> str:
@@ -200,3 +200,122 @@ def _node_selection(device: Object, path: str, *, expected: bool) -> Errors:
         yield errors.invalid(
             path, f"{{{shown}}}", "exactly one of `nodeName`, `nodeSelector` or `allNodes` is required"
         )
+
+
+MAX_CONDITIONS = 4
+
+
+def binding_conditions(value: Object, path: str) -> Errors:
+    """What must hold, or not, before a pod is bound: both lists or neither, four at most, no condition in both."""
+    binding, failure = value.get("bindingConditions") or [], value.get("bindingFailureConditions") or []
+
+    def check(name: str, at: str) -> Errors:
+        if not names.is_label_key(name):
+            yield errors.invalid(at, name, names.LABEL_KEY_DETAIL)
+
+    for member, items in (("bindingConditions", binding), ("bindingFailureConditions", failure)):
+        yield from fields.limited(items, MAX_CONDITIONS, f"{path}.{member}", check, key=fields.itself, declarative=True)
+    for index, name in enumerate(failure):
+        if name in binding:
+            yield errors.invalid(
+                f"{path}.bindingFailureConditions[{index}]", name, "must not be in bindingConditions as well"
+            )
+    if binding and not failure:
+        yield errors.invalid(f"{path}.bindingFailureConditions", [], "must be set if bindingConditions is set")
+    if failure and not binding:
+        yield errors.invalid(f"{path}.bindingConditions", [], "must be set if bindingFailureConditions is set")
+
+
+OPERATIONS = ["*", "NodePrepareResources", "NodeUnprepareResources"]
+
+
+def node_operations(operations: list[str], path: str) -> Errors:
+    """Of the operations of a node that a driver does without."""
+
+    def check(operation: str, at: str) -> Errors:
+        if operation not in OPERATIONS:
+            yield errors.not_supported(at, operation, OPERATIONS, declarative=True)
+
+    yield from fields.limited(operations, len(operations), path, check, key=fields.itself, declarative=True)
+    if "NodePrepareResources" in operations and not {"NodeUnprepareResources", "*"} & set(operations):
+        yield errors.invalid(
+            path, operations, "must contain NodeUnprepareResources if it contains NodePrepareResources"
+        )
+
+
+MAX_COUNTERS = 32
+MAX_COMPATIBILITY_GROUPS = 2
+
+
+def counter_set(counter_set: Object, path: str) -> Errors:
+    """Of a pool: the counters that its partitions share."""
+    yield from fields.required_label(counter_set["name"], f"{path}.name")
+    yield from _counters(mapping(counter_set.get("counters")), f"{path}.counters")
+
+
+def counter_consumption(consumption: Object, path: str) -> Errors:
+    yield from fields.required_label(consumption["counterSet"], f"{path}.counterSet", declarative=True)
+    yield from _counters(mapping(consumption.get("counters")), f"{path}.counters")
+    yield from fields.limited(
+        consumption.get("compatibilityGroups") or [],
+        MAX_COMPATIBILITY_GROUPS,
+        f"{path}.compatibilityGroups",
+        lambda group, at: fields.label(group, at, declarative=True),
+        key=fields.itself,
+        declarative=True,
+    )
+
+
+def _counters(counters: Object, path: str) -> Errors:
+    if not counters:
+        yield errors.required(path, declarative=True)
+    elif len(counters) > MAX_COUNTERS:
+        yield errors.too_many(path, len(counters), MAX_COUNTERS, declarative=True)
+    else:
+        for name in counters:
+            if not names.is_label(name):
+                yield errors.invalid(path, name, names.LABEL_DETAIL, declarative=True)
+
+
+def is_node_resource(name: str) -> bool:
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
+def node_allocatable(device: Object, path: str) -> Errors:
+    """What of the node's cpu, memory and huge pages a device stands for."""
+    capacity = mapping(device.get("capacity"))
+    for resource, entry in device["nodeAllocatableResources"].items():
+        at = f"{path}.nodeAllocatableResources[{resource}]"
+        if not is_node_resource(resource):
+            yield errors.invalid(at, resource, "must be cpu, memory or hugepages-<size>")
+        if entry.get("mapping") is None and entry.get("overhead") is None:
+            yield errors.required(at, "at least one of `mapping` or `overhead` is required")
+        if entry.get("mapping") is not None:
+            yield from _mapping(entry["mapping"], f"{at}.mapping", capacity)
+        if entry.get("overhead") is not None:
+            yield from _overhead(entry["overhead"], f"{at}.overhead")
+
+
+def _mapping(mapping: Object, path: str, capacity: Object) -> Errors:
+    yield from fields.union(mapping, ("capacityKey", "deviceMultiplier"), path)
+    key, multiplier = mapping.get("capacityKey"), mapping.get("capacityMultiplier")
+    if key is not None:
+        if not key:
+            yield errors.invalid(f"{path}.capacityKey", key, "must not be empty")
+        elif key not in capacity:
+            yield errors.not_found(f"{path}.capacityKey", key)
+        if multiplier is None:
+            yield errors.required(f"{path}.capacityMultiplier", "needed with capacityKey")
+    elif multiplier is not None:
+        yield errors.required(f"{path}.capacityKey", "needed with capacityMultiplier")
+    for member in ("capacityMultiplier", "deviceMultiplier"):
+        if mapping.get(member) is not None and Quantity.parse(mapping[member]).sign() <= 0:
+            yield errors.invalid(f"{path}.{member}", mapping[member], "must be greater than zero")
+
+
+def _overhead(overhead: Object, path: str) -> Errors:
+    if overhead.get("perPod") is None and overhead.get("perContainer") is None:
+        yield errors.invalid(path, overhead, "at least one of `perPod` or `perContainer` is required")
+    for member in ("perPod", "perContainer"):
+        if overhead.get(member) is not None and Quantity.parse(overhead[member]).sign() < 0:
+            yield errors.invalid(f"{path}.{member}", overhead[member], "must not be negative")

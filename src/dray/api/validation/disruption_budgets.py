@@ -7,7 +7,7 @@ import re
 from dray.api import errors
 from dray.api.objects import Object, int64
 from dray.api.rules import Rules
-from dray.api.validation import conditions, fields, label_selectors
+from dray.api.validation import fields, metadata
 from dray.api.validation.fields import Errors
 
 _BOUNDS = ("minAvailable", "maxUnavailable")
@@ -24,7 +24,7 @@ def validate(budget: Object, rules: Rules) -> Errors:
         if spec.get(member) is not None:
             yield from _bound(spec[member], f"spec.{member}")
     if spec.get("selector") is not None:
-        yield from label_selectors.validate(spec["selector"], "spec.selector")
+        yield from metadata.label_selector(spec["selector"], "spec.selector")
     yield from fields.enum(spec.get("unhealthyPodEvictionPolicy"), _POLICIES, "spec.unhealthyPodEvictionPolicy")
 
 
@@ -42,7 +42,7 @@ def _bound(value: int | str, path: str) -> Errors:
 
 def validate_status(budget: Object, old: Object, rules: Rules) -> Errors:
     status = budget["status"]
-    yield from conditions.validate(status.get("conditions") or [], "status.conditions")
+    yield from fields.conditions(status.get("conditions") or [], "status.conditions")
     for member in _COUNTS:
         if status[member] < 0:
             yield errors.invalid(f"status.{member}", status[member], "must be greater than or equal to 0")

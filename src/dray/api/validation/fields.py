@@ -1,10 +1,11 @@
-"""Checks that many kinds share: single names, lists with limits and unique items.
+"""Checks that many kinds share: names, lists with limits and unique items, conditions, opaque configuration.
 
 Every check is a generator of FieldErrors; paths are strings as Kubernetes prints them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -169,3 +170,76 @@ def enum(
             yield errors.required(path, declarative=declarative)
     elif value not in choices:
         yield errors.not_supported(path, value, choices, declarative=declarative)
+
+
+MAX_PARAMETERS = 10240
+
+
+def opaque_configuration(configuration: Object, path: str, *, stored: bool = False) -> Errors:
+    """One entry of a list of configurations; `stored` entries may be longer than today's limit."""
+    opaque = configuration.get("opaque")
+    path = f"{path}.opaque"
+    if opaque is None:
+        yield errors.required(path)
+        return
+    yield from driver(opaque["driver"], f"{path}.driver")
+    parameters = opaque["parameters"]
+    if parameters is None:
+        yield errors.required(f"{path}.parameters")
+    else:
+        yield from raw_object(parameters, f"{path}.parameters", limit=None if stored else MAX_PARAMETERS)
+
+
+def raw_object(value: Any, path: str, *, limit: int | None) -> Errors:
+    """A raw extension: a JSON object of at most `limit` bytes."""
+    if limit is not None and _size(value) > limit:
+        yield errors.too_long(path, limit)
+    elif not isinstance(value, dict):
+        yield errors.invalid(path, "<value omitted>", "must be a JSON object")
+
+
+def _size(value: Any) -> int:
+    import msgspec
+
+    return len(msgspec.json.encode(value))
+
+
+MAX_REASON = 1024
+MAX_MESSAGE = 32768
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
+
+
+def conditions(conditions: list[Object], path: str, *, limit: int | None = None) -> Errors:
+    if limit is not None and len(conditions) > limit:
+        yield errors.too_many(path, len(conditions), limit)
+        return
+    yield from limited(conditions, len(conditions), path, _condition, key=by("type"))
+
+
+def _condition(condition: Object, path: str) -> Errors:
+    kind = condition["type"]
+    if not kind:
+        yield errors.required(f"{path}.type")
+    elif not names.is_label_key(kind):
+        yield errors.invalid(f"{path}.type", kind, names.LABEL_KEY_DETAIL)
+    status = condition["status"]
+    if not status:
+        yield errors.required(f"{path}.status")
+    yield from enum(status, ["True", "False", "Unknown"], f"{path}.status")
+    if condition.get("observedGeneration", 0) < 0:
+        yield errors.invalid(f"{path}.observedGeneration", condition["observedGeneration"], "must not be negative")
+    if not condition["lastTransitionTime"]:
+        yield errors.required(f"{path}.lastTransitionTime")
+    yield from _reason(condition["reason"], f"{path}.reason")
+    if names.size(condition["message"]) > MAX_MESSAGE:
+        yield errors.too_long(f"{path}.message", MAX_MESSAGE)
+
+
+def _reason(reason: str, path: str) -> Errors:
+    if not reason:
+        yield errors.required(path)
+        return
+    if not _REASON.fullmatch(reason):
+        yield errors.invalid(path, reason, "a letter, then letters, digits, '_', ',' and ':', not ending in ',' or ':'")
+    if names.size(reason) > MAX_REASON:
+        yield errors.too_long(path, MAX_REASON)

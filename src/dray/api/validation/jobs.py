@@ -13,8 +13,8 @@ from dray.api import errors, label_selectors, names
 from dray.api.job_defaults import NAME_LABELS, UID_LABELS
 from dray.api.objects import Object, labels_of, mapping
 from dray.api.rules import Rules
-from dray.api.validation import fields, job_policies, job_scheduling, pods
-from dray.api.validation import label_selectors as selectors
+from dray.api.validation import fields, job_policies, pods
+from dray.api.validation import metadata as selectors
 from dray.api.validation.fields import Errors
 
 MAX_INDEXED = 100_000
@@ -76,7 +76,7 @@ def _selection(spec: Object, *, generated: bool = False) -> Errors:
     selector = spec.get("selector")
     if selector is None:
         return
-    yield from selectors.validate(selector, "spec.selector")
+    yield from selectors.label_selector(selector, "spec.selector")
     labels = labels_of(spec["template"])
     if not generated and not label_selectors.from_object(selector)(labels):
         yield errors.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
@@ -93,7 +93,7 @@ def _spec(spec: Object) -> Errors:
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         yield errors.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if spec.get("scheduling") is not None:
-        yield from job_scheduling.validate(spec["scheduling"], spec.get("parallelism", 1))
+        yield from validate_scheduling(spec["scheduling"], spec.get("parallelism", 1))
     if spec.get("managedBy") is not None:
         yield from _managed_by(spec["managedBy"], "spec.managedBy")
     yield from fields.enum(spec.get("completionMode"), _MODES, "spec.completionMode")
@@ -159,7 +159,7 @@ def validate_update(job: Object, old: Object, rules: Rules) -> Errors:
     yield from _completions(spec, before)
     for member in _FIXED:
         yield from fields.immutable(spec.get(member), before.get(member), f"spec.{member}")
-    yield from job_scheduling.validate_update(spec.get("scheduling"), before.get("scheduling"))
+    yield from validate_scheduling_update(spec.get("scheduling"), before.get("scheduling"))
     template = before["template"]
     if before.get("suspend") and not old["status"].get("active"):
         template = _directed(template, spec["template"])
@@ -221,3 +221,38 @@ def validate_status(job: Object, old: Object, rules: Rules) -> Errors:
 
 def _true(status: Object) -> set[str]:
     return {item["type"] for item in status.get("conditions") or [] if item["status"] == "True"}
+
+
+_PATH = "spec.scheduling"
+_VARIANT = (
+    "the basic/gang policy variant is immutable after creation; only schedulingPolicy.gang.minCount may be updated"
+)
+
+
+def validate_scheduling(scheduling: Object, parallelism: int) -> Errors:
+    """How the pods of a job are scheduled as a group."""
+    policy = scheduling.get("schedulingPolicy")
+    if policy is not None:
+        yield from fields.union(policy, ("basic", "gang"), f"{_PATH}.schedulingPolicy")
+        count = mapping(policy.get("gang")).get("minCount")
+        at = f"{_PATH}.schedulingPolicy.gang.minCount"
+        if count is not None and count <= 0:
+            yield errors.invalid(at, count, "must be greater than or equal to 1")
+        elif count is not None and count > parallelism:
+            yield errors.invalid(at, count, f"must not be greater than parallelism ({parallelism})")
+    if scheduling.get("disruptionMode") is not None:
+        yield from fields.union(scheduling["disruptionMode"], ("single", "all"), f"{_PATH}.disruptionMode")
+
+
+def validate_scheduling_update(scheduling: Object | None, before: Object | None) -> Errors:
+    """Only the size of a gang may change."""
+    if scheduling is None or before is None:
+        yield from fields.immutable(scheduling, before, _PATH, declarative=True)
+        return
+    for member in ("schedulingConstraints", "resourceClaims", "disruptionMode"):
+        yield from fields.immutable(scheduling.get(member), before.get(member), f"{_PATH}.{member}", declarative=True)
+    policy, old = scheduling.get("schedulingPolicy"), before.get("schedulingPolicy")
+    if policy is None or old is None:
+        yield from fields.immutable(policy, old, f"{_PATH}.schedulingPolicy", declarative=True)
+    elif (policy.get("gang") is None) != (old.get("gang") is None):
+        yield errors.invalid(f"{_PATH}.schedulingPolicy", None, _VARIANT)

@@ -1,4 +1,4 @@
-"""ObjectMeta: names, labels, annotations, owners and what an update may not touch."""
+"""ObjectMeta: names, labels, annotations, owners, what an update may not touch; and LabelSelectors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -122,3 +122,29 @@ def template(meta: Object, path: str) -> Errors:
     for member in sorted(meta):
         if member not in ("labels", "annotations"):
             yield errors.forbidden(f"{path}.{member}", "cannot be set for a template")
+
+
+_WITH_VALUES = ("In", "NotIn")
+_WITHOUT_VALUES = ("Exists", "DoesNotExist")
+
+
+def label_selector(selector: Object, path: str) -> Errors:
+    yield from labels(mapping(selector.get("matchLabels")), f"{path}.matchLabels")
+    for index, requirement in enumerate(selector.get("matchExpressions") or []):
+        yield from _selector_requirement(requirement, f"{path}.matchExpressions[{index}]")
+
+
+def _selector_requirement(requirement: Object, path: str) -> Errors:
+    operator, values = requirement["operator"], requirement.get("values") or []
+    if operator in _WITH_VALUES and not values:
+        yield errors.required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+    elif operator in _WITHOUT_VALUES and values:
+        detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        yield errors.forbidden(f"{path}.values", detail)
+    elif operator not in (*_WITH_VALUES, *_WITHOUT_VALUES):
+        yield errors.invalid(f"{path}.operator", operator, "not a valid selector operator")
+    if not names.is_label_key(requirement["key"]):
+        yield errors.invalid(f"{path}.key", requirement["key"], names.LABEL_KEY_DETAIL)
+    for index, value in enumerate(values):
+        if not names.is_label_value(value):
+            yield errors.invalid(f"{path}.values[{index}]", value, names.LABEL_VALUE_DETAIL)

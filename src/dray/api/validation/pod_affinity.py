@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api import errors, names
 from dray.api.objects import Object
-from dray.api.validation import fields, label_selectors
+from dray.api.validation import fields, metadata
 from dray.api.validation.fields import Errors
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -27,7 +27,7 @@ def validate(affinity: Object, path: str) -> Errors:
 def _term(term: Object, path: str) -> Errors:
     for member in ("labelSelector", "namespaceSelector"):
         if term.get(member) is not None:
-            yield from label_selectors.validate(term[member], f"{path}.{member}")
+            yield from metadata.label_selector(term[member], f"{path}.{member}")
     for namespace in term.get("namespaces") or []:
         if not names.is_label(namespace):
             yield errors.invalid(f"{path}.namespace", namespace, names.LABEL_DETAIL)
@@ -85,4 +85,4 @@ def _spread_options(constraint: Object, path: str) -> Errors:
             yield errors.not_supported(f"{path}.{member}", policy, _POLICIES)
     yield from _label_keys(constraint, path)
     if constraint.get("labelSelector") is not None:
-        yield from label_selectors.validate(constraint["labelSelector"], f"{path}.labelSelector")
+        yield from metadata.label_selector(constraint["labelSelector"], f"{path}.labelSelector")

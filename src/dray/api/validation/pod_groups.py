@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api import errors, names
 from dray.api.objects import Object, mapping
 from dray.api.rules import Rules
-from dray.api.validation import conditions, fields
+from dray.api.validation import fields
 from dray.api.validation.fields import Errors
 
 MAX_CLAIMS = 4
@@ -43,7 +43,7 @@ def validate_update(group: Object, old: Object, rules: Rules) -> Errors:
 
 def validate_status(group: Object, old: Object, rules: Rules) -> Errors:
     status = group["status"]
-    yield from conditions.validate(status.get("conditions") or [], "status.conditions")
+    yield from fields.conditions(status.get("conditions") or [], "status.conditions")
     known = {claim["name"] for claim in group["spec"].get("resourceClaims") or []}
 
     def check(entry: Object, path: str) -> Errors:
@@ -72,7 +72,7 @@ def validate_composite_update(group: Object, old: Object, rules: Rules) -> Error
 
 
 def validate_composite_status(group: Object, old: Object, rules: Rules) -> Errors:
-    yield from conditions.validate(group["status"].get("conditions") or [], "status.conditions")
+    yield from fields.conditions(group["status"].get("conditions") or [], "status.conditions")
 
 
 def _references(spec: Object) -> Errors:

@@ -7,8 +7,8 @@ from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
 from dray.api.validation import fields
+from dray.api.validation.devices import is_node_resource
 from dray.api.validation.fields import Errors
-from dray.api.validation.node_allocatable import is_node_resource
 
 MAX_HEALTH_MESSAGE = 1024
 

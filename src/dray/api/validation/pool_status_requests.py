@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api import errors, names
 from dray.api.objects import Object
 from dray.api.rules import Rules
-from dray.api.validation import conditions, fields
+from dray.api.validation import fields
 from dray.api.validation.fields import Errors
 
 MAX_LIMIT = 1000
@@ -55,7 +55,7 @@ def validate_status(request: Object, old: Object) -> Errors:
     entries = status.get("conditions") or []
     if len(entries) > MAX_CONDITIONS:
         yield errors.too_many("status.conditions", len(entries), MAX_CONDITIONS)
-    yield from conditions.validate(entries, "status.conditions")
+    yield from fields.conditions(entries, "status.conditions")
 
 
 def _not_negative(value: Object, member: str, path: str) -> Errors:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dray.api import errors
 from dray.api.objects import Object, mapping
 from dray.api.rules import Rules
-from dray.api.validation import expressions, fields, opaque, taints
+from dray.api.validation import expressions, fields, taints
 from dray.api.validation.fields import Errors
 
 MAX_REQUESTS = 32
@@ -59,7 +59,7 @@ def validate(devices: Object, path: str, rules: Rules) -> Errors:
 
     def check_configuration(configuration: Object, at: str) -> Errors:
         yield from references(configuration.get("requests") or [], f"{at}.requests", known)
-        yield from opaque.validate(configuration, at)
+        yield from fields.opaque_configuration(configuration, at)
 
     yield from fields.limited(constraints, MAX_CONSTRAINTS, f"{path}.constraints", check_constraint)
     yield from fields.limited(devices.get("config") or [], MAX_CONFIGURATIONS, f"{path}.config", check_configuration)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dray.api import errors
 from dray.api.objects import Object, mapping
 from dray.api.rules import Rules
-from dray.api.validation import counters, devices, fields, node_selectors
+from dray.api.validation import devices, fields, node_selectors
+from dray.api.validation.devices import node_operations as node_operations
 from dray.api.validation.fields import Errors
-from dray.api.validation.node_operations import validate as node_operations
 
 MAX_DEVICES = 128
 MAX_DETAILED_DEVICES = 64
@@ -34,7 +34,7 @@ def validate(resource_slice: Object, rules: Rules, old: Object | None = None) ->
         spec.get("sharedCounters") or [],
         MAX_COUNTER_SETS,
         "spec.sharedCounters",
-        counters.validate_set,
+        devices.counter_set,
         key=fields.by("name"),
     )
     if spec.get("partitionTypeAttribute") is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api import errors, names
 from dray.api.objects import Object, mapping
-from dray.api.validation import conditions, fields
+from dray.api.validation import fields
 from dray.api.validation.fields import Errors
 
 EFFECTS = ["NoExecute", "NoSchedule", "None"]
@@ -67,4 +67,4 @@ def validate_rule_status(rule: Object, old: Object) -> Errors:
     entries = rule["status"].get("conditions") or []
     if len(entries) > MAX_RULE_CONDITIONS:
         yield errors.too_many("status.conditions", len(entries), MAX_RULE_CONDITIONS)
-    yield from conditions.validate(entries, "status.conditions")
+    yield from fields.conditions(entries, "status.conditions")

@@ -9,7 +9,7 @@ from dray.allocation.devices import DeviceID
 from dray.api.objects import Object, key_of
 from dray.api.pods import claims_used
 from dray.api.resource_claims import devices_of
-from dray.client.informers import Informers
+from dray.client.informer import Informers
 from dray.controllers.device_taints import pods, rules
 from dray.controllers.kinds import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 

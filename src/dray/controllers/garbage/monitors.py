@@ -15,13 +15,12 @@ from typing import Final, cast
 from dray.api.catalogue import RBAC_GROUP, find_plural, split_api_version
 from dray.api.objects import Object, metadata_of
 from dray.client.api import ApiClient
-from dray.client.backoff import Backoff
 from dray.client.cache import Change
 from dray.client.discovery import ServedResource, discover
 from dray.client.errors import ClientError
 from dray.client.informer import Informer
 from dray.client.interface import EVERYTHING, Resource, Selection, WatchEvent
-from dray.client.retries import Retries
+from dray.client.retries import Backoff, Retries
 from dray.controllers.environment import Environment
 from dray.controllers.garbage.graph import Source
 

@@ -19,11 +19,11 @@ from dray.allocation.usage import Usage, claim_key
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object
 from dray.api.resource_claims import devices_of, results_of
-from dray.client.backoff import Backoff
 from dray.client.cache import Change
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ApiError, ClientError, Conflict, NotFound
 from dray.client.interface import DeleteOptions
+from dray.client.retries import Backoff
 from dray.controllers.device_taints.rules import has_selector, taint_rules
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES

@@ -15,11 +15,10 @@ from typing import Final, TypeVar
 
 from dray.api.objects import Object, spec_of, uid_of
 from dray.client.api import ApiClient
-from dray.client.backoff import Backoff
 from dray.client.errors import ClientError, Conflict, NotFound
 from dray.client.interface import DeleteOptions
 from dray.client.queue import WorkQueue
-from dray.client.retries import Retries
+from dray.client.retries import Backoff, Retries
 from dray.driver.devices import NodeSelection, Pool
 from dray.driver.driver import Driver
 from dray.driver.errors import DroppedFields, InvalidPools

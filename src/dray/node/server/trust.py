@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dray.server.security.authority import Authority
-from dray.server.security.certificates import Credential
-from dray.server.security.tls import node_context
+from dray.server.security.certificates import Credential, node_context
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,71 +1,84 @@
 """Admission: what the server checks and fills in besides the rules of the object itself.
 
-Each plug-in is a module with a function over `Attributes`; it changes the object in place or raises a refusal. The
-three lists below are the order in which they run.
+A plug-in is a function over `Attributes`; it changes the object in place or raises a refusal. The lists below say for
+which kinds, and in which order, they run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+
 from dray.server.admission import (
     certificate_requests,
-    claim_status,
+    core_kinds,
     custom_definitions,
     gangs,
-    jobs,
-    namespaces,
-    nodes,
-    pods,
     priority,
     quota,
     rights,
 )
 from dray.server.admission.attributes import Attributes
-from dray.server.admission.namespaces import require_namespace
+from dray.server.admission.core_kinds import require_namespace
+from dray.server.security.node_restriction import CREATE, DELETE, UPDATE
 
-__all__ = ["Attributes", "on_create", "on_delete", "on_update", "require_namespace"]
+__all__ = ["CREATE", "DELETE", "UPDATE", "Attributes", "admit", "require_namespace"]
 
-_CREATE = (
-    custom_definitions.refuse_while_ending,
-    rights.validate_roles,
-    rights.check_create,
-    namespaces.fill,
-    nodes.taint_unready,
-    pods.check_overhead,
-    pods.note_gates,
-    jobs.select_pods,
-    certificate_requests.identify,
-    certificate_requests.refuse_masters,
-    pods.require_service_account,
-    priority.resolve,
-    priority.check_default,
-    custom_definitions.establish,
-    quota.charge,
-    gangs.warn,
+Plugin = Callable[[Attributes], None]
+_ROLES = " ".join(
+    f"{kind}.rbac.authorization.k8s.io" for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 )
-_UPDATE = (
-    rights.validate_roles,
-    rights.check_update,
-    namespaces.keep_label,
-    claim_status.authorize,
-    certificate_requests.authorize,
-    priority.check_default,
-    custom_definitions.establish,
-    quota.charge,
-    gangs.warn,
+_GROUPS = "PodGroup.scheduling.k8s.io CompositePodGroup.scheduling.k8s.io"
+_DEFINITION = "CustomResourceDefinition.apiextensions.k8s.io"
+_SIGNING_REQUEST = "CertificateSigningRequest.certificates.k8s.io"
+_ALL = "*"
+_GANGS: tuple[tuple[str, Plugin], ...] = (
+    (_GROUPS, gangs.warn_of_group),
+    ("Workload.scheduling.k8s.io", gangs.warn_of_workload),
+    ("Job.batch", gangs.warn_of_job),
+    ("Pod", gangs.warn_of_pod),
 )
-_DELETE = (rights.check_delete, namespaces.protect)
+_PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
+    CREATE: (
+        (_ALL, custom_definitions.refuse_while_ending),
+        (_ROLES, rights.validate_roles),
+        (_ALL, rights.check),
+        ("Namespace", core_kinds.fill_namespace),
+        ("Node", core_kinds.taint_node),
+        ("Pod", core_kinds.check_overhead),
+        ("Pod", core_kinds.note_gates),
+        ("Job.batch", core_kinds.select_job_pods),
+        (_SIGNING_REQUEST, certificate_requests.identify),
+        (_SIGNING_REQUEST, certificate_requests.refuse_masters),
+        ("Pod", core_kinds.require_service_account),
+        ("Pod", priority.resolve_for_pod),
+        (_GROUPS, priority.resolve_for_group),
+        ("PriorityClass.scheduling.k8s.io", priority.check_default),
+        (_DEFINITION, custom_definitions.establish),
+        (_ALL, quota.charge),
+        *_GANGS,
+    ),
+    UPDATE: (
+        (_ROLES, rights.validate_roles),
+        (_ALL, rights.check),
+        ("Namespace", core_kinds.label_namespace),
+        ("ResourceClaim.resource.k8s.io", rights.authorize_claim_status),
+        (_SIGNING_REQUEST, certificate_requests.authorize),
+        ("PriorityClass.scheduling.k8s.io", priority.check_default),
+        (_DEFINITION, custom_definitions.establish),
+        (_ALL, quota.charge),
+        *_GANGS,
+    ),
+    DELETE: ((_ALL, rights.check), ("Namespace", core_kinds.protect_namespace)),
+}
 
 
-def on_create(attributes: Attributes) -> None:
-    for plugin in _CREATE:
+def admit(attributes: Attributes) -> None:
+    resource = attributes.resource
+    for plugin in _chosen(attributes.operation, f"{resource.kind}.{resource.group}".removesuffix(".")):
         plugin(attributes)
 
 
-def on_update(attributes: Attributes) -> None:
-    for plugin in _UPDATE:
-        plugin(attributes)
-
-
-def on_delete(attributes: Attributes) -> None:
-    for plugin in _DELETE:
-        plugin(attributes)
+@lru_cache(maxsize=512)
+def _chosen(operation: str, kind: str) -> tuple[Plugin, ...]:
+    return tuple(plugin for kinds, plugin in _PLUGINS[operation] if kinds == _ALL or kind in kinds.split())

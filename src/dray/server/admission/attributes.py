@@ -14,6 +14,7 @@ from dray.server.resources import Resource
 class Attributes(msgspec.Struct):
     """`obj` is in hub form and may be changed; `old` is what is stored, None on create."""
 
+    operation: str
     context: Context
     resource: Resource
     user: User
@@ -21,14 +22,8 @@ class Attributes(msgspec.Struct):
     old: Object | None = None
     subresource: str = ""
     verb: str = "update"
-    dry_run: bool = False
     # What the client is told besides the answer.
     warnings: list[str] = msgspec.field(default_factory=list)
-    # Group and kind: the first thing that every plug-in asks.
-    kind: tuple[str, str] = ("", "")
-
-    def __post_init__(self) -> None:
-        self.kind = (self.resource.group, self.resource.kind)
 
     @property
     def namespace(self) -> str:

@@ -9,13 +9,9 @@ from dray.api.objects import status_of
 from dray.server.admission.attributes import Attributes
 from dray.server.authorization import MASTERS, Access
 
-_KIND = (CERTIFICATES_GROUP, "CertificateSigningRequest")
-
 
 def identify(attributes: Attributes) -> None:
     """Whatever the client wrote, the request is from the user who made it."""
-    if attributes.kind != _KIND:
-        return
     spec, user = attributes.obj["spec"], attributes.user
     who = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
     extra = {key: list(values) for key, values in user.extra.items()}
@@ -26,7 +22,7 @@ def identify(attributes: Attributes) -> None:
 
 def refuse_masters(attributes: Attributes) -> None:
     """A certificate of the administrators' group could not be taken back, by nobody."""
-    if attributes.kind != _KIND or attributes.obj["spec"].get("signerName") != certificate_requests.CLIENT:
+    if attributes.obj["spec"].get("signerName") != certificate_requests.CLIENT:
         return
     try:
         request = certificate_requests.read(attributes.obj)
@@ -37,11 +33,9 @@ def refuse_masters(attributes: Attributes) -> None:
 
 
 def authorize(attributes: Attributes) -> None:
-    if attributes.kind != _KIND or attributes.old is None:
-        return
     if attributes.subresource == "approval":
         _require(attributes, "approve")
-    elif attributes.subresource == "status" and status_of(attributes.obj) != status_of(attributes.old):
+    elif attributes.subresource == "status" and status_of(attributes.obj) != status_of(attributes.old or {}):
         _require(attributes, "sign")
 
 

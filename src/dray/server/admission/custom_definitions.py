@@ -11,7 +11,7 @@ GROUP = "apiextensions.k8s.io"
 
 
 def establish(attributes: Attributes) -> None:
-    if attributes.kind != (GROUP, "CustomResourceDefinition") or attributes.subresource:
+    if attributes.subresource:
         return
     definition, old = attributes.obj, attributes.old
     definitions.set_defaults(definition)

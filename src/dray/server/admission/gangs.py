@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.catalogue import SCHEDULING_GROUP
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 from dray.api.validation.workloads import every_template
 from dray.server import documents
 from dray.server.admission.attributes import Attributes
@@ -16,47 +16,35 @@ _SEPARATELY = (
 )
 
 
-def warn(attributes: Attributes) -> None:
-    if attributes.subresource:
-        return
-    find = _ASKS.get(attributes.kind)
-    place = find(attributes) if find is not None else None
-    if place:
+def _warn(attributes: Attributes, place: str) -> None:
+    if not attributes.subresource:
         attributes.warnings.append(f"{place}: {_SEPARATELY}")
 
 
-def _is_gang(holder: Object) -> bool:
-    return ((holder.get("schedulingPolicy") or {}).get("gang")) is not None
+def warn_of_group(attributes: Attributes) -> None:
+    if _is_gang(attributes.obj["spec"]):
+        _warn(attributes, "spec.schedulingPolicy.gang")
 
 
-def _group(attributes: Attributes) -> str | None:
-    return "spec.schedulingPolicy.gang" if _is_gang(attributes.obj["spec"]) else None
+def warn_of_workload(attributes: Attributes) -> None:
+    if any(map(_is_gang, every_template(attributes.obj["spec"]))):
+        _warn(attributes, "spec")
 
 
-def _workload(attributes: Attributes) -> str | None:
-    return "spec" if any(map(_is_gang, every_template(attributes.obj["spec"]))) else None
+def warn_of_job(attributes: Attributes) -> None:
+    if _is_gang(mapping(attributes.obj["spec"].get("scheduling"))):
+        _warn(attributes, "spec.scheduling.schedulingPolicy.gang")
 
 
-def _job(attributes: Attributes) -> str | None:
-    asked = _is_gang(attributes.obj["spec"].get("scheduling") or {})
-    return "spec.scheduling.schedulingPolicy.gang" if asked else None
-
-
-def _pod(attributes: Attributes) -> str | None:
+def warn_of_pod(attributes: Attributes) -> None:
     """A group that is no gang asks for nothing more than its pods do; one that is not there yet may be a gang."""
-    name = (attributes.obj["spec"].get("schedulingGroup") or {}).get("podGroupName")
+    name = mapping(attributes.obj["spec"].get("schedulingGroup")).get("podGroupName")
     if not name:
-        return None
+        return
     record = attributes.context.store.get(f"{_GROUPS}{attributes.namespace}/{name}")
-    if record is not None and not _is_gang(documents.decode(record.value)["spec"]):
-        return None
-    return "spec.schedulingGroup"
+    if record is None or _is_gang(documents.decode(record.value)["spec"]):
+        _warn(attributes, "spec.schedulingGroup")
 
 
-_ASKS = {
-    (SCHEDULING_GROUP, "PodGroup"): _group,
-    (SCHEDULING_GROUP, "CompositePodGroup"): _group,
-    (SCHEDULING_GROUP, "Workload"): _workload,
-    ("batch", "Job"): _job,
-    ("", "Pod"): _pod,
-}
+def _is_gang(holder: Object) -> bool:
+    return mapping(holder.get("schedulingPolicy")).get("gang") is not None

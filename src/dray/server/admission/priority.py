@@ -11,17 +11,9 @@ from dray.server.resources import key_prefix
 
 _CLASSES = key_prefix(SCHEDULING_GROUP, "priorityclasses")
 _PREEMPT = "PreemptLowerPriority"
-_GROUPS = ((SCHEDULING_GROUP, "PodGroup"), (SCHEDULING_GROUP, "CompositePodGroup"))
 
 
-def resolve(attributes: Attributes) -> None:
-    if attributes.kind == ("", "Pod"):
-        _resolve_pod(attributes)
-    elif attributes.kind in _GROUPS:
-        _resolve_group(attributes)
-
-
-def _resolve_pod(attributes: Attributes) -> None:
+def resolve_for_pod(attributes: Attributes) -> None:
     spec = attributes.obj["spec"]
     found = _class(attributes, spec.get("priorityClassName", ""))
     if found is None:
@@ -31,7 +23,7 @@ def _resolve_pod(attributes: Attributes) -> None:
     spec["preemptionPolicy"] = found.get("preemptionPolicy") or _PREEMPT
 
 
-def _resolve_group(attributes: Attributes) -> None:
+def resolve_for_group(attributes: Attributes) -> None:
     spec = attributes.obj["spec"]
     found = _class(attributes, spec.get("priorityClassName", ""))
     value = found["value"] if found else 0
@@ -69,7 +61,7 @@ def _defaults(attributes: Attributes) -> list[Object]:
 
 def check_default(attributes: Attributes) -> None:
     """One class at most is the default."""
-    if attributes.kind != (SCHEDULING_GROUP, "PriorityClass") or not attributes.obj.get("globalDefault"):
+    if not attributes.obj.get("globalDefault"):
         return
     for other in _defaults(attributes):
         if other["metadata"]["name"] != attributes.name:

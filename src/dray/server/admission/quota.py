@@ -7,7 +7,7 @@ from typing import Any
 
 from dray.api.objects import Object
 from dray.api.quantity import Quantity
-from dray.api.quota import charges, constraints, names, scopes
+from dray.api.quota import charges, names, scopes
 from dray.server import documents
 from dray.server.admission.attributes import Attributes
 from dray.server.quota.usage import qualified
@@ -20,9 +20,9 @@ _COUNTED_AGAIN = frozenset({names.CLAIMS, names.SERVICES})
 
 def charge(attributes: Attributes) -> None:
     """Refuses a write that would take more than a quota of its namespace leaves."""
-    if not attributes.namespace or attributes.kind in _UNCOUNTED or not _counts(attributes):
-        return
     context, resource, obj, old = attributes.context, attributes.resource, attributes.obj, attributes.old
+    if not attributes.namespace or (resource.group, resource.kind) in _UNCOUNTED or not _counts(attributes):
+        return
     records = context.store.list(f"{_QUOTAS}{attributes.namespace}/").records
     if not records:
         context.usage.forget(attributes.namespace)
@@ -72,7 +72,7 @@ def _covers(attributes: Attributes, quota: Object, obj: Object) -> bool:
 
 def _check_constraints(attributes: Attributes, quota: Object) -> None:
     if qualified(attributes.resource) == names.PODS:
-        missing = constraints.missing(attributes.obj, _names(attributes, quota))
+        missing = names.unstated(attributes.obj, _names(attributes, quota))
         if missing:
             raise attributes.forbid(f"failed quota: {quota['metadata']['name']}: must specify {missing}")
 

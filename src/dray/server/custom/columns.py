@@ -7,8 +7,7 @@ from typing import Any
 
 from dray.api.errors import render
 from dray.api.objects import Object
-from dray.api.tables.column import NAME, Cell, Column
-from dray.api.tables.duration import age
+from dray.api.tables.column import NAME, Cell, Column, age
 from dray.server.custom import json_path
 from dray.server.custom.definitions import ColumnDefinition, CustomVersion
 

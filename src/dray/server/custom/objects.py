@@ -16,10 +16,9 @@ from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.strategy import SERVER_OWNED, keep
 from dray.api.validation import metadata as metadata_rules
-from dray.server.custom import defaults, pruning, rules, schema_check, uniqueness
+from dray.server.custom import defaults, rules, schema_check
 from dray.server.custom.definitions import CustomVersion
-from dray.server.custom.problems import NO_FIELD
-from dray.server.custom.schema_check import NEW
+from dray.server.custom.schema_check import NEW, NO_FIELD
 from dray.server.patches.json_patch import equal
 
 _META = "meta_v1.ObjectMeta"
@@ -73,7 +72,7 @@ def decode(document: Object, version: CustomVersion) -> Object | Refusal:
         return refusal
     metadata, problems = schema.read(document.get("metadata") or {}, _META)
     found = [FieldError(problem.type, f"metadata.{problem.field}", problem.detail) for problem in problems]
-    pruned, dropped = pruning.prune(document, version.schema)
+    pruned, dropped = defaults.prune(document, version.schema)
     found += [FieldError(ErrorType.UNKNOWN_FIELD, path, f'unknown field "{path}"') for path in dropped]
     if found:
         return intake.undecodable(found)
@@ -91,13 +90,13 @@ def decode(document: Object, version: CustomVersion) -> Object | Refusal:
 
 def prune(document: Object, version: CustomVersion) -> Object:
     """The document without members the kind does not have."""
-    kept: Object = pruning.prune(document, version.schema)[0]
+    kept: Object = defaults.prune(document, version.schema)[0]
     return {**kept, "metadata": schema.read(document.get("metadata") or {}, _META)[0]}
 
 
 def _check(obj: Object, version: CustomVersion, old: Object | None = None) -> list[FieldError]:
     before = NEW if old is None else old
-    checks = chain(schema_check.check(obj, version.schema, old=before), uniqueness.check(obj, version.schema))
+    checks = chain(schema_check.check(obj, version.schema, old=before), schema_check.check_unique(obj, version.schema))
     try:
         found = list(islice(checks, _MOST_ERRORS))
     except schema_check.TooMuchWork:

@@ -19,8 +19,7 @@ from dray.cel.errors import CelError, CompileError, CostLimitExceeded
 from dray.cel.program import Program
 from dray.cel.selector import compile_device_expression, compile_selector
 from dray.server.custom.definitions import Schema
-from dray.server.custom.problems import NO_FIELD
-from dray.server.custom.schema_check import NEW, item_key, join, previous_items
+from dray.server.custom.schema_check import NEW, NO_FIELD, item_key, join, previous_items
 
 # What all rules of one object may cost together.
 BUDGET: Final = 10_000_000

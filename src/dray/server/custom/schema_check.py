@@ -13,10 +13,9 @@ from math import isclose, isfinite
 from typing import Any, Final
 
 from dray.api import errors
-from dray.api.errors import FieldError
+from dray.api.errors import ErrorType, FieldError
 from dray.server.custom import formats
 from dray.server.custom.definitions import Schema
-from dray.server.custom.problems import NO_FIELD, type_of, wrong_type
 from dray.server.patches.json_patch import equal
 
 Errors = Iterator[FieldError]
@@ -230,3 +229,62 @@ def _is_valid(value: Any, schema: Schema, work: Work) -> bool:
 
 def _combined(path: str, what: str) -> FieldError:
     return errors.invalid(NO_FIELD, "", f'"{path}" {what}')
+
+
+# The field of an error that concerns no field in particular.
+NO_FIELD = "<nil>"
+
+
+def wrong_type(path: str, value: Any, expected: str) -> FieldError:
+    found = type_of(value)
+    detail = f'{path or "."} in body must be of type {expected}: "{found}"'
+    return FieldError(ErrorType.TYPE_INVALID, path or NO_FIELD, detail, found if value is None else value)
+
+
+def type_of(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    names = {dict: "object", list: "array", str: "string", int: "integer", float: "number"}
+    return names.get(type(value), "string")
+
+
+def check_unique(value: Any, schema: Schema, path: str = "") -> Iterator[FieldError]:
+    """Of items in sets and keyed lists, and the identity of embedded objects."""
+    if isinstance(value, list):
+        yield from _check_items(value, schema, path)
+        items = schema.get("items")
+        if isinstance(items, dict):
+            for index, item in enumerate(value):
+                yield from check_unique(item, items, f"{path}[{index}]")
+    elif isinstance(value, dict):
+        if schema.get("x-kubernetes-embedded-resource"):
+            yield from _check_embedded(value, path)
+        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        for name, item in value.items():
+            member = properties.get(name, others)
+            if isinstance(member, dict):
+                yield from check_unique(item, member, join(path, name))
+
+
+def _check_items(items: list[Any], schema: Schema, path: str) -> Iterator[FieldError]:
+    kind = schema.get("x-kubernetes-list-type")
+    if kind not in ("set", "map"):
+        return
+    keys = schema.get("x-kubernetes-list-map-keys") or ()
+    seen = set()
+    for index, item in enumerate(items):
+        identity = item
+        if kind == "map":
+            identity = {key: item.get(key) for key in keys} if isinstance(item, dict) else item
+        shown = errors.render(identity)
+        if shown in seen:
+            yield errors.duplicate(f"{path}[{index}]", identity)
+        seen.add(shown)
+
+
+def _check_embedded(value: dict[str, Any], path: str) -> Iterator[FieldError]:
+    for member in ("apiVersion", "kind"):
+        if not value.get(member):
+            yield errors.required(join(path, member), "must not be empty")

@@ -12,9 +12,9 @@ from typing import Any
 
 from dray.api import errors
 from dray.api.errors import FieldError
-from dray.server.custom import defaults, formats, pruning, rules, schema_check
+from dray.server.custom import defaults, formats, rules, schema_check
 from dray.server.custom.definitions import Schema
-from dray.server.custom.problems import NO_FIELD
+from dray.server.custom.schema_check import NO_FIELD
 
 Errors = Iterator[FieldError]
 
@@ -197,7 +197,7 @@ def _check_default(schema: Schema, path: str) -> Errors:
         return
     value: Any = deepcopy(schema["default"])
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
-    pruned, dropped = pruning.prune(value, schema, root=embedded)
+    pruned, dropped = defaults.prune(value, schema, root=embedded)
     if dropped:
         yield errors.invalid(f"{path}.default", value, "must not have unknown fields")
         return

@@ -11,9 +11,8 @@ from typing import Any
 
 from dray.api.objects import Object, mapping
 from dray.server.fieldmanager import configurations, field_set, last_applied, managers
-from dray.server.fieldmanager.conflicts import ApplyConflict
 from dray.server.fieldmanager.field_set import FieldSet
-from dray.server.fieldmanager.managers import APPLY, UPDATE, Managers, Owned
+from dray.server.fieldmanager.managers import APPLY, UPDATE, ApplyConflict, Managers, Owned
 from dray.server.fieldmanager.tracked_kinds import TrackedKind
 from dray.server.fieldmanager.updater import Updater
 from dray.server.status import bad_request

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from dray.api.objects import Object
 from dray.server.fieldmanager import server_side
-from dray.server.options import WriteOptions
+from dray.server.parameters import WriteOptions
 from dray.server.resources import Resource
 
 # Clients are few and say the same in every request.

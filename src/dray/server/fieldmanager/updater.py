@@ -10,10 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from dray.api.objects import Object
-from dray.server.fieldmanager.conflicts import ApplyConflict
 from dray.server.fieldmanager.field_set import FieldSet, difference, intersection, overlap, union
 from dray.server.fieldmanager.field_types import FieldType
-from dray.server.fieldmanager.managers import APPLY, Manager, Managers, Owned
+from dray.server.fieldmanager.managers import APPLY, ApplyConflict, Manager, Managers, Owned
 from dray.server.fieldmanager.merging import merged
 from dray.server.fieldmanager.tracked_kinds import TrackedKind
 from dray.server.fieldmanager.walks import Comparison, compare, named_fields, owned, removed

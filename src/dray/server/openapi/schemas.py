@@ -1,13 +1,17 @@
-"""Schemas: the wire types as OpenAPI components."""
+"""Schemas: the wire types as OpenAPI components, described in the words of Kubernetes."""
 
 from __future__ import annotations
+
+import importlib.util
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
 
 from dray.api.objects import Object
 from dray.api.wire_types import TYPES
 from dray.server import list_types
 from dray.server.list_types import versionless
-from dray.server.openapi.descriptions import describe
-from dray.server.patches import merge_keys
 
 _MODULES = {
     "meta": "io.k8s.apimachinery.pkg.apis.meta",
@@ -138,7 +142,7 @@ def _list_extensions(owner: str, name: str) -> Object:
     """How the list is merged: for clients that make patches."""
     path = f"{versionless(owner)}.{name}"
     found: Object = {}
-    rule = merge_keys.rule(owner, name)
+    rule = list_types.merge_rule(owner, name)
     if not rule.replace:
         found["x-kubernetes-patch-strategy"] = "merge"
         if rule.key:
@@ -151,3 +155,59 @@ def _list_extensions(owner: str, name: str) -> Object:
     else:
         found["x-kubernetes-list-type"] = "atomic"
     return found
+
+
+_CLASS = re.compile(
+    r'^class (\w+)\(DictMixin\):\n    r"""(.*?)"""\n(.*?)(?=^@dataclass|^class |\Z)', re.MULTILINE | re.DOTALL
+)
+_PARAMETER = re.compile(r"^ *\* \*\*(\S+)\*\* ``[^`]*`` - ?", re.MULTILINE)
+_FIELD = re.compile(r"^    (\w+): '([^']*)'(.*)$", re.MULTILINE)
+_JSON_NAME = re.compile(r"metadata=\{[\"']json[\"']: [\"']([^\"']+)[\"']")
+
+
+class Description(NamedTuple):
+    text: str = ""
+    required: tuple[str, ...] = ()
+    fields: dict[str, str] = {}  # noqa: RUF012 - never changed
+
+
+def describe(type_name: str) -> Description:
+    """Of `resource_v1.DeviceRequest`: its text, the fields a client must give, and the text of each field.
+
+    They are read from the sources of lightkube-models, a module when it is first asked for: only `/openapi/v3` shows
+    them, and importing the models would need an HTTP client. Without the package there are none.
+    """
+    module, _, name = type_name.partition(".")
+    return _module(module).get(name, Description())
+
+
+@cache
+def _module(name: str) -> dict[str, Description]:
+    spec = importlib.util.find_spec("lightkube")
+    folders = spec.submodule_search_locations if spec is not None else None
+    for folder in folders or ():
+        source = Path(folder, "models", f"{name}.py")
+        if source.is_file():
+            found = _CLASS.findall(source.read_text(encoding="utf-8"))
+            return {class_name: _description(doc, body) for class_name, doc, body in found}
+    return {}
+
+
+def _description(doc: str, body: str) -> Description:
+    head, _, rest = doc.partition("**parameters**")
+    parts = _PARAMETER.split(rest)
+    fields = dict(zip(parts[1::2], map(_unwrapped, parts[2::2]), strict=True))
+    return Description(_unwrapped(head), tuple(sorted(_required(body))), fields)
+
+
+def _required(body: str) -> list[str]:
+    names = []
+    for name, annotation, rest in _FIELD.findall(body):
+        if not annotation.startswith("Optional["):
+            renamed = _JSON_NAME.search(rest)
+            names.append(renamed[1] if renamed else name)
+    return names
+
+
+def _unwrapped(text: str) -> str:
+    return " ".join(text.split())

@@ -1,6 +1,6 @@
 """Strategic merge patch: a merge patch that knows the keys of lists.
 
-Objects merge member by member and a null removes. A list with a merge key (merge_keys.py) merges item by item, any
+Objects merge member by member and a null removes. A list with a merge key (list_types.py) merges item by item, any
 other list is replaced. Directives in the patch change that:
 
     $patch: replace | delete | merge       in an object, or in an item of a merged list
@@ -15,9 +15,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from dray.api.objects import Object
-from dray.server.patches import element_order, merge_keys
-from dray.server.patches.element_order import identity
+from dray.server.list_types import MergeRule, merge_rule
 from dray.server.patches.errors import does_not_apply
 from dray.server.status import bad_request
 
@@ -25,6 +26,7 @@ _PATCH = "$patch"
 _RETAIN_KEYS = "$retainKeys"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
 _SET_ORDER = "$setElementOrder/"
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def strategic_merge(document: Object, patch: Any, type_name: str) -> Object:
@@ -53,7 +55,7 @@ def _merge_object(original: Object, patch: Object, type_name: str) -> Object:
 
 
 def _merge_member(present: Any, value: Any, type_name: str, key: str) -> Any:
-    rule = merge_keys.rule(type_name, key)
+    rule = merge_rule(type_name, key)
     if isinstance(present, dict) and isinstance(value, dict):
         return value if rule.replace else _merge_object(present, value, rule.type_name)
     if isinstance(present, list) and isinstance(value, list):
@@ -93,15 +95,15 @@ def _merge_ordered(original: Object, patch: Object, directive: str, type_name: s
             raise bad_request("invalid patch format of setElementOrder list")
     if present is None and changes is None:
         return
-    rule = merge_keys.rule(type_name, key)
-    element_order.check(changes or [], order, rule.key)
+    rule = merge_rule(type_name, key)
+    _check_order(changes or [], order, rule.key)
     merged = present or []
     if present is None:
         merged = _without_directives(changes)
     elif changes is not None:
         merged = changes if rule.replace else _merge_list(present, changes, rule)
     patch.pop(key, None)
-    original[key] = element_order.arrange(merged, order, present or [], rule.key)
+    original[key] = _arrange(merged, order, present or [], rule.key)
 
 
 def _delete_from(original: Object, key: str, values: Any) -> None:
@@ -113,7 +115,7 @@ def _delete_from(original: Object, key: str, values: Any) -> None:
         original[key] = [item for item in present if identity(item, "") not in gone]
 
 
-def _merge_list(original: list[Any], patch: list[Any], rule: merge_keys.MergeRule) -> list[Any]:
+def _merge_list(original: list[Any], patch: list[Any], rule: MergeRule) -> list[Any]:
     if not original and not patch:
         return original
     kinds = {isinstance(item, dict) for item in (*original, *patch)}
@@ -123,12 +125,12 @@ def _merge_list(original: list[Any], patch: list[Any], rule: merge_keys.MergeRul
         raise bad_request("the items of a list must be of one type")
     if kinds == {False}:
         merged = _deduplicated([*original, *patch])
-        return element_order.arrange(merged, patch, original, "")
+        return _arrange(merged, patch, original, "")
     if not rule.key:
         raise bad_request(f"cannot merge lists without merge key for {rule.type_name}")
     original, patch = _carry_out_directives(original, patch, rule.key)
     merged = _merge_items(list(original), patch, rule)
-    return element_order.arrange(merged, patch, original, rule.key)
+    return _arrange(merged, patch, original, rule.key)
 
 
 def _carry_out_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
@@ -151,10 +153,8 @@ def _carry_out_directives(original: list[Any], patch: list[Any], key: str) -> tu
     return [item for item in original if identity(item, key) not in deleted], plain
 
 
-def _merge_items(merged: list[Any], patch: list[Any], rule: merge_keys.MergeRule) -> list[Any]:
-    places: dict[bytes, int] = {}
-    for index, item in enumerate(merged):
-        places.setdefault(identity(item, rule.key), index)
+def _merge_items(merged: list[Any], patch: list[Any], rule: MergeRule) -> list[Any]:
+    places = _places(merged, rule.key)
     for item in patch:
         place = places.setdefault(_identity(item, rule.key), len(merged))
         if place < len(merged):
@@ -188,3 +188,55 @@ def _without_directives(value: Any) -> Any:
 
 def _is_directive(key: str) -> bool:
     return key in (_PATCH, _RETAIN_KEYS) or key.startswith((_DELETE_FROM, _SET_ORDER))
+
+
+def identity(item: Any, key: str) -> bytes:
+    """What tells an item from its neighbours: its merge key, or the whole of it. May be compared and hashed."""
+    return _encode(item.get(key) if key and isinstance(item, dict) else item)
+
+
+def _places(items: list[Any], key: str) -> dict[bytes, int]:
+    places: dict[bytes, int] = {}
+    for index, item in enumerate(items):
+        places.setdefault(identity(item, key), index)
+    return places
+
+
+def _arrange(merged: list[Any], patched: list[Any], live: list[Any], key: str) -> list[Any]:
+    """`merged` in order: `patched` gives that of its items, `live` that of the others.
+
+    The two are woven together: another item goes in front of a patched one where the live list had it so, else behind.
+    """
+    named, present = _places(patched, key), _places(live, key)
+    known = [(identity(item, key), item) for item in merged]
+    ours = sorted((pair for pair in known if pair[0] in named), key=lambda pair: named[pair[0]])
+    theirs = [pair for pair in known if pair[0] not in named]
+    theirs.sort(key=lambda pair: present.get(pair[0], len(present)))
+    return _weave(theirs, ours, present)
+
+
+def _weave(left: list[tuple[bytes, Any]], right: list[tuple[bytes, Any]], present: dict[bytes, int]) -> list[Any]:
+    woven: list[Any] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        (a, first), (b, second) = left[i], right[j]
+        if a in present and b in present and present[a] < present[b]:
+            woven.append(first)
+            i += 1
+        else:
+            woven.append(second)
+            j += 1
+    return woven + [item for _, item in left[i:]] + [item for _, item in right[j:]]
+
+
+def _check_order(changes: list[Any], order: list[Any], key: str) -> None:
+    """Every item that the patch changes must stand in the order it gives, and in that order."""
+    places = _places(order, key)
+    at = -1
+    for item in changes:
+        if isinstance(item, dict) and "$patch" in item:
+            continue
+        place = places.get(identity(item, key), -1)
+        if place <= at:
+            raise bad_request("the order in the patch list does not match its $setElementOrder list")
+        at = place

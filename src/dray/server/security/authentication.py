@@ -1,4 +1,4 @@
-"""Authentication: from a certificate or a token to a user.
+"""Authentication: from a certificate or a token to a user, and impersonation of another.
 
 A certificate is verified in the handshake and read once a connection. A bearer token is one of the server's static
 tokens, kept as digests and compared in constant time, a service account's, or that of a machine that wants to join. Who
@@ -12,20 +12,23 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from dray.api import bootstrap_tokens
+from dray.api.bootstrap_tokens import NAMESPACE, USER_PREFIX
 from dray.client.cluster_info import PATH as CLUSTER_INFO
 from dray.server import status
-from dray.server.authorization import ADMIN, ANONYMOUS, AUTHENTICATED, User
-from dray.server.security import jwt
+from dray.server.authorization import ADMIN, ANONYMOUS, AUTHENTICATED, Access, Authorizer, User
+from dray.server.security import jwt, users
 from dray.server.security.authority import Clock, utc_now
-from dray.server.security.credentials import Credentials, bearer_token
+from dray.server.security.credentials import Credentials, Impersonation, bearer_token
 from dray.server.security.jwt import TokenError
 from dray.server.security.peer import Peer
 from dray.server.security.private_files import private_directory, read_private, write_private
+from dray.server.security.refusals import forbidden
+from dray.server.security.service_account_tokens import Objects
 
 # What may be asked for without credentials: whether the server lives, and whom a machine that joins should trust.
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", CLUSTER_INFO})
@@ -133,3 +136,72 @@ class Authenticator:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+
+
+_AUTHENTICATION = "authentication.k8s.io"
+
+
+def impersonate(user: User, wanted: Impersonation, authorizer: Authorizer) -> User:
+    """Whom the request is from (`kubectl --as`); raises a 403 that names the permission the sender lacks.
+
+    Each part of the wanted identity is a permission of its own: the verb `impersonate` on the user or service account,
+    on every group, on the uid and on every extra value. A user who may act as `jane` cannot bring along
+    `system:masters`, and nothing of the sender's own identity is carried over.
+    """
+    if not wanted.requested:
+        return user
+    for access in _permissions(wanted):
+        decision = authorizer.authorize(user, access)
+        if not decision.allowed:
+            raise forbidden(user, access, decision.reason)
+    return User(wanted.user, _groups(wanted), wanted.uid, wanted.extra)
+
+
+def _permissions(wanted: Impersonation) -> Iterator[Access]:
+    account = users.service_account_of(wanted.user)
+    if account is not None:
+        yield Access("impersonate", "", "serviceaccounts", "", *account)
+    else:
+        yield Access("impersonate", "", "users", name=wanted.user)
+    for group in wanted.groups:
+        yield Access("impersonate", "", "groups", name=group)
+    if wanted.uid:
+        yield Access("impersonate", _AUTHENTICATION, "uids", name=wanted.uid)
+    for key, values in wanted.extra.items():
+        for value in values:
+            yield Access("impersonate", _AUTHENTICATION, "userextras", key, name=value)
+
+
+def _groups(wanted: Impersonation) -> tuple[str, ...]:
+    groups = wanted.groups
+    account = users.service_account_of(wanted.user)
+    if account is not None and not groups:
+        groups = users.service_account_groups(account[0])
+    if AUTHENTICATED in groups or users.UNAUTHENTICATED in groups:
+        return groups
+    return (*groups, users.UNAUTHENTICATED if wanted.user == ANONYMOUS.name else AUTHENTICATED)
+
+
+class BootstrapTokens:
+    """A machine that holds one may ask for the certificate of a node.
+
+    Its Secret is read anew each time: a token that was deleted or has expired is good no more.
+    """
+
+    def __init__(self, objects: Objects, *, clock: Clock = utc_now) -> None:
+        self._objects = objects
+        self._clock = clock
+
+    def authenticate(self, token: str, audiences: Iterable[str] = ()) -> tuple[User, tuple[str, ...]]:
+        found = bootstrap_tokens.parts(token)
+        if found is None:
+            raise TokenError("not a bootstrap token")
+        token_id, given = found
+        stored = self._objects.get("", "secrets", NAMESPACE, bootstrap_tokens.secret_name(token_id)) or {}
+        expected = bootstrap_tokens.secret_of(stored, token_id, self._clock())
+        if not hmac.compare_digest(expected.encode(), given.encode()):
+            raise TokenError("unknown or expired bootstrap token")
+        groups = bootstrap_tokens.groups_of(stored)
+        if groups is None:
+            raise TokenError("the bootstrap token names a group that it may not give")
+        return User(USER_PREFIX + token_id, (*groups, AUTHENTICATED)), tuple(audiences)

@@ -1,4 +1,4 @@
-"""X.509 certificates as Kubernetes uses them: a self-made authority, one for the server, one for each client.
+"""X.509 certificates as Kubernetes uses them (a self-made authority, one for the server, one for each client), and TLS.
 
 A client's certificate says who it is: common name = user, organizations = groups. All keys are ECDSA on P-256. The
 purpose is written into a certificate, so that a server's cannot be used as a client's or the other way round, and the
@@ -8,11 +8,14 @@ authority's path length is zero, so that no certificate can issue another. Time 
 from __future__ import annotations
 
 import ipaddress
+import ssl
+import tempfile
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -20,6 +23,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from dray.server.security.private_files import write_private
+
+if TYPE_CHECKING:
+    from dray.server.security.authority import Authority
 
 Key: TypeAlias = ec.EllipticCurvePrivateKey
 
@@ -165,3 +173,56 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
+
+
+def server_context(authority: Authority, names: Iterable[str] = ()) -> ssl.SSLContext:
+    """For the server: clients may have a certificate.
+
+    One that is not from its own authority, has expired or was made for a server ends the handshake.
+    """
+    context = _accepting(authority.certificate, ssl.CERT_OPTIONAL)
+    context.set_alpn_protocols(["http/1.1"])
+    renew(context, authority, names)
+    return context
+
+
+def node_context(authority: bytes, credential: Credential) -> ssl.SSLContext:
+    """For the agent of a node: who has no certificate of the authority does not get past the handshake."""
+    context = _accepting(authority, ssl.CERT_REQUIRED)
+    load_credential(context, credential)
+    return context
+
+
+def _accepting(authority: bytes, verify: ssl.VerifyMode) -> ssl.SSLContext:
+    """Sessions are not resumed: a resumed one would skip the check of the certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    # TLS 1.2 resumes sessions from a cache that `ssl` gives no way to switch off.
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = verify
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    context.num_tickets = 0
+    context.load_verify_locations(cadata=authority.decode())
+    return context
+
+
+def renew(context: ssl.SSLContext, authority: Authority, names: Iterable[str] = ()) -> None:
+    """Gives a server that is running the certificate of today: handshakes from now on use it. Call it once a day."""
+    load_credential(context, authority.server(names))
+
+
+def client_context(authority: bytes, credential: Credential | None = None) -> ssl.SSLContext:
+    """For a client that trusts one authority and, if it has a certificate, shows it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_verify_locations(cadata=authority.decode())
+    if credential is not None:
+        load_credential(context, credential)
+    return context
+
+
+def load_credential(context: ssl.SSLContext, credential: Credential) -> None:
+    """`ssl` reads keys from files only: the file is private and gone at once."""
+    with tempfile.TemporaryDirectory(prefix="dray-") as directory:
+        path = Path(directory) / "credential.pem"
+        write_private(path, credential.certificate + credential.key)
+        context.load_cert_chain(path)

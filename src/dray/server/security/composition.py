@@ -19,21 +19,19 @@ from dray.server import documents, status
 from dray.server.authorization import ADMIN, Access, Authorizer, User
 from dray.server.resources import Resource, key_prefix
 from dray.server.security import access_reviews, token_requests
-from dray.server.security.authentication import Authenticator, Tokens, load_token, new_token
+from dray.server.security.authentication import Authenticator, BootstrapTokens, Tokens, load_token, new_token
 from dray.server.security.authority import Authority, Clock, utc_now
-from dray.server.security.bootstrap_tokens import BootstrapTokens
 from dray.server.security.builtin_roles import NODE_RULES, read_rules
+from dray.server.security.certificates import server_context
 from dray.server.security.escalation import EscalationCheck
 from dray.server.security.guard import Guard
 from dray.server.security.node_authorizer import ClusterView, NodeAuthorizer
 from dray.server.security.node_restriction import DELETE, Write, restrict
-from dray.server.security.policy import GROUP, KINDS, Policy
-from dray.server.security.rbac import RBAC, Authorizers
+from dray.server.security.policy import GROUP, KINDS, RBAC, Authorizers, Policy
 from dray.server.security.refusals import forbidden
 from dray.server.security.rules import PolicyRule
 from dray.server.security.service_account_tokens import TokenIssuer
 from dray.server.security.stored_view import StoredView
-from dray.server.security.tls import server_context
 from dray.store.interface import Store
 
 # Kinds whose objects are questions: a POST is answered and nothing is kept.

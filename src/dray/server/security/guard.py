@@ -14,9 +14,8 @@ import msgspec
 
 from dray.api.caches import remember
 from dray.server.authorization import Authorizer, User
-from dray.server.security.authentication import Authenticator
+from dray.server.security.authentication import Authenticator, impersonate
 from dray.server.security.credentials import read_credentials, refuse_tokens_in_query
-from dray.server.security.impersonation import impersonate
 from dray.server.security.loopback import refuse_foreign_origin
 from dray.server.security.peer import peer_of
 

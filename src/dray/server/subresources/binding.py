@@ -6,7 +6,7 @@ from dray.api import names
 from dray.api.objects import Object, mapping, text
 from dray.server import bodies, status, updates
 from dray.server.calls import Call
-from dray.server.options import write_options
+from dray.server.parameters import write_options
 from dray.server.requests import Answer, document
 
 

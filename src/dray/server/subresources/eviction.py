@@ -7,7 +7,7 @@ from dray.api.intake import Place
 from dray.api.objects import Object, mapping, text
 from dray.server import bodies, deletion, documents, status, updates
 from dray.server.calls import Call
-from dray.server.options import write_options
+from dray.server.parameters import write_options
 from dray.server.requests import Answer, document
 from dray.server.resources import key_prefix
 

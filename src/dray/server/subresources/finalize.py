@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api.objects import Object, mapping, sequence
 from dray.server import bodies, representations, status, updates
 from dray.server.calls import Call
-from dray.server.options import write_options
+from dray.server.parameters import write_options
 from dray.server.requests import Answer, Response
 
 

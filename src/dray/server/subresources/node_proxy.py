@@ -6,8 +6,7 @@ from urllib.parse import quote
 
 from dray.server import status
 from dray.server.calls import Call
-from dray.server.kubelets.client import Unreachable
-from dray.server.kubelets.endpoint import endpoint_of
+from dray.server.kubelets.client import Unreachable, endpoint_of
 from dray.server.requests import Answer, Response, Stream
 
 _MOST_BYTES = 1 << 20

@@ -11,8 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from dray.server import parameters, status
 from dray.server.calls import Call
-from dray.server.kubelets.spdy_upgrades import upgrade_to_spdy, wants_spdy
-from dray.server.kubelets.upgrades import upgrade, wants_upgrade
+from dray.server.kubelets.upgrades import upgrade, upgrade_to_spdy, wants_spdy, wants_upgrade
 from dray.server.requests import Answer
 from dray.server.subresources.pod_containers import container_of, node_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api.objects import Object, mappings
 from dray.server import status
 from dray.server.calls import Call
-from dray.server.kubelets.endpoint import Endpoint, endpoint_of
+from dray.server.kubelets.client import Endpoint, endpoint_of
 
 
 def container_of(call: Call, pod: Object) -> str:

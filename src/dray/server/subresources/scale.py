@@ -10,7 +10,7 @@ from dray.api.objects import Object, mapping
 from dray.server import bodies, negotiation, status, updates
 from dray.server.calls import Call
 from dray.server.custom_resource import CustomResource
-from dray.server.options import write_options
+from dray.server.parameters import write_options
 from dray.server.patches.json_patch import json_patch
 from dray.server.patches.merge_patch import merge_patch
 from dray.server.requests import Answer, document

@@ -27,11 +27,11 @@ from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Key, Object, is_deleting, key_of, spec_of, uid_of
 from dray.api.pods import containers_of, is_terminal, node_of
 from dray.client.api import ApiClient
-from dray.client.backoff import Backoff
 from dray.client.clock import TimeOfDay
 from dray.client.errors import NotFound
 from dray.client.events import EventRecorder
 from dray.client.interface import DeleteOptions, Selection
+from dray.client.retries import Backoff
 from dray.driver import Driver, RunnerOptions
 from dray.driver.runner import DriverRunner
 from dray.node import cdi
