@@ -20,7 +20,7 @@ from dray.node.environment import environment, expanded
 from dray.node.errors import SetupError
 from dray.node.limits import limits_of
 from dray.node.pod_objects import PodObjects
-from dray.node.runtimes.interface import ContainerConfig, Mount, SandboxConfig
+from dray.node.runtimes.interface import ContainerConfig, ContainerState, Mount, SandboxConfig
 from dray.node.volumes import Volumes
 
 _MESSAGE_PATH: Final = "/dev/termination-log"
@@ -136,12 +136,14 @@ class PodSetup:
 
     def _hosts(self, pod: Object, pod_ip: str) -> Path:
         """What the pod's names resolve to, beside what the machine knows."""
-        names = [hostname(pod)]
+        names = [_short_name(pod)]
         if subdomain := spec_of(pod).get("subdomain"):
-            namespace = key_of(pod)[0]
-            names = [f"{names[0]}.{subdomain}.{namespace}.svc.cluster.local", f"{names[0]}.{subdomain}", *names]
-        lines = [Path("/etc/hosts").read_text().rstrip("\n"), f"{pod_ip}\t{' '.join(names)}"]
+            names = [_full_name(pod), f"{names[0]}.{subdomain}", *names]
+        known = Path("/etc/hosts").read_text().rstrip("\n")
+        lines = ["# Kubernetes-managed hosts file.", known, f"{pod_ip}\t{' '.join(names)}"]
         aliases = mappings(spec_of(pod).get("hostAliases"))
+        if aliases:
+            lines += ["", "# Entries added by HostAliases."]
         lines += [f"{alias.get('ip')}\t{' '.join(alias.get('hostnames') or ())}" for alias in aliases]
         path = self._pods / uid_of(pod) / "etc-hosts"
         path.write_text("\n".join(lines) + "\n")
@@ -156,14 +158,16 @@ class PodSetup:
     def _message_file(self, pod: Object, container: Object, attempt: int) -> Path:
         return self._pods / uid_of(pod) / str(container["name"]) / f"message-{attempt}"
 
-    def termination_message(self, pod: Object, container: Object, attempt: int) -> str:
-        """What the run wrote as its message, or the end of its log where its policy says so."""
+    def termination_message(self, pod: Object, container: Object, run: ContainerState) -> str:
+        """What the run wrote as its message, or the end of its log where it failed and its policy says so."""
+        attempt = run.attempt
         try:
             with open(self._message_file(pod, container, attempt), "rb") as file:
                 message = file.read(_MESSAGE_BYTES).decode(errors="replace")
         except OSError:
             message = ""
-        if not message and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
+        falls_back = container.get("terminationMessagePolicy") == "FallbackToLogsOnError" and run.exit_code
+        if not message and falls_back:
             return self._end_of_log(self.log_path(pod, str(container["name"]), attempt))
         return message
 
@@ -179,8 +183,20 @@ class PodSetup:
 
 
 def hostname(pod: Object) -> str:
+    """What its containers call the machine they run on."""
+    spec = spec_of(pod)
+    if spec.get("hostNetwork"):
+        return os.uname().nodename
+    return _full_name(pod) if spec.get("setHostnameAsFQDN") and spec.get("subdomain") else _short_name(pod)
+
+
+def _short_name(pod: Object) -> str:
     spec = spec_of(pod)
     return str(spec.get("hostnameOverride") or spec.get("hostname") or key_of(pod)[1])[:63]
+
+
+def _full_name(pod: Object) -> str:
+    return f"{_short_name(pod)}.{spec_of(pod).get('subdomain')}.{key_of(pod)[0]}.svc.cluster.local"
 
 
 def _below(path: Path, sub: str) -> Path:
@@ -194,9 +210,16 @@ def _below(path: Path, sub: str) -> Path:
 
 def _check_user(container: Object, security: Object) -> None:
     user = security.get("runAsUser")
-    if security.get("runAsNonRoot") and user in (None, 0) and os.geteuid() == 0:
-        message = f"container {container['name']} has runAsNonRoot and would run as root; give it a runAsUser"
-        raise SetupError("CreateContainerConfigError", message)
+    if not security.get("runAsNonRoot"):
+        return
+    if user == 0:
+        problem = "container's runAsUser breaks non-root policy"
+    elif user is None and os.geteuid() == 0:
+        problem = "container has runAsNonRoot and image will run as root"
+    else:
+        return
+    message = f"{problem} (container: {container['name']}); give it a runAsUser that is not 0"
+    raise SetupError("CreateContainerConfigError", message)
 
 
 def _groups(security: Object) -> tuple[int, ...]:

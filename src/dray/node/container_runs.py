@@ -183,7 +183,7 @@ class ContainerRuns:
         """Until it has ended, by itself or because a probe failed."""
         assert record.state is not None
         ending = asyncio.create_task(self._parts.runtime.wait(record.state.id))
-        probing = asyncio.create_task(self._probe(record))
+        probing = asyncio.create_task(self._probes(record).run())
         try:
             await asyncio.wait((ending, probing), return_when=asyncio.FIRST_COMPLETED)
             if not ending.done():
@@ -198,10 +198,10 @@ class ContainerRuns:
             await asyncio.gather(ending, probing, return_exceptions=True)
 
     def _ended(self, record: ContainerRecord, state: ContainerState) -> None:
-        message = self._parts.setup.termination_message(self._pod(), record.spec, state.attempt)
+        message = self._parts.setup.termination_message(self._pod(), record.spec, state)
         record.ended(state, message)
 
-    async def _probe(self, record: ContainerRecord) -> str:
+    def _probes(self, record: ContainerRecord) -> Probes:
         def started() -> None:
             record.started = True
             self._changed()
@@ -213,10 +213,9 @@ class ContainerRuns:
         def failed(kind: str, problem: str) -> None:
             self._parts.events.warning(self._pod(), "Unhealthy", f"{kind} probe failed: {problem}")
 
-        probes = Probes(
+        return Probes(
             record.spec, lambda probe: self._handle(probe, record), started=started, ready=ready, failed=failed
         )
-        return await probes.run()
 
     async def _handle(self, handler: Object, record: ContainerRecord) -> str | None:
         assert record.state is not None
@@ -295,13 +294,18 @@ class ContainerRuns:
 
     async def _stop_within(self, record: ContainerRecord, left: Callable[[], float]) -> None:
         stopping = asyncio.create_task(self._stop_one(record, left()))
-        while not stopping.done():
-            given = left()
-            await asyncio.wait((stopping,), timeout=0.2)
-            if not stopping.done() and left() < given - 1 and record.state is not None:
-                # Somebody shortened the grace period.
-                await self._parts.runtime.stop(record.state.id, left())
-        await stopping
+        probing = asyncio.create_task(self._probes(record).run_readiness(ready=record.ready))
+        try:
+            while not stopping.done():
+                given = left()
+                await asyncio.wait((stopping,), timeout=0.2)
+                if not stopping.done() and left() < given - 1 and record.state is not None:
+                    # Somebody shortened the grace period.
+                    await self._parts.runtime.stop(record.state.id, left())
+            await stopping
+        finally:
+            probing.cancel()
+            await asyncio.gather(probing, return_exceptions=True)
 
     async def _stop_one(self, record: ContainerRecord, grace: float) -> None:
         assert record.state is not None

@@ -9,11 +9,13 @@ import asyncio
 from typing import Any, Final
 
 import aiohttp
+from yarl import URL
 
 from dray.api.objects import Object, mapping, mappings
 from dray.node.runtimes.interface import Runtime, StartError
 
 _OUTPUT_BYTES: Final = 10 * 1024
+_MOST_REDIRECTS: Final = 10
 
 
 class _Output:
@@ -74,13 +76,27 @@ async def _http(request: Object, container: Object, address: str) -> str | None:
     headers = {str(each["name"]): str(each.get("value") or "") for each in mappings(request.get("httpHeaders"))}
     headers.setdefault("User-Agent", "kube-probe/1.37")
     try:
-        # Certificates of pods are not checked, as a kubelet does not.
-        async with aiohttp.ClientSession() as session, session.get(url, headers=headers, ssl=False) as answer:
-            await answer.content.read(_OUTPUT_BYTES)
-            code = answer.status
+        async with aiohttp.ClientSession() as session:
+            code = await _status(session, url, headers)
     except (aiohttp.ClientError, OSError, ValueError) as error:
         return f'Get "{url}": {error or type(error).__name__}'
     return None if 200 <= code < 400 else f"HTTP probe failed with statuscode: {code}"
+
+
+async def _status(session: aiohttp.ClientSession, url: str, headers: dict[str, str]) -> int:
+    """Redirects are followed on the same host alone; one that leads elsewhere is an answer as good as any."""
+    for _ in range(_MOST_REDIRECTS):
+        # Certificates of pods are not checked, as a kubelet does not.
+        async with session.get(url, headers=headers, ssl=False, allow_redirects=False) as answer:
+            await answer.content.read(_OUTPUT_BYTES)
+            place = answer.headers.get("Location", "")
+            if answer.status not in (301, 302, 303, 307, 308) or not place:
+                return answer.status
+            there = answer.url.join(URL(place))
+            if there.host != answer.url.host:
+                return answer.status
+            url = str(there)
+    return 508
 
 
 async def _tcp(host: str, port: int) -> str | None:

@@ -11,9 +11,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dray.api.objects import Object, condition_of, mappings, metadata_of, spec_of, status_of
-from dray.node.container_records import ContainerRecord, PodRecords, runs_again
+from dray.node.container_records import ContainerRecord, PodRecords
 
 _NOT_READY: Final = "ContainersNotReady"
+_NEVER_RUN: Final = {
+    "exitCode": 137,
+    "reason": "ContainerStatusUnknown",
+    "message": "The container could not be located when the pod was terminated",
+}
 
 
 @dataclass(slots=True)
@@ -35,17 +40,12 @@ class PodState:
 
 
 def phase_of(pod: Object, state: PodState, records: PodRecords) -> str:
-    if state.reason and state.ended:
-        return "Failed"
-    if not state.initialized:
-        failed = any(
-            each.exit_code not in (None, 0) and not runs_again(pod, each) for each in records.inits if not each.sidecar
-        )
-        return "Failed" if failed and state.ended else "Pending"
     codes = [each.exit_code for each in records.containers]
     if state.ended:
-        return "Succeeded" if all(code == 0 for code in codes) else "Failed"
-    return "Running" if any(each.attempt >= 0 for each in records.containers) else "Pending"
+        # What never ran, because the pod was deleted or an init container failed, did not succeed.
+        well = state.initialized and not state.reason and all(code == 0 for code in codes)
+        return "Succeeded" if well else "Failed"
+    return "Running" if state.initialized and any(each.attempt >= 0 for each in records.containers) else "Pending"
 
 
 def status(
@@ -72,17 +72,24 @@ def status(
     if state.pod_ip:
         made |= {"podIP": state.pod_ip, "podIPs": [{"ip": state.pod_ip}]}
     if records.inits:
-        made["initContainerStatuses"] = [_container(each, state, {}) for each in records.inits]
+        made["initContainerStatuses"] = [_init(each, state) for each in records.inits]
     if records.ephemerals:
         made["ephemeralContainerStatuses"] = [_container(each, state, {}) for each in records.ephemerals]
     return made
 
 
 def _container(record: ContainerRecord, state: PodState, devices: Mapping[str, list[Object]]) -> Object:
-    made = record.status(waiting=record.name in state.waiting)
+    made = record.status(waiting=record.name in state.waiting and not state.ended)
+    if state.ended and state.initialized and record.state is None:
+        made["state"] = {"terminated": _NEVER_RUN}
     if health := devices.get(record.name):
         made["allocatedResourcesStatus"] = health
     return made
+
+
+def _init(record: ContainerRecord, state: PodState) -> Object:
+    made = _container(record, state, {})
+    return made if record.sidecar else {**made, "ready": record.exit_code == 0}
 
 
 def _conditions(

@@ -50,6 +50,7 @@ class PodWorker:
         self.state = PodState(parts.host_ip, start_time=start)
         self._stopping = asyncio.Event()
         self._failed = asyncio.Event()
+        self._updated = asyncio.Event()
         self._forced_grace: float | None = None
         self._gone = False
         self._writer = PodStatusWriter(parts.client, mirror or (lambda: self.pod), self._status)
@@ -60,6 +61,7 @@ class PodWorker:
     def update(self, pod: Object) -> None:
         """The pod changed at the API server."""
         self.pod = pod
+        self._updated.set()
         self._runs.follow(self.records.follow(pod), self.records.ephemerals)
         if is_deleting(pod):
             self._stopping.set()
@@ -142,7 +144,7 @@ class PodWorker:
             if found.pod_uid == uid_of(self.pod) and (record := self.records.find(found.name)) is not None:
                 record.began(found)
                 if not found.running:
-                    record.ended(found, self._parts.setup.termination_message(self.pod, record.spec, found.attempt))
+                    record.ended(found, self._parts.setup.termination_message(self.pod, record.spec, found))
         if any(each.attempt >= 0 for each in self.records.containers):
             self.state.initialized = True
 
@@ -160,15 +162,21 @@ class PodWorker:
             await asyncio.gather(living, *ends, return_exceptions=True)
 
     async def _deadline(self) -> None:
-        allowed = spec_of(self.pod).get("activeDeadlineSeconds")
-        if allowed is None:
-            await asyncio.Event().wait()
-            return
-        ran = (self._parts.time.now() - moment(self.state.start_time)).total_seconds()
-        await asyncio.sleep(max(float(allowed) - ran, 0.0))
+        while (left := self._seconds_left()) is None or left > 0:
+            # It may be given, or shortened, while the pod runs.
+            self._updated.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._updated.wait()
         message = "Pod was active on the node longer than the specified deadline"
         if self.fail("DeadlineExceeded", message):
             self._parts.events.normal(self.pod, "DeadlineExceeded", message)
+
+    def _seconds_left(self) -> float | None:
+        allowed = spec_of(self.pod).get("activeDeadlineSeconds")
+        if allowed is None:
+            return None
+        return float(allowed) - (self._parts.time.now() - moment(self.state.start_time)).total_seconds()
 
     async def _set_up_and_run(self) -> None:
         await self._trying("FailedMount", lambda: self._parts.setup.prepare(self.pod))
@@ -222,7 +230,8 @@ class PodWorker:
         given = metadata_of(self.pod).get("deletionGracePeriodSeconds")
         if given is None:
             given = spec_of(self.pod).get("terminationGracePeriodSeconds")
-        return DEFAULT_GRACE if given is None else float(given)
+        # Below zero is a second, as in Kubernetes.
+        return DEFAULT_GRACE if given is None else 1.0 if given < 0 else float(given)
 
     async def _stop(self) -> None:
         if any(each.running for each in self.records):

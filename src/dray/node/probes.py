@@ -67,12 +67,17 @@ class Probes:
             if failures < _count(probe, "failureThreshold", 3):
                 await asyncio.sleep(_seconds(probe, "periodSeconds", 10))
 
-    async def _readiness(self) -> None:
+    async def run_readiness(self, *, ready: bool) -> None:
+        """Of a container that is being stopped, where that alone still matters; until it is cancelled."""
+        if mapping(self._container.get("readinessProbe")):
+            await self._readiness(ready)
+
+    async def _readiness(self, ready: bool = False) -> None:
         probe = mapping(self._container.get("readinessProbe"))
         if not probe:
             self._ready(True)
             return
-        in_row, ready = 0, False
+        in_row = 0
         await asyncio.sleep(_seconds(probe, "initialDelaySeconds", 0))
         while True:
             good = await self._once(probe, "Readiness")

@@ -74,6 +74,9 @@ class Volumes:
         else:
             kind = next((each for each in volume if each != "name"), "nothing")
             raise SetupError(_FAILED, f"volume {name} ({kind}): {_REFUSED}")
+        group = mapping(spec_of(pod).get("securityContext")).get("fsGroup")
+        if group is not None and "hostPath" not in volume and os.geteuid() == 0:
+            _give_to_group(place, int(group))
 
     async def _files(self, pod: Object, volume: Object) -> dict[str, File]:
         if "projected" in volume:
@@ -125,6 +128,14 @@ class Volumes:
         else:
             text = resource_value(pod, mapping(item.get("resourceFieldRef")), {}, self._node)
         return File(text.encode(), _mode(item, "mode", mode))
+
+
+def _give_to_group(place: Path, group: int) -> None:
+    """The group may use what is in the volume, and has what is made in it later."""
+    for path in (place, *place.rglob("*")):
+        if not path.is_symlink():
+            os.chown(path, -1, group)
+            path.chmod(path.stat().st_mode | (0o2070 if path.is_dir() else 0o060))
 
 
 def _mode(source: Object, name: str, default: int) -> int:

@@ -39,6 +39,7 @@ def container_spec(
         "image": config.image,
         "argv": argv,
         "environment": environment,
+        "hostname": config.hostname,
         "working_dir": config.working_dir or _home(directory),
         "mounts": [_mount_spec(each) for each in last.values()],
         "stage": str(directory / "stage"),
@@ -73,7 +74,8 @@ def _path() -> str:
 def _home(directory: Path) -> str:
     """A working directory of its own."""
     home = directory / "work"
-    home.mkdir(mode=0o777, exist_ok=True)
+    home.mkdir(exist_ok=True)
+    home.chmod(0o777)
     return str(home)
 
 

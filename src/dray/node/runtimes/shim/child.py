@@ -30,6 +30,9 @@ def run(spec: Spec, told: int) -> NoReturn:
         join(spec["cgroups"])
         _limit(spec)
         root = _view(spec)
+        # Without the right to, it keeps the machine's.
+        with contextlib.suppress(OSError):
+            system.own_hostname(spec["hostname"])
         if root:
             os.chroot(root)
         become(spec)
@@ -45,8 +48,7 @@ def enter(spec: Spec, pid: int) -> NoReturn:
     try:
         join(spec["cgroups"])
         _limit(spec)
-        if spec["mounts"]:
-            _join_namespaces(pid)
+        _join_namespaces(pid, mounts=bool(spec["mounts"]))
         become(spec)
     except (SetupError, OSError) as error:
         os.write(2, f"{error}\n".encode())
@@ -63,14 +65,15 @@ def become(spec: Spec) -> NoReturn:
     """User, directory, signals, exec."""
     environment: dict[str, str] = spec["environment"]
     os.umask(0o022)
-    _change_user(spec)
-    # After the change of user, which would undo it.
-    system.die_with_parent()
     directory = spec["working_dir"]
     try:
+        # Before the change of user: the way to a directory of its own leads through those of the agent.
         os.chdir(directory)
     except OSError as error:
         raise SetupError("CreateContainerError", f"working directory {directory}: {error.strerror}") from None
+    _change_user(spec)
+    # After the change of user, which would undo it.
+    system.die_with_parent()
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
@@ -106,8 +109,12 @@ def _view(spec: Spec) -> str:
         return ""
 
 
-def _join_namespaces(pid: int) -> None:
-    names = ("mnt",) if os.geteuid() == 0 else ("user", "mnt")
+def _join_namespaces(pid: int, *, mounts: bool) -> None:
+    """Those that are not the agent's own; without mounts a container of a plain user has none."""
+    wanted = ("mnt", "uts") if os.geteuid() == 0 else ("user", "mnt", "uts") if mounts else ()
+    names = [name for name in wanted if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")]
+    if not names:
+        return
     opened = [os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC) for name in names]
     root = os.open(f"/proc/{pid}/root", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     for descriptor in opened:

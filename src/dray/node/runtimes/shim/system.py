@@ -6,6 +6,7 @@ import ctypes
 import os
 
 CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
 CLONE_NEWUSER = 0x10000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 # Options of a mount that a remount in a user namespace must not lose: nosuid, nodev, noexec, noatime, relatime.
@@ -36,6 +37,13 @@ def bind(source: str, target: str, *, read_only: bool = False) -> None:
 
 def unshare(flags: int) -> None:
     _checked(_libc.unshare(flags), "unshare")
+
+
+def own_hostname(name: str) -> None:
+    """The machine has another name for this process and its children."""
+    unshare(CLONE_NEWUTS)
+    encoded = name.encode()
+    _checked(_libc.sethostname(encoded, len(encoded)), "sethostname")
 
 
 def setns(descriptor: int, flags: int = 0) -> None:

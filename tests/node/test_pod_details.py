@@ -1,0 +1,134 @@
+"""What Kubernetes' end-to-end tests ask of a node beside running pods: names, ends, deadlines, probes, groups."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from dray.client.interface import PatchType
+from dray.node import handlers
+from dray.testing.cluster import LocalCluster, kind_of
+from tests.node.machines import Machine, pod, ready, shell, states
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+
+
+@pytest.fixture
+async def machine(tmp_path):
+    async with LocalCluster(controllers=["serviceaccount"]) as cluster:
+        machine = Machine(cluster, tmp_path)
+        await machine.start()
+        yield machine
+        await machine.stop()
+        await machine.clean()
+
+
+@root_only
+async def test_a_pod_has_a_name_of_its_own(machine):
+    names = {"hostname": "web", "subdomain": "sub", "setHostnameAsFQDN": True}
+    aliases = [{"ip": "192.0.2.9", "hostnames": ["other"]}]
+    script = "uname -n; cat /etc/hosts"
+    made = pod("p", shell(script), hostAliases=aliases, restartPolicy="Never", **names)
+    await machine.cluster.create(made)
+    said = machine.log(await machine.phase("p", "Succeeded"))
+    assert said[:2] == ["web.sub.default.svc.cluster.local", "# Kubernetes-managed hosts file."]
+    assert "127.0.0.1\tweb.sub.default.svc.cluster.local web.sub web" in said
+    assert said[-2:] == ["# Entries added by HostAliases.", "192.0.2.9\tother"]
+
+
+async def test_the_log_stands_for_a_message_of_a_run_that_failed_alone(machine):
+    policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+    containers = [shell("echo fine", **policy), shell("echo broken; exit 1", **policy)]
+    await machine.cluster.create(pod("p", *containers, restartPolicy="Never"))
+    found = states(await machine.phase("p", "Failed"))
+    assert "message" not in found["c0"]["terminated"]
+    assert found["c1"]["terminated"]["message"] == "broken"
+
+
+async def test_a_deadline_may_come_while_the_pod_runs(machine):
+    await machine.cluster.create(pod("p", shell("sleep 1000")))
+    await machine.until("p", ready)
+    await machine.cluster.client.patch(
+        kind_of("Pod"), "p", {"spec": {"activeDeadlineSeconds": 1}}, namespace="default", patch_type=PatchType.MERGE
+    )
+    found = await machine.phase("p", "Failed")
+    assert found["status"]["reason"] == "DeadlineExceeded"
+
+
+async def test_a_pod_that_is_deleted_before_it_is_set_up_fails_and_its_containers_never_ran(machine):
+    env = [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "a"}}}]
+    made = pod("p", shell("true", env=env))
+    made["metadata"]["finalizers"] = ["example.com/keep"]
+    await machine.cluster.create(made)
+    await machine.until("p", lambda each: "CreateContainerConfigError" in str(states(each)))
+    await machine.cluster.delete("Pod", "p", grace=1)
+    found = await machine.phase("p", "Failed")
+    assert states(found)["c0"]["terminated"]["reason"] == "ContainerStatusUnknown"
+    await machine.cluster.client.patch(
+        kind_of("Pod"), "p", {"metadata": {"finalizers": None}}, namespace="default", patch_type=PatchType.MERGE
+    )
+    await machine.until("p", None)
+
+
+async def test_init_containers_stay_ready_over_a_restart_of_the_agent(machine):
+    inits = [{"image": "busybox", "name": "first", **shell("true")}]
+    await machine.cluster.create(pod("p", shell("sleep 1000"), initContainers=inits))
+    await machine.until("p", ready)
+    await machine.stop()
+    await machine.start()
+    found = await machine.until("p", ready)
+    assert found["status"]["initContainerStatuses"][0]["ready"] is True
+
+
+async def test_readiness_is_asked_for_until_the_end(machine, tmp_path):
+    probe = {"exec": {"command": ["test", "-e", f"{tmp_path}/ready"]}, "periodSeconds": 1, "failureThreshold": 1}
+    script = f"trap 'rm {tmp_path}/ready; sleep 1000' TERM; touch {tmp_path}/ready; while :; do sleep 0.05; done"
+    await machine.cluster.create(pod("p", shell(script, readinessProbe=probe)))
+    await machine.until("p", ready)
+    await machine.cluster.delete("Pod", "p", grace=30)
+    await machine.until("p", lambda each: not ready(each))
+    await machine.cluster.delete("Pod", "p", grace=0)
+
+
+async def test_root_is_refused_where_the_pod_says_so(machine):
+    await machine.cluster.create(pod("p", shell("true"), securityContext={"runAsNonRoot": True, "runAsUser": 0}))
+    found = await machine.until("p", lambda each: "CreateContainerConfigError" in str(states(each)))
+    assert "container's runAsUser breaks non-root policy" in str(states(found))
+
+
+@root_only
+async def test_volumes_belong_to_the_group_of_the_pod(machine):
+    mounts = [{"name": "scratch", "mountPath": "/scratch"}]
+    volumes = [{"name": "scratch", "emptyDir": {}}]
+    security = {"fsGroup": 4711, "runAsUser": 1234}
+    script = "touch /scratch/file && stat -c %g /scratch /scratch/file"
+    await machine.cluster.create(
+        pod("p", shell(script, volumeMounts=mounts), volumes=volumes, securityContext=security, restartPolicy="Never")
+    )
+    assert machine.log(await machine.phase("p", "Succeeded")) == ["4711", "4711"]
+
+
+async def answering(answers):
+    """A server on this machine that answers each path as told, and its port."""
+
+    async def serve(reader, writer):
+        path = (await reader.readline()).split()[1].decode()
+        writer.write(answers[path].encode())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    return server, server.sockets[0].getsockname()[1]
+
+
+async def test_a_probe_follows_redirects_on_its_own_host_alone():
+    broken = "HTTP/1.1 500 No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    here = "HTTP/1.1 302 Go\r\nLocation: /broken\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    away = "HTTP/1.1 302 Go\r\nLocation: http://192.0.2.1/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    server, port = await answering({"/here": here, "/away": away, "/broken": broken})
+    async with server:
+        for path, problem in (("/away", None), ("/here", "HTTP probe failed with statuscode: 500")):
+            handler = {"httpGet": {"path": path, "port": port}}
+            assert await handlers.run(handler, {}, "", None, "127.0.0.1") == problem
