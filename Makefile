@@ -37,10 +37,10 @@ bench: $(READY)
 # with 1,000 pods; the tests have a short form of each.
 soak: $(READY)
 	DRAY_SOAK_SECONDS=600 DRAY_KILL_ROUNDS=50 DRAY_WALK_ROUNDS=200 DRAY_WALK_STEPS=500 DRAY_CHURN_WRITES=130000 \
-		DRAY_DRIVER_CYCLES=200 DRAY_NODE_KILLS=30 DRAY_FLEET_SEEDS=20 DRAY_FLEET_MACHINES=200 DRAY_FLEET_PODS=1000 \
+		DRAY_DRIVER_CYCLES=200 DRAY_NODE_KILLS=30 DRAY_CUT_SECONDS=60 DRAY_FLEET_SEEDS=20 DRAY_FLEET_MACHINES=200 DRAY_FLEET_PODS=1000 \
 		$(BIN)/python -m pytest tests/store/test_soak.py tests/server/test_soak.py tests/store/test_kill.py \
 		tests/scheduling_loop/test_random_walk.py tests/attacks/test_churn.py tests/driver/test_kill.py \
-		tests/node/test_kill.py \
+		tests/node/test_kill.py tests/cli/test_machines.py \
 		tests/fleet/test_rehearsal.py
 
 # Ten minutes of mutated objects and calls beside pods of others, and requests made from our own OpenAPI, each time

@@ -17,12 +17,14 @@ DRAY = (sys.executable, "-c", "from dray.cli import main; main()")
 
 
 class Running:
-    """What it says about errors goes to `log` where one is given."""
+    """What it says about errors goes to `log` where one is given; `prefix` stands in front of the command."""
 
-    def __init__(self, *arguments: str, cwd: Path | None = None, log: IO[str] | None = None) -> None:
+    def __init__(
+        self, *arguments: str, cwd: Path | None = None, log: IO[str] | None = None, prefix: tuple[str, ...] = ()
+    ) -> None:
         environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
         self.process = subprocess.Popen(
-            [*DRAY, *arguments],
+            [*prefix, *DRAY, *arguments],
             stdout=subprocess.PIPE,
             stderr=log or subprocess.PIPE,
             text=True,
