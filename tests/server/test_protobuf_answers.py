@@ -6,10 +6,12 @@ import json
 import msgspec
 import pytest
 
+from dray.api import catalogue, schema
 from dray.api.protobuf import envelope
 from dray.server import protobuf_answers
 from dray.server.security.audit_events import Level
 from dray.server.security.audit_log import AuditLog
+from tests.attacks.fuzz.calls import seeds
 from tests.server.api import CLAIMS, MAPS, PODS, PROTOBUF, ProtobufApi, claim, config_map, document_of, named, pod
 from tests.server.api import serving as asked
 from tests.server.test_application import Exchange, serving
@@ -42,6 +44,28 @@ def test_old_versions_too(api):
         path = f"{CLAIMS.replace('v1', version)}/c"
         answer = api.raw("GET", path, accept=PROTOBUF)
         assert document_of(answer) == api.get(path)
+
+
+def test_every_kind_is_the_same_in_both_forms(api):
+    """Objects of every kind, created in protobuf where it can carry them, in every version that is served."""
+    headers = {"user_agent": "test", "accept": PROTOBUF}
+    for seed in seeds():
+        if seed.wire != "any":
+            body = envelope.encode(schema.read(seed.document, seed.wire)[0])
+            api.raw("POST", seed.collection("default"), body, content_type=PROTOBUF, **headers)
+    compared = 0
+    for version in catalogue.every_version():
+        prefix = f"/apis/{version.api_version}" if version.group else f"/api/{version.version}"
+        path = f"{prefix}/{version.plural}"
+        listed = api.get(path)
+        assert document_of(api.raw("GET", path, accept=PROTOBUF)) == listed, path
+        for item in listed["items"]:
+            namespace = item["metadata"].get("namespace")
+            at = f"{prefix}/namespaces/{namespace}/{version.plural}" if namespace else path
+            at = f"{at}/{item['metadata']['name']}"
+            assert document_of(api.raw("GET", at, accept=PROTOBUF)) == api.get(at)
+        compared += bool(listed["items"])
+    assert compared > 25
 
 
 def test_a_list_goes_in_pages(proto):
@@ -171,6 +195,12 @@ class TestCustomKinds:
         assert document_of(answer)["metadata"]["name"] == "w"
         assert answer.content_type == PROTOBUF
 
+    def test_metadata_is_watched_with_bookmarks(self, widgets):
+        query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1"
+        events = widgets.watch(f"{WIDGETS}?{query}", events=2, accept=METADATA)
+        assert [event["type"] for event in events] == ["ADDED", "BOOKMARK"]
+        assert {event["object"]["kind"] for event in events} == {"PartialObjectMetadata"}
+
     def test_have_a_scale(self, widgets):
         answer = widgets.raw("GET", f"{WIDGETS}/w/scale", accept=f"{PROTOBUF},application/json")
         assert (answer.content_type, document_of(answer)["kind"]) == (PROTOBUF, "Scale")
@@ -236,9 +266,15 @@ def test_over_http():
         created = await Exchange(app, "POST", MAPS, body, **headers).run()
         listed = await Exchange(app, "GET", MAPS, accept=PROTOBUF).run()
         large = await Exchange(app, "POST", MAPS, body + b"\0" * (3 << 20), **headers).run()
-        return created, listed, large
+        watch = Exchange(app, "GET", MAPS, query="watch=1", accept=PROTOBUF)
+        watching = asyncio.ensure_future(watch.run())
+        await watch.started.wait()
+        watch.left.set()
+        await watching
+        return created, listed, large, watch
 
-    created, listed, large = serving(story)
+    created, listed, large, watch = serving(story)
+    assert dict(watch.headers)["content-type"] == f"{PROTOBUF};stream=watch"
     for done, code, kind in ((created, 201, "ConfigMap"), (listed, 200, "ConfigMapList"), (large, 413, "Status")):
         assert done.code == code
         assert dict(done.headers)["content-type"] == PROTOBUF

@@ -27,6 +27,7 @@ _Found = TypeVar("_Found", Event, Record)
 BOOKMARK_SECONDS = 60.0
 _SHORTEST, _LONGEST = 1800, 3600
 _BATCH = 100
+_PARTIAL: Object = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 _PREFIXES = {kind: b'{"type":"' + kind.value.encode() + b'","object":' for kind in EventType}
 
@@ -94,6 +95,7 @@ async def _events(
     context: Context, resource: Resource, namespace: str, options: WatchOptions, form: Form
 ) -> AsyncGenerator[bytes, None]:
     render = _renderer(context, resource, form, options.include)
+    identity = _PARTIAL if form is Form.METADATA else {"kind": resource.kind, "apiVersion": resource.api_version}
     prefix = list_prefix(resource, namespace)
     # The deadline counts from the first read on.
     deadline = asyncio.get_running_loop().time() + options.timeout
@@ -115,8 +117,8 @@ async def _events(
                 yield b"".join([render(EventType.ADDED, record) for record in some])
                 await asyncio.sleep(0)
             if options.initial_end:
-                yield _bookmark(resource, start, _INITIAL_END)
-        async for lines in _follow(resource, events, options, deadline, render):
+                yield _bookmark(identity, start, _INITIAL_END)
+        async for lines in _follow(identity, events, options, deadline, render):
             yield lines
     except Compacted:
         yield _gone(events.revision)
@@ -125,7 +127,7 @@ async def _events(
 
 
 async def _follow(
-    resource: Resource,
+    identity: Object,
     events: Watch,
     options: WatchOptions,
     deadline: float,
@@ -146,7 +148,7 @@ async def _follow(
                         await asyncio.sleep(0)
                 continue
             if options.bookmarks:
-                yield _bookmark(resource, events.revision)
+                yield _bookmark(identity, events.revision)
             if loop.time() >= deadline:
                 return
             timer = _nudge_later(loop, events, options, deadline)
@@ -212,12 +214,11 @@ def _renderer(context: Context, resource: Resource, form: Form, include: str) ->
     return render_table
 
 
-def _bookmark(resource: Resource, revision: int, annotations: Object | None = None) -> bytes:
+def _bookmark(identity: Object, revision: int, annotations: Object | None = None) -> bytes:
     metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = annotations
-    document = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-    return documents.encode({"type": "BOOKMARK", "object": document}) + b"\n"
+    return documents.encode({"type": "BOOKMARK", "object": {**identity, "metadata": metadata}}) + b"\n"
 
 
 def _gone(revision: int) -> bytes:
