@@ -6,10 +6,13 @@ first. What the articles tell to look at afterwards is looked at.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dray.drivers.devices.classes import device_classes
 from tests.cli.running import eventually
 from tests.cli.simulated.conftest import A100, KUBECTL, Up
 
@@ -29,7 +32,17 @@ def test_v1beta1_as_written(up: Up) -> None:
     assert (result["driver"], result["pool"], result["device"]) == ("gpu-driver.example.com", "large-gpus-0", "gpu-1")
 
 
+@pytest.fixture
+def own_class(up: Up) -> Iterator[None]:
+    """The article has a class of the name that the driver's installation makes; that one comes back."""
+    yield
+    up.dray("delete", "deviceclass", "gpu.nvidia.com")
+    (made,) = [each for each in device_classes(["gpu.nvidia.com"]) if each["metadata"]["name"] == "gpu.nvidia.com"]
+    up.apply(json.dumps(made))
+
+
 @pytest.mark.skipif(KUBECTL is None, reason="needs kubectl")
+@pytest.mark.usefixtures("own_class")
 def test_v1alpha2_after_conversion_and_what_to_verify(up: Up) -> None:
     converted = up.folder / "converted.yaml"
     done = up.dray("convert", str(HERE / "v1alpha2.yaml"))
