@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import logging
 import os
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import click
 
 from dray.node.errors import NodeError
 
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from dray.node.server.trust import NodeTrust
     from dray.server.security.certificates import Credential
 
-RUNTIMES: Final = ("process",)
+RUNTIMES: Final = ("process", "podman")
 # Containers without a claim are held to no set of CPUs that could be made smaller for others.
 _SETTINGS: Final = {"cpu": {"sharedPool": "off"}}
 _LONGEST_ROOT: Final = 60
@@ -151,7 +154,7 @@ class Machine:
         self.ready.set()
 
     async def _end_pods(self) -> None:
-        for uid in {each.pod_uid for each in await self._runtime.containers()}:
+        for uid in await self._runtime.pods():
             await self._runtime.remove_sandbox(uid)
 
 
@@ -177,7 +180,9 @@ class Machines:
 def simulated(machine: FleetMachine, like: MachineOptions) -> MachineOptions:
     """A machine of a fleet whose pods run here; its directory is beside that of this machine."""
     root = like.root.parent / "simulated" / machine.name
-    return replace(like, node=machine.name, root=root, drivers=(), labels=machine.traits(), simulated=machine)
+    # Its pods may name images of other machines, which processes can do without.
+    like = replace(like, node=machine.name, root=root, runtime="process", drivers=())
+    return replace(like, labels=machine.traits(), simulated=machine)
 
 
 def drivers_of(options: MachineOptions) -> list[Driver]:
@@ -216,13 +221,28 @@ def quiet_grpc() -> None:
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
+def check_runtime(name: str) -> None:
+    """Ends the command where the runtime cannot work here."""
+    if name == "podman":
+        from dray.node.runtimes.podman.command import why_not
+
+        if problem := why_not():
+            click.echo(f"error: {problem}", err=True)
+            sys.exit(2)
+
+
 def _runtime(options: MachineOptions) -> Runtime:
+    directories = [options.cdi_directory]
+    if options.runtime == "podman":
+        from dray.node.runtimes.podman.runtime import PodmanRuntime
+
+        return PodmanRuntime(options.root / "podman", address=options.address, cdi_directories=directories)
     from dray.node.runtimes.process import ProcessRuntime
 
     return ProcessRuntime(
         options.root / "run",
         address=options.address,
-        cdi_directories=[options.cdi_directory],
+        cdi_directories=directories,
         unknown_images_wait=options.simulated is not None,
         # The agent may be killed and started again; pods that are not kept end with whoever starts it.
         ends_with=0 if options.keep_pods else os.getppid(),

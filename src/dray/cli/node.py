@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dray.cli.cluster import Where, ending, reaching
-from dray.cli.machine import RUNTIMES, MachineOptions, quiet_grpc
+from dray.cli.machine import RUNTIMES, MachineOptions, check_runtime, quiet_grpc
 from dray.cli.serving import log_to_stderr, run
 
 if TYPE_CHECKING:
@@ -39,7 +39,9 @@ _KUBELET_PORT = 10250
     show_default=True,
     help="For the API server, which asks for logs and commands of pods here; 0 for any that is free.",
 )
-@click.option("--runtime", type=click.Choice(RUNTIMES), default="process", show_default=True)
+@click.option(
+    "--runtime", type=click.Choice(RUNTIMES), default="process", show_default=True, help="What runs containers."
+)
 @click.option(
     "--manifests",
     type=click.Path(path_type=Path, file_okay=False, exists=True),
@@ -93,6 +95,7 @@ def node(
     from dray.server.listening import ListenError, own_address
     from dray.server.security.private_files import ExposedFileError
 
+    check_runtime(runtime)
     log_to_stderr()
     quiet_grpc()
     name = node_name or socket.gethostname().lower()

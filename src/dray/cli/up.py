@@ -51,6 +51,13 @@ _TEMPORARY_KUBECONFIG: Final = "dray.kubeconfig"
 )
 @click.option("--node/--no-node", "with_node", default=False, help="Make this machine a node that runs pods.")
 @click.option(
+    "--runtime",
+    type=click.Choice(("process", "podman")),
+    default="process",
+    show_default=True,
+    help="With --node, what runs containers: processes of this machine, or podman.",
+)
+@click.option(
     "--join-token",
     is_flag=True,
     help="Let other machines in: listen for them, unless --bind says where, and print the line that brings one in.",
@@ -78,6 +85,7 @@ def up(
     seed: int | None,
     simulate: tuple[str, ...],
     with_node: bool,
+    runtime: str,
     join_token: bool,
     detach: bool,
     merge_kubeconfig: bool,
@@ -95,7 +103,8 @@ def up(
     With --simulate there are nodes with the devices of such machines, whose pods run as processes here: each sees the
     devices that it was given, and those alone, in its environment and with nvidia-smi.
 
-    With --node this machine is a node too. Pods on it run as processes, and its CPUs are devices of class dra.cpu.
+    With --node this machine is a node too. Pods on it run as processes, or with --runtime podman as containers of their
+    images, and its CPUs are devices of class dra.cpu.
 
     The kubeconfig is written to DIR/kubeconfig with --data DIR, else to dray.kubeconfig, unless --kubeconfig says
     otherwise.
@@ -128,7 +137,7 @@ def up(
     orders = Orders(asked, controllers, gates, MetricsAddress(metrics_bind, metrics_port))
     merged_as = _context_name(data) if merge_kubeconfig else ""
     announce_to = detaching.detach(data) if detach and data is not None else None
-    with failing_plainly(), _node_options(data, with_node, simulated) as nodes:
+    with failing_plainly(), _node_options(data, runtime if with_node else "", simulated) as nodes:
         cluster = ClusterOptions(options, orders, reading.manifests, chosen, nodes, join_token, merged_as, announce_to)
         sys.exit(run(run_cluster(cluster)))
 
@@ -148,20 +157,24 @@ def _reachable_bind(bind: str, *, plain: bool) -> str:
 
 @contextmanager
 def _node_options(
-    data: Path | None, itself: bool, simulated: tuple[FleetMachine, ...]
+    data: Path | None, runtime: str, simulated: tuple[FleetMachine, ...]
 ) -> Iterator[list[MachineOptions]]:
-    """With `--data` what a node keeps is in it, and its pods go on running; otherwise they end with the cluster."""
+    """With `--data` what a node keeps is in it, and its pods go on running; otherwise they end with the cluster.
+
+    Without a runtime this machine is no node.
+    """
     import socket
     import tempfile
 
     from dray.cli import machine
 
     def made(root: Path, *, keep_pods: bool) -> list[MachineOptions]:
-        own = machine.MachineOptions(name, root / "node", keep_pods=keep_pods)
-        return [*([own] if itself else []), *(machine.simulated(each, own) for each in simulated)]
+        own = machine.MachineOptions(name, root / "node", runtime or "process", keep_pods=keep_pods)
+        return [*([own] if runtime else []), *(machine.simulated(each, own) for each in simulated)]
 
+    machine.check_runtime(runtime)
     name = socket.gethostname().lower()
-    if data is not None or not (itself or simulated):
+    if data is not None or not (runtime or simulated):
         yield made((data or Path()).absolute(), keep_pods=True)
     else:
         with tempfile.TemporaryDirectory(prefix="dray-", ignore_cleanup_errors=True) as root:

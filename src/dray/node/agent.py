@@ -104,10 +104,13 @@ class NodeAgent:
             await self.runtime.version(),
             resources=self.options.resources,
         )
-        registration = NodeRegistration(self._client, facts, self._time, lambda: self._pressure.conditions)
+        registration = NodeRegistration(
+            self._client, facts, self._time, lambda: self._pressure.conditions, images=self.runtime.images
+        )
         self._registration = registration
         async with root_lock.held(self.options.root), self.dra, asyncio.TaskGroup() as group:
             group.create_task(self._events.run())
+            group.create_task(self.runtime.run())
             self._start_static(group)
             group.create_task(registration.run())
             await registration.registered.wait()
@@ -248,7 +251,7 @@ class NodeAgent:
 
     async def _forget_unknown(self) -> None:
         """Pods that vanished while no agent ran: their containers are ended, and what is left of them removed."""
-        there = {each.pod_uid for each in await self.runtime.containers()} | self.setup.uids()
+        there = await self.runtime.pods() | self.setup.uids()
         known = {uid_of(each) for each in (*self._pods.cache, *self._host.static_pods().values())} | set(self._workers)
         gone = self.dra.manager.users() - known
         for uid in there - known:

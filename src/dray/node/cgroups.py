@@ -54,6 +54,9 @@ class Cgroup:
                         with contextlib.suppress(ProcessLookupError):
                             os.kill(pid, SIGKILL)
 
+    def processes(self) -> list[int]:
+        return [int(each) for each in self._read("cgroup.procs").split()]
+
     def remove(self) -> None:
         for directory in self.directories:
             with contextlib.suppress(OSError):
@@ -76,16 +79,39 @@ class Cgroup:
         return 0
 
 
+def cpu_shares(limits: Limits) -> int:
+    """By the request, as a kubelet counts them."""
+    request = limits.cpu_request_millis or limits.cpu_millis or 0
+    return min(max(2, request * 1024 // 1000), 262_144)
+
+
+def cpu_quota(limits: Limits) -> tuple[int, int] | None:
+    """Microseconds within a period; None is unlimited."""
+    return (max(1000, limits.cpu_millis * _PERIOD // 1000), _PERIOD) if limits.cpu_millis else None
+
+
+def cgroup_at(path: str, root: Path = _ROOT) -> Cgroup:
+    """One that somebody else made, by its path in every hierarchy."""
+    return Cgroup(tuple(each / path.lstrip("/") for each in _hierarchies(root)))
+
+
+def remove_below(path: str, root: Path = _ROOT) -> bool:
+    """Empty groups at the path and below it, in all hierarchies; whether nothing is left."""
+    tops = [each / path for each in ([root] if (root / "cgroup.controllers").exists() else root.iterdir())]
+    for top in [each for each in tops if each.is_dir()]:
+        for directory, _, _ in os.walk(top, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+    return not any(each.is_dir() for each in tops)
+
+
 def _settings(limits: Limits) -> dict[str, str]:
     """Values by file, of both versions: those that exist are written."""
-    found = {}
-    request = limits.cpu_request_millis or limits.cpu_millis or 0
-    shares = max(2, request * 1024 // 1000)
-    found["cpu.shares"] = str(min(shares, 262_144))
-    found["cpu.weight"] = str(1 + (min(shares, 262_144) - 2) * 9999 // 262_142)
-    quota = max(1000, limits.cpu_millis * _PERIOD // 1000) if limits.cpu_millis else -1
-    found |= {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": str(quota)}
-    found["cpu.max"] = f"{quota if quota > 0 else 'max'} {_PERIOD}"
+    shares = cpu_shares(limits)
+    found = {"cpu.shares": str(shares), "cpu.weight": str(1 + (shares - 2) * 9999 // 262_142)}
+    quota, period = cpu_quota(limits) or (-1, _PERIOD)
+    found |= {"cpu.cfs_period_us": str(period), "cpu.cfs_quota_us": str(quota)}
+    found["cpu.max"] = f"{quota if quota > 0 else 'max'} {period}"
     found["memory.limit_in_bytes"] = str(limits.memory or -1)
     found["memory.max"] = str(limits.memory or "max")
     return found

@@ -20,7 +20,7 @@ from dray.node.environment import environment, expanded
 from dray.node.errors import SetupError
 from dray.node.limits import limits_of
 from dray.node.pod_objects import PodObjects
-from dray.node.runtimes.interface import ContainerConfig, ContainerState, Mount, SandboxConfig
+from dray.node.runtimes.interface import ContainerConfig, ContainerState, Mount, SandboxConfig, Security
 from dray.node.volumes import Volumes
 
 _MESSAGE_PATH: Final = "/dev/termination-log"
@@ -35,6 +35,7 @@ class PodSetup:
         self._objects = PodObjects(client)
         self._pods = root / "pods"
         self._logs = root / "logs"
+        self._profiles = root / "seccomp"
         self._node = node
         self._facts = {"status.hostIP": host_ip, "status.hostIPs": host_ip, "spec.nodeName": node}
         self._resources = {"cpu": str(os.cpu_count() or 1), "memory": str(_total_memory())}
@@ -73,7 +74,17 @@ class PodSetup:
         spec = spec_of(pod)
         namespace, name = key_of(pod)
         hosts = {str(each["ip"]): tuple(each.get("hostnames") or ()) for each in mappings(spec.get("hostAliases"))}
-        return SandboxConfig(uid_of(pod), namespace, name, hostname(pod), bool(spec.get("hostNetwork")), hosts=hosts)
+        return SandboxConfig(
+            uid_of(pod),
+            namespace,
+            name,
+            hostname(pod),
+            host_network=bool(spec.get("hostNetwork")),
+            host_pid=bool(spec.get("hostPID")),
+            host_ipc=bool(spec.get("hostIPC")),
+            share_processes=bool(spec.get("shareProcessNamespace")),
+            hosts=hosts,
+        )
 
     async def container(
         self, pod: Object, container: Object, attempt: int, *, pod_ip: str, cdi_devices: Sequence[str]
@@ -110,6 +121,7 @@ class PodSetup:
             groups=_groups(security),
             hostname=hostname(pod),
             pull_policy=str(container.get("imagePullPolicy") or "IfNotPresent"),
+            security=_security(security, self._profiles),
         )
 
     def _mounts(
@@ -209,17 +221,26 @@ def _below(path: Path, sub: str) -> Path:
 
 
 def _check_user(container: Object, security: Object) -> None:
-    user = security.get("runAsUser")
-    if not security.get("runAsNonRoot"):
-        return
-    if user == 0:
+    """Who it would be without `runAsUser`, its runtime knows."""
+    if security.get("runAsNonRoot") and security.get("runAsUser") == 0:
         problem = "container's runAsUser breaks non-root policy"
-    elif user is None and os.geteuid() == 0:
-        problem = "container has runAsNonRoot and image will run as root"
-    else:
-        return
-    message = f"{problem} (container: {container['name']}); give it a runAsUser that is not 0"
-    raise SetupError("CreateContainerConfigError", message)
+        message = f"{problem} (container: {container['name']}); give it a runAsUser that is not 0"
+        raise SetupError("CreateContainerConfigError", message)
+
+
+def _security(context: Object, profiles: Path) -> Security:
+    capabilities = mapping(context.get("capabilities"))
+    profile = mapping(context.get("seccompProfile"))
+    seccomp = {"Unconfined": "unconfined", "Localhost": str(profiles / str(profile.get("localhostProfile")))}
+    return Security(
+        privileged=bool(context.get("privileged")),
+        added_capabilities=tuple(map(str, capabilities.get("add") or ())),
+        dropped_capabilities=tuple(map(str, capabilities.get("drop") or ())),
+        read_only_root=bool(context.get("readOnlyRootFilesystem")),
+        no_new_privileges=context.get("allowPrivilegeEscalation") is False,
+        run_as_non_root=bool(context.get("runAsNonRoot")),
+        seccomp=seccomp.get(str(profile.get("type")), ""),
+    )
 
 
 def _groups(security: Object) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import logging
 import os
 import platform
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,6 +21,7 @@ from dray.client.clock import TimeOfDay, micro_timestamp, timestamp
 from dray.client.errors import AlreadyExists, ClientError, NotFound
 from dray.client.interface import PatchType, WriteOptions
 from dray.node.eviction.signals import memory
+from dray.node.runtimes.interface import Image
 
 _logger = logging.getLogger(__name__)
 NODES: Final = built_in("v1", "Node")
@@ -30,6 +31,8 @@ _LEASE_SECONDS: Final = 40
 _RENEW_SECONDS: Final = 10.0
 _STATUS_SECONDS: Final = 60.0
 _MANAGER: Final = WriteOptions("dray-node")
+_MOST_IMAGES: Final = 50
+_MOST_NAMES: Final = 5
 # By condition: its reason while all is well, and while it is not.
 _REASONS: Final = {
     "MemoryPressure": ("KubeletHasSufficientMemory", "KubeletHasInsufficientMemory"),
@@ -65,7 +68,9 @@ class NodeFacts:
             made["spec"] = {"taints": list(self.taints)}
         return made
 
-    def status(self, node: Object, now: datetime, pressure: Collection[str] = ()) -> Object:
+    def status(
+        self, node: Object, now: datetime, pressure: Collection[str] = (), images: Sequence[Image] = ()
+    ) -> Object:
         """`pressure` are the conditions of that kind that hold."""
         disk = shutil.disk_usage(self.root)
         resources = {
@@ -85,6 +90,7 @@ class NodeFacts:
             ],
             "daemonEndpoints": {"kubeletEndpoint": {"Port": self.port}},
             "nodeInfo": _node_info(self.runtime_version),
+            "images": _images(images),
             "conditions": self._conditions(node, now, pressure),
         }
 
@@ -116,12 +122,15 @@ class NodeRegistration:
         facts: NodeFacts,
         time: TimeOfDay,
         pressure: Callable[[], Collection[str]] = lambda: (),
+        *,
+        images: Callable[[], Awaitable[list[Image]]],
     ) -> None:
         self._pressure = pressure
         self._dirty = asyncio.Event()
         self._client = client
         self._facts = facts
         self._time = time
+        self._images = images
         self._node: Object = {}
         self.registered = asyncio.Event()
 
@@ -171,7 +180,7 @@ class NodeRegistration:
         await self._renew()
 
     async def _write_status(self) -> None:
-        status = self._facts.status(self._node, self._time.now(), self._pressure())
+        status = self._facts.status(self._node, self._time.now(), self._pressure(), await self._images())
         self._node = await self._client.patch(
             NODES, self._facts.name, {"status": status}, patch_type=PatchType.STRATEGIC, subresource="status"
         )
@@ -190,6 +199,12 @@ class NodeRegistration:
             metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
             await self._client.create(LEASES, lease, options=_MANAGER)
+
+
+def _images(images: Sequence[Image]) -> list[Object]:
+    """The largest, as many as a kubelet tells of."""
+    largest = sorted(images, key=lambda each: each.size, reverse=True)[:_MOST_IMAGES]
+    return [{"names": list(each.names[:_MOST_NAMES]), "sizeBytes": each.size} for each in largest]
 
 
 def _arch() -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dray.api.catalogue import built_in
-from dray.node.runtimes import process_spec
+from dray.node.runtimes import log_rotation
 from dray.server import connections
 from tests.node.server.conftest import pod, shell
 
@@ -75,7 +75,7 @@ async def test_only_the_servers_certificate_is_let_in(machine):
 
 
 async def test_followed_over_rotations_until_it_ends(machine, monkeypatch, tmp_path):
-    monkeypatch.setattr(process_spec, "LOG_SIZE", 2000)
+    monkeypatch.setattr(log_rotation, "SIZE", 2000)
     script = f"for i in $(seq 300); do echo line $i; done; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; echo end"
     found = await machine.create(pod("p", script))
     directory = machine.agent.setup.log_path(found, "c0", 0).parent
@@ -92,7 +92,7 @@ async def test_followed_over_rotations_until_it_ends(machine, monkeypatch, tmp_p
 
 
 async def test_nothing_is_lost_while_files_rotate_quickly(machine, monkeypatch):
-    monkeypatch.setattr(process_spec, "LOG_SIZE", 3000)
+    monkeypatch.setattr(log_rotation, "SIZE", 3000)
     await machine.create(pod("p", "for i in $(seq 400); do echo line $i; [ $((i % 10)) = 0 ] && sleep 0.02; done"))
     _, text = await machine.log("p", follow="true")
     numbers = [int(line.split()[1]) for line in text.splitlines()]

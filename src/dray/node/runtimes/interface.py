@@ -50,6 +50,10 @@ class SandboxConfig:
     name: str
     hostname: str = ""
     host_network: bool = False
+    host_pid: bool = False
+    host_ipc: bool = False
+    share_processes: bool = False
+    """Whether the containers of the pod see each other's processes."""
     hosts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -61,6 +65,19 @@ class Sandbox:
     id: str
     ip: str
     network_namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    """What a container may do: its `securityContext`, but for users and groups. Seccomp is a path or `unconfined`."""
+
+    privileged: bool = False
+    added_capabilities: tuple[str, ...] = ()
+    dropped_capabilities: tuple[str, ...] = ()
+    read_only_root: bool = False
+    no_new_privileges: bool = False
+    run_as_non_root: bool = False
+    seccomp: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +106,7 @@ class ContainerConfig:
     groups: tuple[int, ...] = ()
     hostname: str = ""
     pull_policy: str = "IfNotPresent"
+    security: Security = Security()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +138,14 @@ class Usage:
     memory_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """On the machine: all names that it has, and its size in bytes."""
+
+    names: tuple[str, ...]
+    size: int
+
+
 class Streams(Protocol):
     """The other end of an `exec` or `attach`: bytes in, bytes out, in order, with an end on each side.
 
@@ -141,7 +167,16 @@ class Runtime(Protocol):
     async def version(self) -> str:
         """Such as podman://4.3.1; raises StartError where the runtime cannot work on this machine."""
 
-    async def create_sandbox(self, config: SandboxConfig) -> Sandbox: ...
+    async def run(self) -> None:
+        """What is to be done while the agent runs, such as rotating logs. Until it is cancelled."""
+
+    async def images(self) -> list[Image]: ...
+
+    async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
+        """Of a pod that has one, the same again. Raises StartError."""
+
+    async def pods(self) -> set[str]:
+        """Uids of those of which anything is left, also by an earlier agent."""
 
     async def remove_sandbox(self, pod_uid: str) -> None:
         """With all containers of the pod, which are killed. Unknown pods are fine."""

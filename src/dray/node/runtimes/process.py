@@ -16,7 +16,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any, Final
@@ -26,10 +26,12 @@ from dray.driver.cdi.edits import Hook
 from dray.node import cdi
 from dray.node.cgroups import Cgroups
 from dray.node.runtimes import process_images, process_usage, shim_client, shim_lock
+from dray.node.runtimes.cancelling import finished
 from dray.node.runtimes.cdi_hooks import run_hooks
 from dray.node.runtimes.interface import (
     ContainerConfig,
     ContainerState,
+    Image,
     Limits,
     Sandbox,
     SandboxConfig,
@@ -73,7 +75,18 @@ class ProcessRuntime:
     async def version(self) -> str:
         return f"process://{sys.version_info.major}.{sys.version_info.minor}"
 
+    async def run(self) -> None:
+        """Its shims need nobody."""
+        await asyncio.Event().wait()
+
+    async def images(self) -> list[Image]:
+        return []
+
     # Pods
+
+    async def pods(self) -> set[str]:
+        containers = {each.name.rsplit(".", 2)[0] for each in self._containers.iterdir()}
+        return containers | {each.name for each in self._pods.iterdir()}
 
     async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
         directory = self._pods / config.pod_uid
@@ -118,7 +131,7 @@ class ProcessRuntime:
         _write_private(directory / "spec.json", spec)
         try:
             await run_hooks(edits.hooks, ("prestart", "createRuntime"), container_id, directory)
-            started = await _finished(self._launch(directory, lock))
+            started = await finished(self._launch(directory, lock))
         except StartError:
             cgroup.remove()
             shutil.rmtree(directory, ignore_errors=True)
@@ -265,16 +278,6 @@ class ProcessRuntime:
             code == -SIGKILL and self._cgroups.find(pod_uid, f"{name}-{attempt}").oom_killed(),
             state.image,
         )
-
-
-async def _finished(work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-    """Also if the caller is cancelled meanwhile: a container is started or not, never half."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.gather(task, return_exceptions=True)
-        raise
 
 
 def shim_command(*arguments: str) -> list[str]:

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import errno
 import json
-import os
-import pty
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dray.node.runtimes import streamed_command
 from dray.node.runtimes.interface import Streams
-from dray.node.runtimes.shim.terminal import resize
-
-_CHUNK = 64 * 1024
 
 
 class ExecProcess:
@@ -32,126 +25,4 @@ class ExecProcess:
         with open(handle, "w") as file:
             json.dump({**self._spec, "argv": list(command)}, file)
         arguments = shim_command("exec", path, str(self._pid))
-        if tty:
-            return await self._with_terminal(arguments, streams)
-        return await self._with_pipes(arguments, streams, stdin)
-
-    async def _with_pipes(self, arguments: list[str], streams: Streams, stdin: bool) -> int:
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *arguments,
-            stdin=pipe if stdin else asyncio.subprocess.DEVNULL,
-            stdout=pipe,
-            stderr=pipe,
-            start_new_session=True,
-        )
-        assert process.stdout is not None
-        assert process.stderr is not None
-        copying = [_copy(process.stdout, streams, 1), _copy(process.stderr, streams, 2)]
-        feeding = asyncio.create_task(_feed(process.stdin, streams)) if process.stdin is not None else None
-        return await self._until_ended(process, asyncio.gather(*copying), feeding)
-
-    async def _with_terminal(self, arguments: list[str], streams: Streams) -> int:
-        ours, theirs = pty.openpty()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *_with_controlling_terminal(arguments),
-                stdin=theirs,
-                stdout=theirs,
-                stderr=theirs,
-                start_new_session=True,
-            )
-        finally:
-            os.close(theirs)
-        os.set_blocking(ours, False)
-        output = asyncio.ensure_future(_copy_terminal(ours, streams))
-        extra = asyncio.gather(_feed_terminal(ours, streams), _resize(ours, streams))
-        try:
-            return await self._until_ended(process, output, extra)
-        finally:
-            os.close(ours)
-
-    async def _until_ended(
-        self, process: asyncio.subprocess.Process, output: asyncio.Future[Any], extra: asyncio.Future[Any] | None
-    ) -> int:
-        try:
-            await output
-            return _exit_code(await process.wait())
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, 9)
-                await process.wait()
-            for each in filter(None, (output, extra)):
-                each.cancel()
-                with contextlib.suppress(asyncio.CancelledError, OSError):
-                    await each
-
-
-def _with_controlling_terminal(arguments: list[str]) -> list[str]:
-    """The terminal on standard input becomes that of the session before anything else runs."""
-    program = arguments[4]
-    taking = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
-    return [*arguments[:4], taking + program, *arguments[5:]]
-
-
-def _exit_code(code: int) -> int:
-    return code if code >= 0 else 128 - code
-
-
-async def _copy(reader: asyncio.StreamReader, streams: Streams, stream: int) -> None:
-    while data := await reader.read(_CHUNK):
-        await streams.output(stream, data)
-
-
-async def _feed(writer: asyncio.StreamWriter, streams: Streams) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await streams.read_input():
-            writer.write(data)
-            await writer.drain()
-    with contextlib.suppress(ConnectionError, OSError):
-        writer.close()
-
-
-async def _readable(descriptor: int) -> None:
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(descriptor, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(descriptor)
-
-
-async def _copy_terminal(descriptor: int, streams: Streams) -> None:
-    while True:
-        await _readable(descriptor)
-        try:
-            data = os.read(descriptor, _CHUNK)
-        except BlockingIOError:
-            continue
-        except OSError as error:
-            # What Linux says when the last process has left the terminal.
-            if error.errno == errno.EIO:
-                return
-            raise
-        if not data:
-            return
-        await streams.output(1, data)
-
-
-async def _feed_terminal(descriptor: int, streams: Streams) -> None:
-    while data := await streams.read_input():
-        while data:
-            try:
-                data = data[os.write(descriptor, data) :]
-            except BlockingIOError:
-                await asyncio.sleep(0.01)
-    with contextlib.suppress(OSError):
-        os.write(descriptor, b"\x04")
-
-
-async def _resize(descriptor: int, streams: Streams) -> None:
-    while True:
-        columns, rows = await streams.resizes.get()
-        resize(descriptor, columns, rows)
+        return await streamed_command.run(arguments, streams, tty=tty, stdin=stdin)

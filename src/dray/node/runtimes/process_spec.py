@@ -14,16 +14,19 @@ from dray.driver.cdi.edits import Mount as CdiMount
 from dray.node.cdi import Edits
 from dray.node.cgroups import Cgroup
 from dray.node.cpusets.pinning import PinningError, claimed_cpus
+from dray.node.runtimes import log_rotation
 from dray.node.runtimes.interface import ContainerConfig, Mount, StartError
 
-LOG_SIZE: Final = 10 << 20
-LOG_FILES: Final = 5
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def container_spec(
     config: ContainerConfig, argv: list[str], edits: Edits, directory: Path, cgroup: Cgroup
 ) -> dict[str, Any]:
+    if config.security.run_as_non_root and config.user is None and os.geteuid() == 0:
+        problem = "container has runAsNonRoot and image will run as root"
+        message = f"{problem} (container: {config.name}); give it a runAsUser that is not 0"
+        raise StartError("CreateContainerConfigError", message)
     mounts = [*config.mounts, *map(_mount, edits.mounts), *_device_mounts(edits.device_nodes)]
     last = {each.container_path: each for each in mounts}
     environment = {"PATH": _path(), "HOME": "/root" if config.user in (None, 0) else "/", "HOSTNAME": config.hostname}
@@ -52,8 +55,8 @@ def container_spec(
         "stdin": config.stdin,
         "stdin_once": config.stdin_once,
         "log_path": str(config.log_path),
-        "log_size": LOG_SIZE,
-        "log_files": LOG_FILES,
+        "log_size": log_rotation.SIZE,
+        "log_files": log_rotation.FILES,
         "poststop": [msgspec.structs.asdict(each) for each in edits.hooks if each.hook_name == "poststop"],
     }
 

@@ -3,7 +3,7 @@
     2026-11-16T20:00:00.000000000Z stdout F a whole line
     2026-11-16T20:00:00.000000000Z stderr P a part of a line
 
-A file that grows past a size is renamed to NAME.1, and that to NAME.2, up to a number; older ones go.
+A file that grows past a size is rotated.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+
+from dray.node.runtimes.log_rotation import rotate
 
 _LONGEST_LINE = 16 * 1024
 _STREAMS = {1: b"stdout", 2: b"stderr"}
@@ -65,12 +67,7 @@ class Log:
 
     def _rotate(self) -> None:
         os.close(self._file)
-        for number in range(self._files - 1, 0, -1):
-            older = f"{self._path}.{number - 1}" if number > 1 else self._path
-            with contextlib.suppress(FileNotFoundError):
-                os.rename(older, f"{self._path}.{number}")
-        if self._files <= 1:
-            os.unlink(self._path)
+        rotate(self._path, self._files)
         self._file, self._written = self._open(), 0
 
     def _open(self) -> int:

@@ -8,6 +8,7 @@ import os
 CLONE_NEWNS = 0x00020000
 CLONE_NEWUTS = 0x04000000
 CLONE_NEWUSER = 0x10000000
+CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 # Options of a mount that a remount in a user namespace must not lose: nosuid, nodev, noexec, noatime, relatime.
 _KEPT_FLAGS = 0x2 | 0x4 | 0x8 | 0x400 | 0x200000

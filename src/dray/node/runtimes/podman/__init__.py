@@ -1,0 +1,1 @@
+"""Podman runtime: containers from images, isolated from each other and from the machine."""

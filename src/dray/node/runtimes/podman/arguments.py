@@ -1,0 +1,195 @@
+"""Arguments of `podman run` for a container: what Kubernetes means, in podman's words, with CDI edits applied.
+
+The edits are applied here and not by podman's own CDI support: podman 4.3 reads /etc/cdi and /var/run/cdi alone and
+refuses specs of CDI 0.6 and later, and what a claim gave must be the same in every runtime.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from dray.driver.cdi.edits import DeviceNode
+from dray.driver.cdi.edits import Mount as CdiMount
+from dray.node.cdi import Edits
+from dray.node.cgroups import cpu_quota, cpu_shares
+from dray.node.cpusets.lists import format_cpuset
+from dray.node.cpusets.pinning import PinningError, claimed_cpus
+from dray.node.runtimes.interface import ContainerConfig, Limits, Mount, Security, StartError
+from dray.node.runtimes.podman import labels
+from dray.node.runtimes.podman.command import limit_arguments
+from dray.node.runtimes.podman.sandboxes import PodSandbox
+
+# What podman would add of its own: health checks, proxies of the agent, the host's names, systemd in the container.
+_PLAIN: Final = ("--no-healthcheck", "--http-proxy=false", "--no-hosts", "--systemd=false", "--sdnotify=ignore")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
+_LONGEST_VALUE: Final = 32 << 10
+_MOUNT_OPTIONS: Final = ("ro", "nosuid", "nodev", "noexec")
+_PROPAGATIONS: Final = ("private", "rprivate", "shared", "rshared", "slave", "rslave")
+
+
+def run_arguments(
+    config: ContainerConfig, sandbox: PodSandbox, edits: Edits, image_user: str, *, root: Path, directory: Path
+) -> list[str]:
+    """`directory` is private, and of this container alone. Raises StartError for what podman cannot give it."""
+    if edits.net_devices:
+        names = ", ".join(each.host_interface_name for each in edits.net_devices)
+        raise StartError("CreateContainerError", f"interfaces {names}: podman does not move interfaces into containers")
+    name = f"k8s_{config.name}_{config.pod_name}_{config.namespace}_{config.pod_uid}_{config.attempt}"
+    arguments = [
+        *(
+            "run",
+            "--detach",
+            "--replace",
+            "--pull=never",
+            "--name",
+            name,
+            *labels.arguments(_labels(config, root, directory)),
+        ),
+        *("--cgroup-parent", f"/dray/{config.pod_uid}", *_PLAIN, *limit_arguments(), *sandbox.sharing_arguments()),
+        *("--log-driver", "k8s-file", "--log-opt", f"path={config.log_path}"),
+        *_environment(config, edits, directory),
+        *_mounts(config.mounts, edits),
+        *_devices(edits.device_nodes),
+        *_resources(config.limits, edits),
+        *_security(config.security),
+        *_user(config, edits, image_user),
+    ]
+    if config.working_dir:
+        arguments += ["--workdir", config.working_dir]
+    if config.tty:
+        arguments.append("--tty")
+    if config.stdin:
+        arguments.append("--interactive")
+    if config.command:
+        # In this form it takes the place of both ENTRYPOINT and CMD of the image.
+        arguments += ["--entrypoint", json.dumps(config.command)]
+    return [*arguments, config.image, *config.args]
+
+
+def _labels(config: ContainerConfig, root: Path, directory: Path) -> dict[str, str]:
+    return {
+        labels.ROOT: str(root),
+        labels.POD_UID: config.pod_uid,
+        labels.POD_NAMESPACE: config.namespace,
+        labels.POD_NAME: config.pod_name,
+        labels.CONTAINER: config.name,
+        labels.ATTEMPT: str(config.attempt),
+        labels.LOG: str(config.log_path),
+        labels.DIRECTORY: str(directory),
+        labels.STDIN_ONCE: "true" if config.stdin_once else "false",
+    }
+
+
+def _environment(config: ContainerConfig, edits: Edits, directory: Path) -> list[str]:
+    """In a file, for all users may see the arguments of a process; what such a file cannot hold, as arguments."""
+    values: Mapping[str, str] = {"HOSTNAME": config.hostname, **config.environment, **edits.environment}
+    lines, others = [], []
+    for name, value in values.items():
+        plain = _PLAIN_NAME.fullmatch(name) and len(value) <= _LONGEST_VALUE and value[:1] not in ("'", '"', "`")
+        if plain and "\n" not in value and "\r" not in value:
+            lines.append(f"{name}={value}\n")
+        else:
+            others += ["--env", f"{name}={value}"]
+    path = directory / "environment"
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write("".join(lines).encode(errors="surrogateescape"))
+    return ["--env-file", str(path), *others]
+
+
+def _mounts(given: Iterable[Mount], edits: Edits) -> list[str]:
+    """The last one at a place counts."""
+    found = {each.container_path: _bind(each.host_path, each.container_path, each.read_only) for each in given}
+    found |= {each.container_path: _edited(each) for each in edits.mounts}
+    found |= {each.path: _bind(each.host_path or each.path, each.path) for each in edits.device_nodes if _is_pipe(each)}
+    return [part for each in found.values() for part in ("--mount", each)]
+
+
+def _bind(source: str, target: str, read_only: bool = False, options: Iterable[str] = ()) -> str:
+    if not os.path.exists(source):
+        raise StartError("CreateContainerError", f"mount {target}: {source} does not exist")
+    if "," in source + target:
+        raise StartError("CreateContainerError", f"mount {source} at {target}: podman takes no path with a comma")
+    chosen = list(dict.fromkeys([*(("ro",) if read_only else ()), *options]))
+    return ",".join(["type=bind", f"source={os.path.abspath(source)}", f"target={target}", *chosen])
+
+
+def _edited(mount: CdiMount) -> str:
+    if mount.type not in ("", "bind", "none"):
+        raise StartError("CreateContainerError", f"mount {mount.container_path}: of type {mount.type}")
+    options = [each for each in mount.options if each in _MOUNT_OPTIONS]
+    options += [f"bind-propagation={each}" for each in mount.options if each in _PROPAGATIONS]
+    return _bind(mount.host_path, mount.container_path, options=options)
+
+
+def _devices(nodes: Iterable[DeviceNode]) -> list[str]:
+    found: list[str] = []
+    for node in nodes:
+        if not _is_pipe(node):
+            found += ["--device", f"{node.host_path or node.path}:{node.path}:{node.permissions or 'rwm'}"]
+    return found
+
+
+def _is_pipe(node: DeviceNode) -> bool:
+    """Raises StartError for what is no device."""
+    host = node.host_path or node.path
+    try:
+        kind = os.stat(host).st_mode
+    except OSError as error:
+        raise StartError("CreateContainerError", f"device {host}: {error.strerror}") from None
+    if not (stat.S_ISCHR(kind) or stat.S_ISBLK(kind) or stat.S_ISFIFO(kind)):
+        raise StartError("CreateContainerError", f"device {host}: not a device file")
+    return stat.S_ISFIFO(kind)
+
+
+def _resources(limits: Limits, edits: Edits) -> list[str]:
+    found = ["--cpu-shares", str(cpu_shares(limits))]
+    if quota := cpu_quota(limits):
+        found += ["--cpu-period", str(quota[1]), "--cpu-quota", str(quota[0])]
+    if limits.memory:
+        found += ["--memory", str(limits.memory), "--memory-swap", str(limits.memory)]
+    try:
+        # By what CDI puts into the environment alone: a pod cannot name CPUs that it has not claimed.
+        cpus = claimed_cpus(edits.environment)
+    except PinningError as error:
+        raise StartError("CreateContainerError", str(error)) from error
+    return [*found, "--cpuset-cpus", format_cpuset(cpus)] if cpus else found
+
+
+def _security(security: Security) -> list[str]:
+    found = ["--security-opt", "label=disable"]
+    if security.privileged:
+        found.append("--privileged")
+    for each in security.dropped_capabilities:
+        found += ["--cap-drop", each]
+    for each in security.added_capabilities:
+        found += ["--cap-add", each]
+    if security.read_only_root:
+        found += ["--read-only", "--read-only-tmpfs=false"]
+    if security.no_new_privileges:
+        found += ["--security-opt", "no-new-privileges"]
+    if security.seccomp:
+        found += ["--security-opt", f"seccomp={security.seccomp}"]
+    return found
+
+
+def _user(config: ContainerConfig, edits: Edits, image_user: str) -> list[str]:
+    user = str(config.user) if config.user is not None else image_user.partition(":")[0]
+    if config.security.run_as_non_root and config.user is None and not (user.isdigit() and int(user)):
+        named = user not in ("", "0", "root")
+        problem = f"image has non-numeric user ({user})" if named else "image will run as root"
+        message = (
+            f"container has runAsNonRoot and {problem} (container: {config.name}); give it a runAsUser that is not 0"
+        )
+        raise StartError("CreateContainerConfigError", message)
+    found = []
+    if config.group is not None:
+        found = ["--user", f"{user or 0}:{config.group}"]
+    elif config.user is not None:
+        found = ["--user", user]
+    return [*found, *(part for each in (*config.groups, *edits.groups) for part in ("--group-add", str(each)))]

@@ -1,0 +1,117 @@
+"""Podman as a command: how it is called on this machine, what it prints, and what it says when it fails.
+
+The limits of open
+files and processes are given, because podman asks for more than the machine may allow. Control groups are made without
+systemd, which works on every machine and with both versions of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from dray.node.runtimes.interface import StartError
+from dray.node.runtimes.podman.clean_command import CleanCommand
+
+_SECONDS: Final = 120.0
+_MOST_FILES: Final = 1 << 20
+_INSTALL: Final = "install what is missing (Debian: apt-get install podman runc catatonit), or use --runtime process"
+_PLACES: Final = ("/usr/libexec/podman", "/usr/lib/podman", "/usr/local/libexec/podman", "/usr/local/lib/podman")
+
+
+class PodmanError(Exception):
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def why_not() -> str:
+    """What keeps podman from running containers on this machine, with the way out; empty where nothing does."""
+    missing = [each for each, path in (("podman", shutil.which("podman")), ("catatonit", catatonit())) if path is None]
+    if missing:
+        return f"{' and '.join(missing)} not found on this machine; {_INSTALL}"
+    if os.geteuid() != 0:
+        return "podman gives pods a network of their own only as root; become root, or use --runtime process"
+    return ""
+
+
+def catatonit() -> str | None:
+    """Where the program is that waits in the sandbox of a pod."""
+    return shutil.which("catatonit") or shutil.which("catatonit", path=os.pathsep.join(_PLACES))
+
+
+class Podman:
+    def __init__(self) -> None:
+        self._path = shutil.which("podman") or ""
+        runtime = ["--runtime", "runc"] if shutil.which("runc") else []
+        self._options = [*runtime, "--cgroup-manager", "cgroupfs"]
+
+    async def version(self) -> str:
+        """Raises StartError where podman cannot run containers here."""
+        if problem := why_not():
+            raise StartError("RuntimeNotReady", problem)
+        try:
+            told = json.loads(await self.run("version", "--format", "json"))
+        except (PodmanError, ValueError) as error:
+            raise StartError("RuntimeNotReady", f"podman does not work: {error}") from None
+        return str(told["Client"]["Version"])
+
+    def arguments(self, *arguments: str, options: Sequence[str] = ()) -> list[str]:
+        return [self._path, *self._options, *options, *arguments]
+
+    async def run(
+        self,
+        *arguments: str,
+        options: Sequence[str] = (),
+        seconds: float = _SECONDS,
+        directory: Path = Path("/"),
+    ) -> str:
+        """What it prints. Raises PodmanError; is ended when the caller is cancelled."""
+        try:
+            command = CleanCommand(self.arguments(*arguments, options=options), directory)
+        except OSError as error:
+            raise PodmanError(125, f"podman: {error.strerror}; {_INSTALL}") from None
+        try:
+            async with asyncio.timeout(seconds):
+                code, output, errors = await command.communicate()
+        except TimeoutError:
+            raise PodmanError(125, f"podman {arguments[0]} did not end within {seconds:g} s") from None
+        finally:
+            command.end()
+        if code:
+            raise PodmanError(code, said(errors.decode(errors="replace")))
+        return output.decode(errors="replace")
+
+    async def inspect(self, *names: str) -> list[dict[str, Any]]:
+        """Containers; raises PodmanError where one of them is not there."""
+        found = json.loads(await self.run("container", "inspect", *names))
+        return [each for each in found if isinstance(each, dict)]
+
+
+def said(errors: str) -> str:
+    """Why it failed: its last error, without what it calls itself."""
+    lines = [each.strip() for each in errors.splitlines() if each.strip()]
+    last = next((each for each in reversed(lines) if each.startswith("Error: ")), lines[-1] if lines else "it failed")
+    return last.removeprefix("Error: ")[:2000]
+
+
+def limit_arguments() -> list[str]:
+    """Of open files and processes: as many as a process of this machine may have."""
+    files = _bounded(resource.RLIMIT_NOFILE, _MOST_FILES)
+    try:
+        most = int(Path("/proc/sys/kernel/pid_max").read_text())
+    except (OSError, ValueError):
+        most = 32768
+    processes = _bounded(resource.RLIMIT_NPROC, most)
+    return ["--ulimit", f"nofile={files}:{files}", "--ulimit", f"nproc={processes}:{processes}"]
+
+
+def _bounded(kind: int, most: int) -> int:
+    hard = resource.getrlimit(kind)[1]
+    return most if hard == resource.RLIM_INFINITY else min(hard, most)

@@ -1,0 +1,106 @@
+"""Conmon, the process that podman leaves beside each container: its end, its sockets, its log.
+
+    attach    a socket of packets: output to us, each with a letter for its stream; our bytes are input
+    ctl       a pipe for orders: "1 ROWS COLUMNS" resizes the terminal, "2 0 0" opens the log again
+
+They are in the directory that podman calls StaticDir. Conmon ends after podman has noted how the container ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+from pathlib import Path
+from typing import Final
+
+from dray.node.runtimes.interface import Streams
+
+_PACKET: Final = 64 * 1024
+_INPUT: Final = 8 * 1024
+_STREAMS: Final = {2: 1, 3: 2}
+
+
+def is_alive(pid: int, container_id: str) -> bool:
+    """Whether it is the container's conmon, and no other process that has its number by now."""
+    try:
+        return pid > 0 and container_id.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def open_log_again(directory: Path) -> None:
+    _order(directory, b"2 0 0\n")
+
+
+def _order(directory: Path, line: bytes) -> None:
+    """Raises OSError where nobody listens."""
+    pipe = os.open(directory / "ctl", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        os.write(pipe, line)
+    finally:
+        os.close(pipe)
+
+
+class Attachment:
+    """A connection to the streams of a container. Raises OSError where it has ended."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._socket = _connect(directory)
+
+    async def copy(self, streams: Streams, *, stdin: bool) -> None:
+        """Until the container ends."""
+        loop = asyncio.get_running_loop()
+        extra = [asyncio.create_task(self._copy_sizes(streams))]
+        if stdin:
+            extra.append(asyncio.create_task(self._copy_input(streams)))
+        try:
+            while packet := await loop.sock_recv(self._socket, _PACKET):
+                await streams.output(_STREAMS.get(packet[0], 1), packet[1:])
+        except ConnectionError:
+            pass
+        finally:
+            for task in extra:
+                task.cancel()
+            await asyncio.gather(*extra, return_exceptions=True)
+
+    async def drain(self) -> None:
+        """Reads on until the container ends: conmon ends the input when a client leaves, and so none does."""
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            while await loop.sock_recv(self._socket, _PACKET):
+                pass
+
+    def close(self) -> None:
+        self._socket.close()
+
+    async def _copy_input(self, streams: Streams) -> None:
+        loop = asyncio.get_running_loop()
+        with contextlib.suppress(OSError):
+            while data := await streams.read_input():
+                for start in range(0, len(data), _INPUT):
+                    await loop.sock_sendall(self._socket, data[start : start + _INPUT])
+            self._socket.shutdown(socket.SHUT_WR)
+
+    async def _copy_sizes(self, streams: Streams) -> None:
+        while True:
+            columns, rows = await streams.resizes.get()
+            with contextlib.suppress(OSError):
+                _order(self._directory, b"1 %d %d\n" % (rows, columns))
+
+
+def _connect(directory: Path) -> socket.socket:
+    # By way of a descriptor: the path of a socket may have 107 bytes.
+    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        found.connect(f"/proc/self/fd/{opened}/attach")
+        found.setblocking(False)
+        return found
+    except OSError:
+        found.close()
+        raise
+    finally:
+        os.close(opened)

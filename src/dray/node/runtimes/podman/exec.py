@@ -1,0 +1,44 @@
+"""Execution of a command in a container of podman, which ends when its client leaves.
+
+Podman's own exec leaves the command running when it is killed. The command and all that it starts are found again by
+a variable in their environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from dray.node.cgroups import cgroup_at
+from dray.node.runtimes import streamed_command
+from dray.node.runtimes.interface import Streams
+from dray.node.runtimes.podman.command import Podman
+from dray.node.runtimes.podman.found import FoundContainer
+
+_MARK: Final = "DRAY_EXEC"
+
+
+async def execute(
+    podman: Podman, container: FoundContainer, command: Sequence[str], streams: Streams, *, tty: bool, stdin: bool
+) -> int:
+    mark = f"{_MARK}={uuid.uuid4()}"
+    flags = [*(["--tty"] if tty else []), *(["--interactive"] if stdin or tty else [])]
+    arguments = podman.arguments("exec", "--env", mark, "--detach-keys", "", *flags, container.id, *command)
+    try:
+        # With a terminal that is done anyway.
+        clean = arguments if tty else streamed_command.without_files(arguments)
+        return await streamed_command.run(clean, streams, tty=tty, stdin=stdin)
+    except BaseException:
+        _kill(container.cgroup, mark)
+        raise
+
+
+def _kill(cgroup: str, mark: str) -> None:
+    for pid in cgroup_at(cgroup).processes():
+        with contextlib.suppress(OSError):
+            if mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                os.kill(pid, 9)

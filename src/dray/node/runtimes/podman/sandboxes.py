@@ -1,0 +1,115 @@
+"""Sandbox of a pod: a container that only waits, and holds the namespaces that the containers of the pod share.
+
+It runs catatonit, which podman uses for the same purpose, out of a directory, so that no image is needed. It has the
+pod's network, host name and shared memory, and with `shareProcessNamespace` its processes.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dray.node.runtimes.interface import SandboxConfig, StartError
+from dray.node.runtimes.podman import labels
+from dray.node.runtimes.podman.command import Podman, PodmanError, catatonit, limit_arguments, why_not
+
+
+@dataclass(frozen=True, slots=True)
+class PodSandbox:
+    """`address` and `network` (the path of its namespace) are empty where the pod has the network of the host."""
+
+    id: str
+    pod_uid: str
+    running: bool
+    address: str
+    network: str
+    processes: str
+
+    def sharing_arguments(self) -> list[str]:
+        """For a container that joins it."""
+        network = f"container:{self.id}" if self.network else "host"
+        made = ["--network", network, "--ipc", f"container:{self.id}", "--uts", f"container:{self.id}"]
+        processes = {"host": "host", "pod": f"container:{self.id}"}.get(self.processes)
+        return made if processes is None else [*made, "--pid", processes]
+
+
+class Sandboxes:
+    def __init__(self, podman: Podman, root: Path) -> None:
+        self._podman = podman
+        self._root = root
+        self._pause = root / "pause"
+        self._known: dict[str, PodSandbox] = {}
+
+    def add(self, inspected: dict[str, Any]) -> None:
+        """One that an earlier agent made."""
+        found = sandbox_of(inspected)
+        before = self._known.get(found.pod_uid)
+        if found.running or before is None or not before.running:
+            self._known[found.pod_uid] = found
+
+    def get(self, pod_uid: str) -> PodSandbox | None:
+        return self._known.get(pod_uid)
+
+    def uids(self) -> set[str]:
+        return set(self._known)
+
+    def forget(self, pod_uid: str) -> None:
+        self._known.pop(pod_uid, None)
+
+    async def make(self, config: SandboxConfig) -> PodSandbox:
+        self._place_pause()
+        shared = "host" if config.host_pid else "pod" if config.share_processes else "container"
+        described = {
+            labels.ROOT: str(self._root),
+            labels.POD_UID: config.pod_uid,
+            labels.POD_NAMESPACE: config.namespace,
+            labels.POD_NAME: config.name,
+            labels.CONTAINER: labels.SANDBOX,
+            labels.PROCESSES: shared,
+        }
+        # Another name each time: one that ended with the machine is kept while containers are there that used it.
+        name = f"k8s_{labels.SANDBOX}_{config.name}_{config.namespace}_{config.pod_uid}_{secrets.token_hex(3)}"
+        network = ["--network", "host"] if config.host_network else ["--hostname", config.hostname or config.name]
+        arguments = [
+            *("run", "--detach", "--name", name, *labels.arguments(described), *limit_arguments()),
+            *("--cgroup-parent", f"/dray/{config.pod_uid}", "--security-opt", "label=disable", "--http-proxy=false"),
+            *("--no-hosts", "--read-only", "--cap-drop", "all", "--log-driver", "none", "--systemd=false", *network),
+            *("--ipc", "host" if config.host_ipc else "shareable", *(("--pid", "host") if config.host_pid else ())),
+            *("--rootfs", str(self._pause), "/pause", "-P"),
+        ]
+        try:
+            made = await self._podman.run(*arguments)
+            self.add((await self._podman.inspect(made.strip()))[0])
+        except PodmanError as error:
+            raise StartError("FailedCreatePodSandBox", f"sandbox of the pod: {error}") from None
+        return self._known[config.pod_uid]
+
+    def _place_pause(self) -> None:
+        program = self._pause / "pause"
+        if program.exists():
+            return
+        found = catatonit()
+        if found is None:
+            raise StartError("FailedCreatePodSandBox", why_not())
+        self._pause.mkdir(mode=0o755, exist_ok=True)
+        shutil.copyfile(found, self._pause / "new")
+        (self._pause / "new").chmod(0o755)
+        (self._pause / "new").rename(program)
+
+
+def sandbox_of(inspected: dict[str, Any]) -> PodSandbox:
+    network = inspected["NetworkSettings"]
+    given = inspected["Config"]["Labels"]
+    networks = [each for each in (network.get("Networks") or {}).values() if each.get("IPAddress")]
+    address = str(network.get("IPAddress") or (networks[0]["IPAddress"] if networks else ""))
+    return PodSandbox(
+        str(inspected["Id"]),
+        str(given[labels.POD_UID]),
+        bool(inspected["State"]["Running"]),
+        address,
+        str(network.get("SandboxKey") or "") if address else "",
+        str(given.get(labels.PROCESSES) or "container"),
+    )

@@ -1,0 +1,62 @@
+import asyncio
+import itertools
+import uuid
+
+import pytest
+
+from dray.node.runtimes.interface import ContainerConfig, SandboxConfig
+from dray.node.runtimes.podman.runtime import PodmanRuntime
+from dray.node.runtimes.process import ProcessRuntime
+from tests.node.runtimes import busybox
+
+# Others in each process: control groups and podman are those of the machine.
+UIDS = {"process": str(uuid.uuid4()), "podman": str(uuid.uuid4())}
+_numbers = itertools.count()
+
+
+@pytest.fixture(params=["process", pytest.param("podman", marks=busybox.needs_podman)])
+def kind(request):
+    """Of the runtime that a test is about; a test may choose by parametrizing it."""
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def podman_root(tmp_path_factory):
+    """One pod serves all tests with podman: to make one takes longer than most of them."""
+    root = tmp_path_factory.mktemp("podman")
+    yield root
+    asyncio.run(PodmanRuntime(root).remove_sandbox(UIDS["podman"]))
+
+
+@pytest.fixture
+def make_runtime(kind, tmp_path, request):
+    """Each one like an agent that was started again."""
+
+    def make():
+        directories = [tmp_path / "cdi"]
+        if kind == "process":
+            return ProcessRuntime(tmp_path / "run", cdi_directories=directories)
+        return PodmanRuntime(request.getfixturevalue("podman_root"), cdi_directories=directories)
+
+    return make
+
+
+@pytest.fixture
+async def runtime(kind, make_runtime):
+    made = make_runtime()
+    await made.create_sandbox(SandboxConfig(UIDS[kind], "default", "p", hostname="here"))
+    yield made
+    if kind == "process":
+        await made.remove_sandbox(UIDS[kind])
+
+
+@pytest.fixture
+def config(kind, tmp_path):
+    image = busybox.image() if kind == "podman" else "busybox"
+
+    def make(*command: str, name: str = "main", attempt: int = 0, **more):
+        given = {"image": image, "command": command, "args": (), "log_path": tmp_path / f"{name}.log"} | more
+        given = {"pull_policy": "Never", "hostname": "here"} | given
+        return ContainerConfig(UIDS[kind], "default", "p", f"{name}-{next(_numbers)}", attempt, **given)
+
+    return make

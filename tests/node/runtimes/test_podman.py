@@ -1,0 +1,179 @@
+"""What the podman runtime does alone: images, pods that share a network, isolation from the machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import uuid
+from pathlib import Path
+
+import pytest
+
+from dray.node.cgroups import cgroup_at
+from dray.node.runtimes import log_rotation
+from dray.node.runtimes.interface import SandboxConfig, Security, StartError
+from tests.node.runtimes import busybox
+from tests.node.runtimes.conftest import UIDS
+from tests.node.runtimes.streams import Recorder, said, until_said
+
+pytestmark = [pytest.mark.parametrize("kind", ["podman"]), busybox.needs_podman]
+
+
+async def test_the_image_says_what_runs_unless_the_container_does(runtime, config):
+    plain, given = config(), config(args=("sh", "-c", "echo $FLAVOUR; pwd"), name="args", working_dir="/home/somebody")
+    states = await asyncio.gather(runtime.start(plain), runtime.start(given))
+    for each in states:
+        assert (await runtime.wait(each.id)).exit_code == 0
+        assert each.id.startswith("podman://")
+        assert each.image_id.startswith("sha256:")
+    assert said(plain.log_path) == ["cmd of the image"]
+    assert said(given.log_path) == ["plain", "/home/somebody"]
+
+
+async def test_what_cannot_be_started_says_why(runtime, config, tmp_path):
+    refused = {
+        "InvalidImageName": config(image="Not:A:Name", pull_policy="Always"),
+        "ErrImageNeverPull": config(image="localhost/dray-test-nothing:1"),
+        "RunContainerError": config("no-such-program"),
+        "CreateContainerConfigError": config("true", security=Security(run_as_non_root=True)),
+        "CreateContainerError": config("true", cdi_devices=("example.com/gpu=gpu0",)),
+    }
+    for reason, given in refused.items():
+        with pytest.raises(StartError) as caught:
+            await runtime.start(given)
+        assert caught.value.reason == reason, caught.value
+    names = {each.name for each in await runtime.containers()}
+    assert not names & {each.name for each in refused.values()}
+    left = {each.name for each in (runtime._root / "containers").iterdir()}
+    assert not [each for given in refused.values() for each in left if f".{given.name}." in each]
+
+
+async def test_images_of_the_machine_are_told(runtime, config):
+    config()
+    (found,) = [each for each in await runtime.images() if busybox.IMAGE in each.names]
+    assert found.size > 1 << 19
+
+
+async def test_containers_of_a_pod_share_its_network_and_nothing_else(runtime, config):
+    server = config("sh", "-c", "echo page > /tmp/page; exec httpd -f -p 127.0.0.1:8080 -h /tmp", name="server")
+    asking = "until wget -q -O - http://127.0.0.1:8080/page 2> /dev/null; do sleep 0.1; done"
+    script = f"{asking}; hostname; cat /proc/1/comm; ls /tmp"
+    client = config("sh", "-c", script, name="client")
+    started, other = await asyncio.gather(runtime.start(server), runtime.start(client))
+    assert (await runtime.wait(other.id)).exit_code == 0
+    assert said(client.log_path) == ["page", "here", "sh"]
+    reader, writer = await runtime.connect(UIDS["podman"], 8080)
+    writer.write(b"GET /page HTTP/1.0\r\n\r\n")
+    assert (await reader.read()).endswith(b"page\n")
+    writer.close()
+    await writer.wait_closed()
+    with pytest.raises(OSError, match=r"\b(refused|Errno 111)"):
+        await runtime.connect(UIDS["podman"], 8081)
+    usage = await runtime.usage(started.id)
+    assert usage.memory_bytes > 0
+    assert usage.cpu_nanoseconds > 0
+
+
+async def test_security_context(runtime, config):
+    script = "id -u; id -g; id -G; touch /new || echo read-only; grep -E 'CapBnd|NoNewPrivs' /proc/self/status"
+    security = Security(
+        added_capabilities=("NET_ADMIN",), dropped_capabilities=("ALL",), read_only_root=True, no_new_privileges=True
+    )
+    given = config("sh", "-c", script, user=1234, group=2345, groups=(3456,), security=security)
+    await runtime.wait((await runtime.start(given)).id)
+    found = [each for each in said(given.log_path) if "touch:" not in each]
+    assert found[:4] == ["1234", "2345", "2345 3456", "read-only"]
+    assert [each.split()[1] for each in found[4:]] == [f"{1 << 12:016x}", "1"]
+
+
+async def test_hooks_devices_and_cpus_of_a_claim(runtime, config, tmp_path):
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ncat > {tmp_path}/$1.json\n")
+    hook.chmod(0o755)
+    stages = ("createRuntime", "poststop")
+    edits = {
+        "env": ["DRA_CPUSET_claim=0"],
+        "deviceNodes": [{"path": "/dev/dray-zero", "hostPath": "/dev/zero"}],
+        "hooks": [{"hookName": each, "path": str(hook), "args": ["hook", each]} for each in stages],
+        "additionalGids": [4567],
+    }
+    spec = {"cdiVersion": "0.7.0", "kind": "example.com/gpu", "devices": [{"name": "gpu0", "containerEdits": edits}]}
+    (tmp_path / "cdi").mkdir()
+    (tmp_path / "cdi/example.json").write_text(json.dumps(spec))
+    script = "head -c 3 /dev/dray-zero | wc -c; ls /dev | grep -c -E '^(kvm|sda|vda|mem)$'; nproc; id -G"
+    given = config("sh", "-c", script, cdi_devices=("example.com/gpu=gpu0",))
+    state = await runtime.wait((await runtime.start(given)).id)
+    assert said(given.log_path) == ["3", "0", "1", "0 4567"]
+    await runtime.remove(state.id)
+    assert {json.loads((tmp_path / f"{each}.json").read_text())["id"] for each in stages} == {state.id[9:]}
+
+
+async def test_a_container_whose_conmon_is_killed_has_ended(runtime, config):
+    started = await runtime.start(config("sleep", "1000"))
+    known = runtime._known[started.id]
+    os.kill(known.monitor, signal.SIGKILL)
+    assert (await runtime.wait(started.id)).exit_code == 137
+    async with asyncio.timeout(20):
+        while Path(f"/proc/{known.pid}").exists() and Path(f"/proc/{known.pid}/cmdline").read_bytes():
+            await asyncio.sleep(0.05)
+
+
+async def test_a_long_log_is_rotated(runtime, config, monkeypatch):
+    monkeypatch.setattr(log_rotation, "SIZE", 1000)
+    script = "for i in $(seq 100); do echo line $i; done; echo done; read x; echo more; read x"
+    given = config("sh", "-c", script, stdin=True)
+    started = await runtime.start(given)
+    await until_said(given.log_path, "done")
+    runtime.rotate_logs()
+    streams = Recorder(b"x\n", ends=False)
+    attached = asyncio.create_task(runtime.attach(started.id, streams, stdin=True))
+    await streams.until(b"more")
+    await until_said(given.log_path, "more")
+    assert said(given.log_path) == ["more"]
+    assert said(Path(f"{given.log_path}.1"))[-1] == "done"
+    # Whoever leaves does not end the input of a container that is to keep it.
+    attached.cancel()
+    await asyncio.gather(attached, return_exceptions=True)
+    assert (await runtime.exec(started.id, ["true"], Recorder())) == 0
+    again = Recorder(b"y\n", ends=False)
+    async with asyncio.timeout(20):
+        await runtime.attach(started.id, again, stdin=True)
+    assert (await runtime.wait(started.id)).exit_code == 0
+
+
+async def test_a_command_ends_with_its_client(runtime, config):
+    started = await runtime.start(config("sleep", "1000"))
+    streams = Recorder()
+    running = asyncio.create_task(
+        runtime.exec(started.id, ["sh", "-c", "(sleep 2000; echo) & echo up; sleep 3000; echo"], streams)
+    )
+    await streams.until(b"up")
+    group = cgroup_at(runtime._known[started.id].cgroup)
+    assert len(group.processes()) > 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    async with asyncio.timeout(20):
+        while len(group.processes()) > 1:
+            await asyncio.sleep(0.05)
+
+
+async def test_a_pod_with_the_network_of_the_host_leaves_nothing_behind(make_runtime, config):
+    uid = str(uuid.uuid4())
+    runtime = make_runtime()
+    sandbox = await runtime.create_sandbox(SandboxConfig(uid, "default", "q", host_network=True, share_processes=True))
+    assert sandbox.ip == "127.0.0.1"
+    given = config("sh", "-c", "ls /sys/class/net; cat /proc/1/comm; sleep 1000")
+    given = type(given)(**{name: getattr(given, name) for name in given.__slots__} | {"pod_uid": uid})
+    started = await runtime.start(given)
+    await until_said(given.log_path, "pause")
+    assert set(said(given.log_path)[:-1]) == set(os.listdir("/sys/class/net")) - {"bonding_masters"}
+    # Somebody else finds and removes them.
+    successor = make_runtime()
+    assert uid in await successor.pods()
+    await successor.remove_sandbox(uid)
+    assert uid not in await successor.pods()
+    assert uid not in await make_runtime().pods()
+    assert not Path(f"/proc/{runtime._known[started.id].pid}").exists()
+    assert not [each for each in Path("/sys/fs/cgroup").glob(f"**/dray/{uid}") if each.is_dir()]

@@ -1,0 +1,104 @@
+"""What the process runtime does alone: commands of the machine, supervised by shims."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from dray.node.runtimes import shim_lock
+from dray.node.runtimes.interface import StartError
+from tests.node.runtimes.conftest import UIDS
+from tests.node.runtimes.streams import lines
+
+root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+pytestmark = pytest.mark.parametrize("kind", ["process"])
+
+
+async def test_what_cannot_be_started_says_why(runtime, config, tmp_path):
+    with pytest.raises(StartError, match="no-such-program: no such file") as caught:
+        await runtime.start(config("no-such-program"))
+    assert caught.value.reason == "RunContainerError"
+    with pytest.raises(StartError, match="--runtime podman") as caught:
+        await runtime.start(config(image="ghcr.io/somebody/train:1"))
+    assert caught.value.reason == "ErrImagePull"
+    with pytest.raises(StartError, match="working directory /nowhere"):
+        await runtime.start(config("true", working_dir="/nowhere"))
+    with pytest.raises(StartError, match="no CDI spec has device"):
+        await runtime.start(config("true", cdi_devices=("example.com/gpu=gpu0",)))
+    assert await runtime.containers() == []
+
+
+async def test_all_processes_end_with_the_first(runtime, config, tmp_path):
+    script = f"(setsid sleep 1000 & echo $! > {tmp_path}/pid); sleep 0.1; echo done"
+    await runtime.wait((await runtime.start(config("sh", "-c", script))).id)
+    assert not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
+
+
+async def test_a_container_whose_shim_is_killed_has_ended(runtime, config, tmp_path):
+    started = await runtime.start(config("sleep", "1000"))
+    state = json.loads((tmp_path / "run/containers" / started.id / "state.json").read_text())
+    os.kill(state["shim"], signal.SIGKILL)
+    ended = await runtime.wait(started.id)
+    assert ended.exit_code == 137
+    async with asyncio.timeout(20):
+        while Path(f"/proc/{state['pid']}").exists():
+            await asyncio.sleep(0.02)
+
+
+async def test_a_long_log_is_rotated(runtime, config, monkeypatch):
+    monkeypatch.setattr("dray.node.runtimes.log_rotation.SIZE", 4000)
+    given = config("sh", "-c", "i=0; while [ $i -lt 400 ]; do echo line $i; i=$((i+1)); done")
+    await runtime.wait((await runtime.start(given)).id)
+    files = sorted(given.log_path.parent.glob("main.log*"))
+    assert len(files) == 5
+    assert all(each.stat().st_size <= 4000 for each in files)
+    assert lines(given.log_path)[-1] == ("stdout", "F", "line 399")
+
+
+async def test_a_container_that_a_killed_agent_was_starting_is_waited_for(runtime, config, make_runtime, tmp_path):
+    state = await runtime.start(config("sleep", "1000"))
+    directory = tmp_path / "run/containers" / state.id
+    (directory / "state.json").rename(directory / "later")
+    successor = make_runtime()
+    looking = asyncio.create_task(successor.containers())
+    done, _ = await asyncio.wait((looking,), timeout=0.1)
+    assert not done
+    (directory / "later").rename(directory / "state.json")
+    async with asyncio.timeout(20):
+        assert [(each.id, each.running) for each in await looking] == [(state.id, True)]
+
+
+async def test_a_container_that_was_never_started_is_cleared_away(tmp_path, runtime):
+    directory = tmp_path / "run/containers" / f"{UIDS['process']}.main.0"
+    directory.mkdir()
+    with shim_lock.held(directory):
+        assert shim_lock.is_held(directory)
+    assert await runtime.containers() == []
+    assert not directory.exists()
+
+
+@root_only
+async def test_nothing_of_a_container_outlives_its_shim(runtime, config, tmp_path):
+    script = "setsid sh -c 'echo $$; exec sleep 1000' & wait"
+    state = await runtime.start(config("sh", "-c", script))
+    async with asyncio.timeout(20):
+        while not (tmp_path / "main.log").read_text().endswith("\n"):
+            await asyncio.sleep(0.02)
+        (_, _, pid), *_ = lines(tmp_path / "main.log")
+        shim = json.loads((tmp_path / "run/containers" / state.id / "state.json").read_text())["shim"]
+        os.kill(shim, signal.SIGKILL)
+        assert (await runtime.wait(state.id)).exit_code == 137
+        while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text():
+            await asyncio.sleep(0.02)
+
+
+async def test_a_container_that_never_stops_writing_can_be_stopped(runtime, config):
+    state = await runtime.start(config("yes"))
+    async with asyncio.timeout(30):
+        state = await runtime.stop(state.id, 20)
+    assert state.signal == signal.SIGTERM
