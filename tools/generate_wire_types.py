@@ -44,6 +44,8 @@ SPECIAL = {
     "apiextensions_v1.JSONSchemaPropsOrBool": "or_bool",
     "apiextensions_v1.JSONSchemaPropsOrStringArray": "or_strings",
 }
+# Messages that stand for something else too, and that no kind has: the codec does not know them.
+UNKNOWN = frozenset({"meta_v1.Duration", "meta_v1.Timestamp"})
 PLAIN = {"string": "str", "bytes": "bytes", "int32": "int32", "int64": "int64", "bool": "bool", "double": "float"}
 # Types of which Go leaves out a zero when it is told to leave out what is empty.
 EMPTIES = frozenset({"str", "bytes", "int32", "int64", "bool", "float", "strings"})
@@ -154,6 +156,8 @@ class Types:
         where = module(path or package.package)
         if where in self.packages and name in self.packages[where].lists:
             return "strings"
+        if f"{where}.{name}" in UNKNOWN:
+            raise SystemExit(f"{package.name} uses {where}.{name}: teach it to src/dray/api/protobuf/values.py")
         return SPECIAL.get(f"{where}.{name}", f"{where}.{name}")
 
 

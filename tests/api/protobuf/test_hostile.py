@@ -1,5 +1,7 @@
 """Bytes that are no message, or one that would cost much: refused with the place, never anything else."""
 
+import json
+import struct
 from contextlib import suppress
 from random import Random
 
@@ -57,6 +59,14 @@ def test_numbers_that_json_cannot_write() -> None:
     for value in ("000000000000f07f", "000000000000f87f"):
         with pytest.raises(WireError, match="not finite"):
             decode_message(bytes.fromhex("49" + value), "apiextensions_v1.JSONSchemaProps")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(9.0, "9"), (-2.5, "-2.5"), (0.0, "0"), (1e300, "1e300"), (2.0**62, "4611686018427387904")]
+)
+def test_numbers_are_those_of_json(value: float, text: str) -> None:
+    found = decode_message(b"\x49" + struct.pack("<d", value), "apiextensions_v1.JSONSchemaProps")
+    assert json.dumps(found) == f'{{"maximum": {text.replace("1e300", "1e+300")}}}'
 
 
 def test_depth_is_bounded() -> None:

@@ -5,8 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from dray.api import schema, wire_types
 from dray.api.protobuf import envelope
 from dray.yaml.documents import parse
@@ -40,12 +38,13 @@ def test_answers_of_kubernetes() -> None:
     assert found > 700
 
 
-@pytest.mark.parametrize("folder", ["cluster", "deploy", "lab", "manifests", "tour"])
-def test_our_examples(folder: str) -> None:
+def test_our_examples() -> None:
     found = 0
-    for path in sorted((ROOT / "examples" / folder).rglob("*.yaml")):
+    for path in sorted((ROOT / "examples").rglob("*.yaml")):
+        if path.relative_to(ROOT / "examples").parts[0] in ("mistakes", "legacy"):
+            continue
         for document in (each.value for each in parse(path.read_bytes())):
             if isinstance(document, dict) and wire_types.type_of(document["apiVersion"], document["kind"]):
                 assert through_protobuf(document) == written(document), path
                 found += 1
-    assert found
+    assert found > 30

@@ -22,6 +22,8 @@ from dray.api.protobuf.wire import BYTES, FIXED64, VARINT, WireError, read_field
 
 MAX_DEPTH = 100
 MAX_VALUES = 500_000
+# From here on numbers are written with an exponent.
+_LARGEST_PLAIN = 1e21
 
 
 class _Reading:
@@ -244,13 +246,14 @@ def _number(wire_type: int, value: int | bytes) -> int:
     return value
 
 
-def _double(wire_type: int, value: int | bytes, reading: _Reading) -> float:
+def _double(wire_type: int, value: int | bytes, reading: _Reading) -> int | float:
     if wire_type != FIXED64 or isinstance(value, int):
         raise WireError(f"wrong wire type {wire_type}, expected {FIXED64}")
     (found,) = struct.unpack("<d", value)
     if not math.isfinite(found):
         raise WireError("the number is not finite, which JSON cannot write")
-    return float(found)
+    # As JSON writes it: a whole number without a point.
+    return int(found) if found.is_integer() and abs(found) < _LARGEST_PLAIN else float(found)
 
 
 _NUMBERS = frozenset({"int32", "int64", "bool"})

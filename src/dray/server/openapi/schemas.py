@@ -16,6 +16,7 @@ from dray.server.list_types import versionless
 _MODULES = {
     "meta": "io.k8s.apimachinery.pkg.apis.meta",
     "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+    "apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
 }
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
