@@ -108,7 +108,7 @@ def test_a_more_important_pod_takes_the_devices_of_another(up: Up) -> None:
 
 def test_a_job_of_fifty_pods_on_eight_gpus(up: Up, tmp_path: Path) -> None:
     # Whoever has a GPU that another pod has too cannot make the directory, and fails.
-    gpu = "nvidia-smi --query-gpu=uuid --format=csv,noheader"
+    gpu = "nvidia-smi -L | grep -o 'GPU-[0-9a-f-]*'"
     script = f"gpu={tmp_path}/$({gpu}); mkdir $gpu && sleep 0.1 && rmdir $gpu && echo $JOB_COMPLETION_INDEX done"
     job = """
 apiVersion: batch/v1

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pytest
 
-from dray.node.runtimes import shim_lock
-from dray.node.runtimes.interface import StartError
+from dray.node.runtimes import process, shim_lock
+from dray.node.runtimes.interface import Mount, StartError
 from tests.node.runtimes.conftest import UIDS
-from tests.node.runtimes.streams import lines
+from tests.node.runtimes.streams import Recorder, lines
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 pytestmark = pytest.mark.parametrize("kind", ["process"])
@@ -102,3 +103,26 @@ async def test_a_container_that_never_stops_writing_can_be_stopped(runtime, conf
     async with asyncio.timeout(30):
         state = await runtime.stop(state.id, 20)
     assert state.signal == signal.SIGTERM
+
+
+@root_only
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv, of util-linux")
+async def test_where_nothing_can_be_mounted_programs_are_found_by_path(runtime, config, tmp_path, monkeypatch):
+    shim_command = process.shim_command
+
+    def unable(*arguments: str) -> list[str]:
+        return ["setpriv", "--bounding-set=-sys_admin", *shim_command(*arguments)]
+
+    monkeypatch.setattr(process, "shim_command", unable)
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\necho it works\n")
+    tool.chmod(0o755)
+    given = config("sh", "-c", "my-tool; exec sleep 1000", mounts=[Mount(str(tool), "/usr/local/bin/my-tool")])
+    state = await runtime.start(given)
+    streams = Recorder()
+    assert await runtime.exec(state.id, ["my-tool"], streams) == 0
+    assert streams.outputs[1] == b"it works\n"
+    await runtime.stop(state.id, 1)
+    assert ("stdout", "F", "it works") in lines(given.log_path)
+    with pytest.raises(StartError, match="cannot mount /nowhere/data"):
+        await runtime.start(config("true", name="other", mounts=[Mount(str(tmp_path), "/nowhere/data")]))

@@ -11,7 +11,7 @@ import resource
 import signal
 from typing import Any, NoReturn
 
-from dray.node.runtimes.shim import system, view
+from dray.node.runtimes.shim import programs, system, view
 
 Spec = dict[str, Any]
 FAILED = 128
@@ -49,6 +49,7 @@ def enter(spec: Spec, pid: int) -> NoReturn:
         join(spec["cgroups"])
         _limit(spec)
         _join_namespaces(pid, mounts=bool(spec["mounts"]))
+        programs.use(spec)
         become(spec)
     except (SetupError, OSError) as error:
         os.write(2, f"{error}\n".encode())
@@ -102,8 +103,7 @@ def _view(spec: Spec) -> str:
     try:
         return view.enter(mounts, spec["stage"])
     except OSError as error:
-        needed = [str(each["container_path"]) for each in mounts if not each["optional"]]
-        if needed:
+        if needed := programs.provide(spec):
             hint = "" if os.geteuid() == 0 else "; without root or user namespaces use --runtime podman"
             raise SetupError("CreateContainerError", f"cannot mount {', '.join(needed)}: {error}{hint}") from None
         return ""
