@@ -7,7 +7,7 @@ from dray.api.validation import disruption_budgets
 from dray.controllers.disruption.budget import scaled
 from dray.controllers.jobs.indexes import Indexes
 from dray.controllers.jobs.pods import completion_index, failure_count
-from dray.server import label_selectors
+from dray.server import selection
 from dray.server.status import ApiError
 
 LONG = "9" * 5000
@@ -36,8 +36,8 @@ def test_percentages_of_budgets():
 
 def test_bounds_in_label_selectors():
     with pytest.raises(ApiError) as refusal:
-        label_selectors.parse(f"a>{LONG}")
+        selection.parse_labels(f"a>{LONG}")
     assert refusal.value.code == 400
-    (above,) = label_selectors.parse("a>5")
+    (above,) = selection.parse_labels("a>5")
     assert above({"a": "6"})
     assert not above({"a": "x"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dray.api.alpha2.notes import Note, Notes, shorten
+from dray.api.alpha2.types import Note, Notes, shorten
 from dray.api.conversion import convert, oddities, unreadable
 from dray.api.errors import ErrorType
 from dray.api.objects import mapping

@@ -1,6 +1,7 @@
 """Defaults: what an API server fills in when it decodes an object, in the version the client sent.
 
-`now` is handed in, as RFC 3339 text. Defaulting changes the object it is given.
+`now` is handed in, as RFC 3339 text. Defaulting changes the object it is given. The selector of a job is made later,
+once it has a name and a uid (`generate_selector`).
 """
 
 from __future__ import annotations
@@ -10,10 +11,17 @@ from collections.abc import Callable, Iterable
 
 from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
 from dray.api.gates import FeatureGates
-from dray.api.job_defaults import default_job
 from dray.api.objects import Object, mapping
-from dray.api.pod_defaults import default_pod
-from dray.api.service_defaults import default_service
+from dray.api.pod_defaults import default_pod, default_pod_spec
+
+_HOUR = 3600
+_SESSION_SECONDS = 3 * _HOUR
+REACHED_FROM_OUTSIDE = ("LoadBalancer", "NodePort")
+NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+UID_LABEL = "batch.kubernetes.io/controller-uid"
+UID_LABELS = (UID_LABEL, "controller-uid")
+BACKOFF_LIMIT = 6
+_UNLIMITED = 2**31 - 1
 
 
 def apply(document: Object, target: KindVersion, *, now: str, gates: FeatureGates) -> None:
@@ -123,3 +131,65 @@ _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None
     ("", "Service"): _service,
     ("batch", "Job"): _job,
 }
+
+
+def default_service(service: Object) -> None:
+    spec = service["spec"]
+    spec.setdefault("type", "ClusterIP")
+    spec.setdefault("sessionAffinity", "None")
+    if spec["sessionAffinity"] == "ClientIP":
+        config = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
+        config.setdefault("timeoutSeconds", _SESSION_SECONDS)
+    for port in spec.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+        if port["targetPort"] in (0, ""):
+            port["targetPort"] = port["port"]
+    if spec["type"] != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] in REACHED_FROM_OUTSIDE or spec.get("externalIPs"):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+
+
+def default_job(job: Object) -> None:
+    spec = job["spec"]
+    if spec.get("parallelism") is None:
+        spec["parallelism"] = 1
+        # Without either number it is a job of one pod; with completions alone they run one by one.
+        spec.setdefault("completions", 1)
+    spec.setdefault("backoffLimit", BACKOFF_LIMIT if spec.get("backoffLimitPerIndex") is None else _UNLIMITED)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("manualSelector", False)
+    policy = spec.get("podFailurePolicy")
+    spec.setdefault("podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
+    for rule in (policy or {}).get("rules") or ():
+        for pattern in rule.get("onPodConditions") or ():
+            if not pattern.get("status"):
+                pattern["status"] = "True"
+    default_pod_spec(spec["template"]["spec"], template=True)
+    label(job)
+
+
+def label(job: Object) -> None:
+    """A job without labels has those of its pods."""
+    labels = job["spec"]["template"]["metadata"].get("labels")
+    if labels and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(labels)
+
+
+def generate_selector(job: Object) -> None:
+    """Pods are told apart by their job's uid, unless the job says that it brings a selector of its own.
+
+    What is there already stays: if it is wrong, validation says so.
+    """
+    spec, metadata = job["spec"], job["metadata"]
+    if spec.get("manualSelector"):
+        return
+    generated = dict.fromkeys(NAME_LABELS, metadata["name"]) | dict.fromkeys(UID_LABELS, metadata["uid"])
+    template: Object = spec["template"]["metadata"]
+    template["labels"] = {**generated, **mapping(template.get("labels"))}
+    selector: Object = spec.setdefault("selector", {})
+    selector["matchLabels"] = {UID_LABEL: metadata["uid"], **mapping(selector.get("matchLabels"))}
+    label(job)

@@ -27,6 +27,10 @@ _LEASES: Final = GroupVersionResource("coordination.k8s.io", "v1", "leases")
 # Of the waiting time, so that candidates do not come all at once.
 _JITTER: Final = 0.2
 _logger = logging.getLogger(__name__)
+_NAMESPACE: Final = "kube-system"
+# It is renewed every two seconds, unless told otherwise.
+_MOMENT: Final = 6.0
+_LEASE_SECONDS: Final = 15.0
 
 
 class LeadershipLost(Exception):
@@ -233,12 +237,6 @@ async def _cancelled(task: asyncio.Future[None]) -> None:
     if not task.cancelled():
         # Retrieved, so that nobody is told that it was not.
         task.exception()
-
-
-_NAMESPACE: Final = "kube-system"
-# It is renewed every two seconds, unless told otherwise.
-_MOMENT: Final = 6.0
-_LEASE_SECONDS: Final = 15.0
 
 
 class ComponentLease:

@@ -1,10 +1,12 @@
-"""The endpoint of an API server and the credentials for it, as a kubeconfig or a service account gives them."""
+"""The endpoint of an API server, the credentials for it and TLS to it, as a kubeconfig or a service account says."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import os
+import ssl
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +20,7 @@ from dray.client.exec_credentials import ExecConfig, ExecCredential, fetch
 
 # Tokens in files are replaced while they are in use.
 _TOKEN_AGE: Final = 60.0
+_VOLUME: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +144,6 @@ def _loopback(host: str) -> bool:
         return host == "localhost"
 
 
-_VOLUME: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
-
 def in_cluster(*, environ: Mapping[str, str] = os.environ, volume: Path = _VOLUME) -> Endpoint:
     """The server from the environment, token and CA from the mounted service account volume."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
@@ -157,3 +157,34 @@ def in_cluster(*, environ: Mapping[str, str] = os.environ, volume: Path = _VOLUM
         raise ConfigError(f"the pod has no service account: {error}") from error
     address = f"[{host}]" if ":" in host else host
     return Endpoint(f"https://{address}:{port}", namespace=namespace, ca=ca, token_file=volume / "token")
+
+
+def tls_context(endpoint: Endpoint) -> ssl.SSLContext:
+    try:
+        trusted = ssl.create_default_context(cadata=endpoint.ca.decode() if endpoint.ca else None)
+        if endpoint.insecure:
+            trusted.check_hostname = False
+            trusted.verify_mode = ssl.CERT_NONE
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"the certificate authority for {endpoint.server} cannot be used: {error}") from error
+    if endpoint.certificate and endpoint.key:
+        show_certificate(trusted, endpoint, endpoint.certificate, endpoint.key)
+    return trusted
+
+
+def show_certificate(trusted: ssl.SSLContext, endpoint: Endpoint, certificate: bytes, key: bytes) -> None:
+    """Has connections show a client certificate from now on."""
+    try:
+        _load(trusted, certificate, key)
+    except (ssl.SSLError, ValueError) as error:
+        raise ConfigError(f"the client certificate for {endpoint.server} cannot be used: {error}") from error
+
+
+def _load(trusted: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    # The ssl module reads keys from files only; this one is its owner's alone, and gone at once.
+    with tempfile.TemporaryDirectory(prefix="dray-") as folder:
+        path = Path(folder, "client.pem")
+        path.touch(mode=0o600)
+        path.write_bytes(certificate + b"\n" + key)
+        # An encrypted key must not make the process ask for a password on its terminal.
+        trusted.load_cert_chain(path, password=lambda: b"")

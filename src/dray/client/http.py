@@ -19,8 +19,7 @@ from typing import Any, Final
 import aiohttp
 from yarl import URL
 
-from dray.client import tls
-from dray.client.endpoint import Credentials, Endpoint
+from dray.client.endpoint import Credentials, Endpoint, show_certificate, tls_context
 from dray.client.errors import ConfigError, ConnectionFailed
 from dray.client.server_health import ServerHealth
 from dray.client.transport import Answer, Request, joined
@@ -48,7 +47,7 @@ class HttpTransport:
         self._endpoint = endpoint
         self.health = health
         self._credentials = Credentials(endpoint)
-        self._ssl = tls.context(endpoint) if endpoint.server.startswith("https:") else None
+        self._ssl = tls_context(endpoint) if endpoint.server.startswith("https:") else None
         self.watch_seconds = silence
         # A list may be long in coming; what is written has a short answer.
         self._reading = _timeout(timeout, min(silence, timeout))
@@ -114,7 +113,7 @@ class HttpTransport:
     async def show(self, certificate: bytes, key: bytes) -> None:
         """Has connections show another client certificate from now on."""
         if self._ssl is not None:
-            tls.show(self._ssl, self._endpoint, certificate, key)
+            show_certificate(self._ssl, self._endpoint, certificate, key)
             # Connections show the certificate with which they were made.
             await self._requests.renew()
             await self.streams.renew()

@@ -14,6 +14,8 @@ from dray.api.caches import remember
 from dray.api.objects import Object, metadata_of
 
 JSON: Final = "application/json"
+# `quote` takes ten times as long to find out that there is nothing to do.
+_PLAIN = re.compile(r"[A-Za-z0-9_.:~-]+")
 
 
 class Resource(Protocol):
@@ -87,10 +89,6 @@ class WatchEvent(msgspec.Struct, frozen=True):
 EVERYTHING = Selection()
 WRITE = WriteOptions()
 DELETE = DeleteOptions()
-
-
-# `quote` takes ten times as long to find out that there is nothing to do.
-_PLAIN = re.compile(r"[A-Za-z0-9_.:~-]+")
 
 
 def collection(resource: Resource, namespace: str = "") -> str:

@@ -23,6 +23,8 @@ _LONGEST_WAIT: Final = 60.0
 Random = Callable[[], float]
 """A number from 0 up to 1, as `random.random` gives it."""
 
+Sleep = Callable[[float], Awaitable[None]]
+
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
@@ -39,7 +41,6 @@ class Backoff:
 
 
 _BACKOFF: Final = Backoff(first=0.1, longest=5.0)
-Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ from dray.client.transport import Request, Transport
 _SPREAD: Final = 0.25
 _GRACE: Final = 0.25
 _LONGEST_REFUSAL: Final = 1024 * 1024
+# Several times the largest object an API server stores.
+LONGEST_LINE: Final = 16 * 1024 * 1024
+_TYPES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 
 
 class Watching:
@@ -91,11 +94,6 @@ async def _refusal(stream: AsyncIterable[bytes]) -> bytes:
         if len(body) > _LONGEST_REFUSAL:
             break
     return body
-
-
-# Several times the largest object an API server stores.
-LONGEST_LINE: Final = 16 * 1024 * 1024
-_TYPES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK"})
 
 
 async def lines(chunks: AsyncIterable[bytes], longest: int = LONGEST_LINE) -> AsyncGenerator[bytes, None]:

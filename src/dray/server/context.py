@@ -14,10 +14,9 @@ from dray.api.objects import Object
 from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
 from dray.cel.admission import Expressions
 from dray.client.clock import timestamp
-from dray.server import documents
+from dray.server import documents, quota_usage
 from dray.server.authorization import Authorizer
-from dray.server.quota import usage as quota_usage
-from dray.server.quota.usage import QuotaUsage
+from dray.server.quota_usage import QuotaUsage
 from dray.server.resource_registry import ResourceRegistry
 from dray.server.resources import Resource, key_prefix
 from dray.server.security.composition import OBSERVED, Security
@@ -35,6 +34,8 @@ Observer = Callable[[Resource, str, Object | None], None]
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NAMESPACES = key_prefix("", "namespaces")
 _ADMIN_ACCESS = ADMIN_ACCESS_LABEL.encode()
+Problems = Callable[[], Mapping[str, str]]
+"""By name of the check, what is wrong; empty where nothing is."""
 
 
 def _utc_now() -> datetime:
@@ -47,10 +48,6 @@ def _new_uid() -> str:
 
 def _new_suffix() -> str:
     return "".join(random.choices(_SUFFIX_ALPHABET, k=5))
-
-
-Problems = Callable[[], Mapping[str, str]]
-"""By name of the check, what is wrong; empty where nothing is."""
 
 
 class Health:

@@ -16,6 +16,11 @@ from dray.server.custom_resource import CustomResource
 from dray.server.resources import Resource, key_prefix
 from dray.store.interface import StoreError
 
+_log = logging.getLogger("dray.server")
+GROUP = "apiextensions.k8s.io"
+PLURAL = "customresourcedefinitions"
+DEFINITIONS = key_prefix(GROUP, PLURAL)
+
 
 class CustomKinds:
     def __init__(self, context: Context) -> None:
@@ -68,12 +73,6 @@ class CustomKinds:
             task = asyncio.get_running_loop().create_task(purge())
             self._purges.add(task)
             task.add_done_callback(self._purges.discard)
-
-
-_log = logging.getLogger("dray.server")
-GROUP = "apiextensions.k8s.io"
-PLURAL = "customresourcedefinitions"
-DEFINITIONS = key_prefix(GROUP, PLURAL)
 
 
 class CustomCleanup:

@@ -13,13 +13,13 @@ from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.tables.column import Column
-from dray.server import documents, field_selectors
+from dray.server import documents, selection
 from dray.server.custom import columns, json_path, objects, schema_check
 from dray.server.custom.definitions import CustomVersion
 from dray.server.custom.tracking import TrackedCustomKind
-from dray.server.field_selectors import Field
 from dray.server.fieldmanager.tracked_kinds import TrackedKind
 from dray.server.resources import key_prefix
+from dray.server.selection import Field
 
 
 class CustomResource:
@@ -46,7 +46,7 @@ class CustomResource:
         self.key_prefix = key_prefix(self.group, self.plural)
         self.columns: Sequence[Column] = columns.columns(served)
         self.fields: Mapping[str, Field] = {
-            **field_selectors.fields("", "", namespaced=self.namespaced),
+            **selection.fields("", "", namespaced=self.namespaced),
             **{path.removeprefix("."): _field(path) for path in served.selectable_fields},
         }
         self.tracked: TrackedKind = TrackedCustomKind(served, versions)

@@ -15,6 +15,65 @@ from typing import Any
 
 from dray.api.wire_types import TYPES
 
+# What stands for a key that an item leaves out.
+KEY_DEFAULTS: dict[str, dict[str, Any]] = {
+    "core.Container.ports": {"protocol": "TCP"},
+    "core.EphemeralContainer.ports": {"protocol": "TCP"},
+    "core.ServiceSpec.ports": {"protocol": "TCP"},
+    "core.PodSpec.imagePullSecrets": {"name": ""},
+}
+SETS = frozenset(
+    {
+        "meta.ObjectMeta.finalizers",
+        "core.NodeSpec.podCIDRs",
+        "core.NodeAllocatableResourceClaimStatus.containers",
+        "batch.PodFailurePolicyOnExitCodesRequirement.values",
+        "batch.UncountedTerminatedPods.failed",
+        "batch.UncountedTerminatedPods.succeeded",
+        "resource.ResourceSliceSpec.skipNodeOperations",
+    }
+)
+ATOMIC_MAPS = frozenset({"core.PodSpec.nodeSelector", "core.ServiceSpec.selector"})
+ATOMIC_TYPES = frozenset(
+    {
+        "meta.LabelSelector",
+        "meta.OwnerReference",
+        "core.ConfigMapKeySelector",
+        "core.FileKeySelector",
+        "core.LocalObjectReference",
+        "core.NodeSelector",
+        "core.NodeSelectorTerm",
+        "core.ObjectFieldSelector",
+        "core.ObjectReference",
+        "core.ResourceFieldSelector",
+        "core.ScopeSelector",
+        "core.SecretKeySelector",
+        "core.SecretReference",
+        "core.TypedLocalObjectReference",
+        "rbac.RoleRef",
+        "rbac.Subject",
+    }
+)
+# Lists with keys that a strategic merge patch replaces all the same.
+REPLACED_LISTS = frozenset(
+    {
+        "core.ResourceRequirements.claims",
+        "core.ResourceStatus.resources",
+        "core.PodStatus.nodeAllocatableResourceClaimStatuses",
+        "apiextensions.CustomResourceDefinitionStatus.conditions",
+        "certificates.CertificateSigningRequestStatus.conditions",
+        "resource.AllocatedDeviceStatus.conditions",
+        "resource.ResourceClaimStatus.devices",
+        "scheduling.WorkloadSpec.podGroupTemplates",
+        "scheduling.WorkloadSpec.compositePodGroupTemplates",
+        "scheduling.CompositePodGroupTemplate.podGroupTemplates",
+        "scheduling.CompositePodGroupTemplate.compositePodGroupTemplates",
+    }
+)
+REPLACED_OBJECTS = frozenset({"policy.PodDisruptionBudgetSpec.selector"})
+# In place of the type of something the schema knows nothing about.
+UNTYPED = "any"
+
 
 def _keyed(keys: str, *fields: str) -> dict[str, tuple[str, ...]]:
     return dict.fromkeys(fields, tuple(keys.split()))
@@ -80,66 +139,6 @@ KEYED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# What stands for a key that an item leaves out.
-KEY_DEFAULTS: dict[str, dict[str, Any]] = {
-    "core.Container.ports": {"protocol": "TCP"},
-    "core.EphemeralContainer.ports": {"protocol": "TCP"},
-    "core.ServiceSpec.ports": {"protocol": "TCP"},
-    "core.PodSpec.imagePullSecrets": {"name": ""},
-}
-
-SETS = frozenset(
-    {
-        "meta.ObjectMeta.finalizers",
-        "core.NodeSpec.podCIDRs",
-        "core.NodeAllocatableResourceClaimStatus.containers",
-        "batch.PodFailurePolicyOnExitCodesRequirement.values",
-        "batch.UncountedTerminatedPods.failed",
-        "batch.UncountedTerminatedPods.succeeded",
-        "resource.ResourceSliceSpec.skipNodeOperations",
-    }
-)
-
-ATOMIC_MAPS = frozenset({"core.PodSpec.nodeSelector", "core.ServiceSpec.selector"})
-
-ATOMIC_TYPES = frozenset(
-    {
-        "meta.LabelSelector",
-        "meta.OwnerReference",
-        "core.ConfigMapKeySelector",
-        "core.FileKeySelector",
-        "core.LocalObjectReference",
-        "core.NodeSelector",
-        "core.NodeSelectorTerm",
-        "core.ObjectFieldSelector",
-        "core.ObjectReference",
-        "core.ResourceFieldSelector",
-        "core.ScopeSelector",
-        "core.SecretKeySelector",
-        "core.SecretReference",
-        "core.TypedLocalObjectReference",
-        "rbac.RoleRef",
-        "rbac.Subject",
-    }
-)
-
-# Lists with keys that a strategic merge patch replaces all the same.
-REPLACED_LISTS = frozenset(
-    {
-        "core.ResourceRequirements.claims",
-        "core.ResourceStatus.resources",
-        "core.PodStatus.nodeAllocatableResourceClaimStatuses",
-        "apiextensions.CustomResourceDefinitionStatus.conditions",
-        "certificates.CertificateSigningRequestStatus.conditions",
-        "resource.AllocatedDeviceStatus.conditions",
-        "resource.ResourceClaimStatus.devices",
-        "scheduling.WorkloadSpec.podGroupTemplates",
-        "scheduling.WorkloadSpec.compositePodGroupTemplates",
-        "scheduling.CompositePodGroupTemplate.podGroupTemplates",
-        "scheduling.CompositePodGroupTemplate.compositePodGroupTemplates",
-    }
-)
-REPLACED_OBJECTS = frozenset({"policy.PodDisruptionBudgetSpec.selector"})
 
 # The key by which a strategic merge patch matches items: of several, the first. Plain values match themselves.
 MERGE_KEYS: dict[str, str] = {
@@ -155,10 +154,6 @@ def versionless(type_name: str) -> str:
     """`core_v1.PodSpec` → `core.PodSpec`."""
     module, _, name = type_name.partition(".")
     return f"{module.partition('_')[0]}.{name}"
-
-
-# In place of the type of something the schema knows nothing about.
-UNTYPED = "any"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,8 @@ _WITHOUT_UNIT = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
 EMPTY: Mapping[str, str] = {}
 # In a selector: each is asked of every object, in a list and in every event of a watch.
 MAX_REQUIREMENTS = 1000
+_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
+_MANAGER_LENGTH = 128
 
 
 @remember(2048, longest=1024)
@@ -67,10 +69,6 @@ def check_timeout(parameters: Mapping[str, str]) -> None:
 
 def _quoted(value: str) -> str:
     return '"' + value[:100].replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-_VALIDATIONS = ("", "Ignore", "Warn", "Strict")
-_MANAGER_LENGTH = 128
 
 
 class WriteOptions(msgspec.Struct, frozen=True):

@@ -15,6 +15,8 @@ from dray.yaml.writing import Writer
 
 # Bytes after which a piece of a list ends.
 _PIECE: Final = 64 * 1024
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def one(resource: Resource, value: bytes, form: Form, now: str, include: str = "") -> bytes:
@@ -97,10 +99,6 @@ def _row(resource: Resource, obj: Object, now: str, include: str) -> Object:
     elif include != "None":
         row["object"] = partial(obj)
     return row
-
-
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def as_yaml(body: bytes) -> bytes:

@@ -16,10 +16,10 @@ from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.tables.column import Column
-from dray.server import documents, field_selectors
-from dray.server.field_selectors import Field
+from dray.server import documents, selection
 from dray.server.fieldmanager import tracked_kinds
 from dray.server.fieldmanager.tracked_kinds import TrackedKind
+from dray.server.selection import Field
 
 
 class Resource(Protocol):
@@ -150,7 +150,7 @@ class BuiltIn:
         self.unconditional_update = target.served.unconditional_update
         self.deprecation = target.deprecated
         self.key_prefix = key_prefix(self.group, self.plural)
-        self.fields: Mapping[str, Field] = field_selectors.fields(self.group, self.kind, namespaced=self.namespaced)
+        self.fields: Mapping[str, Field] = selection.fields(self.group, self.kind, namespaced=self.namespaced)
         self.columns: Sequence[Column] = tables.columns(entry)
         self.home = entry.hub
         self._at_home = self.home is target

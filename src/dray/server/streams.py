@@ -18,6 +18,12 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
+IDLE_SECONDS: Final = 4 * 3600.0
+_CHUNK: Final = 64 * 1024
+_MOST_LETTERS = 4096
+_SHORTENED = 256
+# Readers of HTTP commonly take a hundred headers, and an answer has others.
+_MOST = 64
 
 
 class Streams:
@@ -72,10 +78,6 @@ class Streams:
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-IDLE_SECONDS: Final = 4 * 3600.0
-_CHUNK: Final = 64 * 1024
 
 
 class Tunnels:
@@ -144,12 +146,6 @@ class _Tunnel:
         self._moved = loop.time()
         while (left := self._moved + seconds - loop.time()) > 0:
             await asyncio.sleep(left)
-
-
-_MOST_LETTERS = 4096
-_SHORTENED = 256
-# Readers of HTTP commonly take a hundred headers, and an answer has others.
-_MOST = 64
 
 
 def warning_headers(texts: Iterable[str]) -> Headers:

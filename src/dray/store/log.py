@@ -37,6 +37,8 @@ from dray.store.interface import (
 Gaps = list[tuple[int, int]]
 
 _revision = attrgetter("record.revision")
+# Sorts after every continuation of a prefix.
+_LAST: Final = "\U0010ffff"
 
 
 class Log:
@@ -244,10 +246,6 @@ def _type(record: Record, deleted: bool) -> EventType:
     if deleted:
         return EventType.DELETED
     return EventType.ADDED if record.created == record.revision else EventType.MODIFIED
-
-
-# Sorts after every continuation of a prefix.
-_LAST: Final = "\U0010ffff"
 
 
 class SortedKeys(SortedList):  # type: ignore[misc] # the library has no types

@@ -13,6 +13,12 @@ from typing import Final
 
 _CONTROL = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _JSON_ONLY = re.compile(r"\\\\|\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|[\x7f\x85\u2028\u2029]")
+Below = dict[str, "Position"] | list["Position"] | None
+_SEGMENT = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+# Versions differ in these levels, and an API server mixes the shapes: a v1beta1 file gets errors on paths
+# with `exactly`, a v1 file gets the one about admin access without it and, in templates, without
+# the inner `spec`.
+_OPTIONAL_LEVELS: Final = ("exactly", "basic", "spec")
 
 
 class ManifestError(Exception):
@@ -66,16 +72,6 @@ def _yaml_escape(found: re.Match[str]) -> str:
         high, low = int(found[1], 16), int(found[2], 16)
         return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
     return found[0] if found[0] == "\\\\" else f"\\u{ord(found[0]):04x}"
-
-
-Below = dict[str, "Position"] | list["Position"] | None
-
-_SEGMENT = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
-
-# Versions differ in these levels, and an API server mixes the shapes: a v1beta1 file gets errors on paths
-# with `exactly`, a v1 file gets the one about admin access without it and, in templates, without
-# the inner `spec`.
-_OPTIONAL_LEVELS: Final = ("exactly", "basic", "spec")
 
 
 class Position:

@@ -30,6 +30,21 @@ _WIDEST_MARGIN: Final = 100
 _MOST_KNOWN: Final = 10_000
 _LONGEST_KNOWN: Final = 64
 _COLLECTIONS: Final = (dict, list, tuple)
+_UNICODE: Final = r"\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
+_PRINTABLE: Final = re.compile(rf"[\x20-\x7e{_UNICODE}]*\Z")
+_PRINTABLE_LINES: Final = re.compile(rf"[\n\x20-\x7e{_UNICODE}]*\Z")
+# In runs that are not too long to let other threads go on.
+_TO_ESCAPE: Final = re.compile(rf"[^\x20\x21\x23-\x5b\x5d-\x7e{_UNICODE}]{{1,100}}")
+_ESCAPES: Final = {
+    **dict(zip("\0\a\b\t\n\v\f\r\x1b", "0abtnvfre", strict=True)),
+    **dict(zip('"\\\x85\u2028\u2029', '"\\NLP', strict=True)),
+}
+# Most strings are names, ids and sentences, numbers and times. The rest is looked at more closely.
+_PLAIN: Final = re.compile(r"(?:[A-Za-z/_$(]|[0-9]++[acdf-np-wyzACDF-NP-WYZ])[ !\"$-9;-~]*+(?<! )\Z")
+_QUOTED: Final = re.compile(r"[0-9]+\Z|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z\Z")
+_INDICATORS: Final = frozenset("#,[]{}&*!|>'\"%@` ")
+_WORDS: Final = frozenset({*WORDS, "<<", "="})
+_RESOLVERS: Final[dict[str, list[tuple[str, Any]]]] = yaml.SafeLoader.yaml_implicit_resolvers
 
 
 def as_yaml(objects: Sequence[dict[str, Any] | list[Any]]) -> str:
@@ -151,24 +166,6 @@ def _number(value: float) -> str:
     text = repr(value)
     # Without the point, a reader of YAML 1.1 takes it for text.
     return text if "." in text else text.replace("e", ".0e")
-
-
-_UNICODE: Final = r"\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
-_PRINTABLE: Final = re.compile(rf"[\x20-\x7e{_UNICODE}]*\Z")
-_PRINTABLE_LINES: Final = re.compile(rf"[\n\x20-\x7e{_UNICODE}]*\Z")
-# In runs that are not too long to let other threads go on.
-_TO_ESCAPE: Final = re.compile(rf"[^\x20\x21\x23-\x5b\x5d-\x7e{_UNICODE}]{{1,100}}")
-_ESCAPES: Final = {
-    **dict(zip("\0\a\b\t\n\v\f\r\x1b", "0abtnvfre", strict=True)),
-    **dict(zip('"\\\x85\u2028\u2029', '"\\NLP', strict=True)),
-}
-
-# Most strings are names, ids and sentences, numbers and times. The rest is looked at more closely.
-_PLAIN: Final = re.compile(r"(?:[A-Za-z/_$(]|[0-9]++[acdf-np-wyzACDF-NP-WYZ])[ !\"$-9;-~]*+(?<! )\Z")
-_QUOTED: Final = re.compile(r"[0-9]+\Z|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?Z\Z")
-_INDICATORS: Final = frozenset("#,[]{}&*!|>'\"%@` ")
-_WORDS: Final = frozenset({*WORDS, "<<", "="})
-_RESOLVERS: Final[dict[str, list[tuple[str, Any]]]] = yaml.SafeLoader.yaml_implicit_resolvers
 
 
 def inline(text: str) -> str:

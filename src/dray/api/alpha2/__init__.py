@@ -19,8 +19,8 @@ from typing import Any
 from dray.api.alpha2 import types
 from dray.api.alpha2.claims import convert_claim, convert_template, without_source
 from dray.api.alpha2.classes import convert_class
-from dray.api.alpha2.notes import Note, Notes
 from dray.api.alpha2.parameters import Surroundings
+from dray.api.alpha2.types import Note, Notes
 from dray.api.conversion import ConversionError, unreadable, wrong_types
 from dray.api.objects import text
 

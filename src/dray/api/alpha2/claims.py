@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.alpha2.notes import Note, Notes, shorten
 from dray.api.alpha2.parameters import Surroundings, Wanted, from_structured, from_vendor, opaque
+from dray.api.alpha2.types import Note, Notes, shorten
 from dray.api.conversion import ConversionError, once
 from dray.api.objects import mapping, sequence, text, walk
 
@@ -18,6 +18,7 @@ _SPEC_MEMBERS = (
     "constraints",
     "devices",
 )
+_REFERENCES = ("resourceClaimName", "resourceClaimTemplateName")
 
 
 def convert_claim(document: dict[str, Any], surroundings: Surroundings, notes: Notes) -> dict[str, Any]:
@@ -136,9 +137,6 @@ class _Spec:
             once(request.get("name"), flat, mapping(kept.get("exactly")))
             requests.append({**kept, "exactly": {**mapping(kept.get("exactly")), **flat}} if flat else kept)
         return {"devices": {**devices, "requests": requests}}
-
-
-_REFERENCES = ("resourceClaimName", "resourceClaimTemplateName")
 
 
 def without_source(pod_spec: dict[str, Any], path: str = "spec") -> tuple[dict[str, Any], list[Note]]:

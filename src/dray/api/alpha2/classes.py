@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.alpha2.notes import Notes, shorten
 from dray.api.alpha2.parameters import Surroundings, driver_name, only_driver, opaque, selector, translate
+from dray.api.alpha2.types import Notes, shorten
 from dray.api.objects import mapping, sequence, text, walk
 
 _MEMBERS = (

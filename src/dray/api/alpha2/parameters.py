@@ -7,11 +7,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dray.api.alpha2.notes import Notes, shorten
+from dray.api.alpha2.types import Notes, shorten
 from dray.api.objects import mapping, sequence, text, walk
 
 _OBJECT_MEMBERS = frozenset({"apiVersion", "kind", "metadata"})
 _NOT_CONTENT = _OBJECT_MEMBERS | {"spec", "status"}
+_ACCESS = re.compile(
+    r"""(?<![\w.])attributes\.(?P<type>bool|int|string|version|quantity)"""
+    r"""(?:\[\s*["'](?P<quoted>[^"']+)["']\s*\]|\.(?P<bare>[A-Za-z_]\w*))"""
+)
+_MEMBERSHIP = re.compile(r"(?<![\w.])attributes\.(?P<type>bool|int|string|version|quantity)(?![\w.\[])")
+_REMAINS = re.compile(r"(?<![\w.])attributes\.")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,15 +135,6 @@ def _with_selector(expression: str, driver: str, path: str, notes: Notes) -> dic
         return {}
     notes.add(path, f"selector rewritten, check the names of the attributes: {translated}")
     return {"selectors": [selector(translated)]}
-
-
-_ACCESS = re.compile(
-    r"""(?<![\w.])attributes\.(?P<type>bool|int|string|version|quantity)"""
-    r"""(?:\[\s*["'](?P<quoted>[^"']+)["']\s*\]|\.(?P<bare>[A-Za-z_]\w*))"""
-)
-_MEMBERSHIP = re.compile(r"(?<![\w.])attributes\.(?P<type>bool|int|string|version|quantity)(?![\w.\[])")
-_REMAINS = re.compile(r"(?<![\w.])attributes\.")
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}\Z")
 
 
 def translate(expression: str, driver: str) -> str | None:

@@ -6,14 +6,16 @@ selectors as constraints) are among them. Unknown fields are not an error here: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dray.api.errors import ErrorType, FieldError
+from dray.api.errors import ErrorType, FieldError, render
 from dray.api.objects import mapping, sequence
 from dray.api.schema import describe
 
 _REFERENCE: Final = {"": dict, ".apiGroup": str, ".kind": str, ".name": str, ".namespace": str}
+_NAMES: Final = {str: "a string", dict: "an object", list: "a list", bool: "a boolean", (bool, dict): "a boolean"}
 
 
 def _below(path: str, types: dict[str, Any]) -> dict[str, Any]:
@@ -70,7 +72,6 @@ _TYPES: Final[dict[str, dict[str, Any]]] = {
         "filters[].namedResources.selector": str,
     },
 }
-_NAMES: Final = {str: "a string", dict: "an object", list: "a list", bool: "a boolean", (bool, dict): "a boolean"}
 
 
 def wrong_types(document: dict[str, Any], kind: str) -> list[FieldError]:
@@ -93,3 +94,31 @@ def _at(value: Any, field: str, steps: list[str]) -> Iterator[tuple[str, Any]]:
             yield from _at(item, f"{field}[{index}]", rest)
     elif step in mapping(value):
         yield from _at(value[step], f"{field}.{step}" if field else step, rest)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    field: str
+    message: str
+
+
+@dataclass(slots=True)
+class Notes:
+    """Of a conversion: the field, and what became of it or what to do instead."""
+
+    found: list[Note] = field(default_factory=list)
+
+    def add(self, path: str, message: str) -> None:
+        self.found.append(Note(path, message))
+
+    def leftovers(self, content: dict[str, Any], known: Collection[str], path: str, where: str) -> None:
+        """A note for every member that nobody understood."""
+        for member, value in content.items():
+            if member not in known:
+                place = f"{path}.{member}" if path else member
+                self.add(place, f"dropped: {where} has no such field; it held {shorten(value)}")
+
+
+def shorten(value: Any, limit: int = 200) -> str:
+    shown = render(value)
+    return shown if len(shown) <= limit else shown[: limit - 3] + "..."

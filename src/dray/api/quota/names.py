@@ -18,6 +18,15 @@ _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _PLAIN: Final = frozenset(
     {"configmaps", "persistentvolumeclaims", "replicationcontrollers", "resourcequotas", "secrets", "services"}
 )
+# The names of quotas that need a value in every container, with the member that holds it.
+_STATED: Final = {
+    "cpu": ("requests", "cpu"),
+    "memory": ("requests", "memory"),
+    "requests.cpu": ("requests", "cpu"),
+    "requests.memory": ("requests", "memory"),
+    "limits.cpu": ("limits", "cpu"),
+    "limits.memory": ("limits", "memory"),
+}
 
 
 def counted(name: str) -> tuple[str, ...]:
@@ -43,17 +52,6 @@ def known(qualified: str) -> KindVersion | None:
     """The resource in the version that is stored, if the catalogue has it."""
     kind = _BY_QUALIFIED.get(qualified)
     return kind.version(kind.storage) if kind is not None and kind.namespaced else None
-
-
-# The names of quotas that need a value in every container, with the member that holds it.
-_STATED: Final = {
-    "cpu": ("requests", "cpu"),
-    "memory": ("requests", "memory"),
-    "requests.cpu": ("requests", "cpu"),
-    "requests.memory": ("requests", "memory"),
-    "limits.cpu": ("limits", "cpu"),
-    "limits.memory": ("limits", "memory"),
-}
 
 
 def unstated(pod: Object, names: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from dray.api.objects import Object
 Cell = Callable[[Object, str], Any]
 
 NONE = "<none>"
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,6 @@ def created(obj: Object, now: str) -> str:
 
 NAME = Column("Name", lambda obj, now: obj["metadata"].get("name", ""), format="name")
 AGE = Column("Age", created)
-
-
-_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 
 
 def seconds_between(start: str, end: str) -> int:

@@ -23,6 +23,10 @@ _LIST_MEMBERS = frozenset(LIST_MEMBERS)
 _ATTRIBUTE_MEMBERS = ("int", "bool", "string", "version", *LIST_MEMBERS)
 _BASIC_MEMBERS = frozenset({"name", "attributes", "capacity", "allowMultipleAllocations", "bindsToNode"})
 _NODE_FIELDS = ("nodeName", "nodeSelector", "allNodes")
+MAX_CONDITIONS = 4
+OPERATIONS = ["*", "NodePrepareResources", "NodeUnprepareResources"]
+MAX_COUNTERS = 32
+MAX_COMPATIBILITY_GROUPS = 2
 
 
 def is_detailed(device: Object) -> bool:
@@ -202,9 +206,6 @@ def _node_selection(device: Object, path: str, *, expected: bool) -> Errors:
         )
 
 
-MAX_CONDITIONS = 4
-
-
 def binding_conditions(value: Object, path: str) -> Errors:
     """What must hold, or not, before a pod is bound: both lists or neither, four at most, no condition in both."""
     binding, failure = value.get("bindingConditions") or [], value.get("bindingFailureConditions") or []
@@ -226,9 +227,6 @@ def binding_conditions(value: Object, path: str) -> Errors:
         yield errors.invalid(f"{path}.bindingConditions", [], "must be set if bindingFailureConditions is set")
 
 
-OPERATIONS = ["*", "NodePrepareResources", "NodeUnprepareResources"]
-
-
 def node_operations(operations: list[str], path: str) -> Errors:
     """Of the operations of a node that a driver does without."""
 
@@ -241,10 +239,6 @@ def node_operations(operations: list[str], path: str) -> Errors:
         yield errors.invalid(
             path, operations, "must contain NodeUnprepareResources if it contains NodePrepareResources"
         )
-
-
-MAX_COUNTERS = 32
-MAX_COMPATIBILITY_GROUPS = 2
 
 
 def counter_set(counter_set: Object, path: str) -> Errors:

@@ -15,6 +15,10 @@ from dray.api.objects import Object
 
 Errors = Iterator[FieldError]
 MAX_WEIGHT = 100
+MAX_PARAMETERS = 10240
+MAX_REASON = 1024
+MAX_MESSAGE = 32768
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
 
 
 def label(value: str, path: str, *, declarative: bool = False) -> Errors:
@@ -172,9 +176,6 @@ def enum(
         yield errors.not_supported(path, value, choices, declarative=declarative)
 
 
-MAX_PARAMETERS = 10240
-
-
 def opaque_configuration(configuration: Object, path: str, *, stored: bool = False) -> Errors:
     """One entry of a list of configurations; `stored` entries may be longer than today's limit."""
     opaque = configuration.get("opaque")
@@ -202,11 +203,6 @@ def _size(value: Any) -> int:
     import msgspec
 
     return len(msgspec.json.encode(value))
-
-
-MAX_REASON = 1024
-MAX_MESSAGE = 32768
-_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?", re.ASCII)
 
 
 def conditions(conditions: list[Object], path: str, *, limit: int | None = None) -> Errors:

@@ -1,7 +1,7 @@
 """Job: counts, completion modes, the pod template, and what may change while it exists.
 
 The selector and the labels it asks for are made after validation, when the job has its name and uid
-(job_defaults.py); `validate_generated` looks at those.
+(defaulting.py); `validate_generated` looks at those.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import copy
 import re
 
 from dray.api import errors, label_selectors, names
-from dray.api.job_defaults import NAME_LABELS, UID_LABELS
+from dray.api.defaulting import NAME_LABELS, UID_LABELS
 from dray.api.objects import Object, labels_of, mapping
 from dray.api.rules import Rules
 from dray.api.validation import fields, job_policies, pods
@@ -42,6 +42,10 @@ _FIXED = (
     "successPolicy",
 )
 _DOMAIN_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", re.ASCII)
+_PATH = "spec.scheduling"
+_VARIANT = (
+    "the basic/gang policy variant is immutable after creation; only schedulingPolicy.gang.minCount may be updated"
+)
 
 
 def validate(job: Object, rules: Rules) -> Errors:
@@ -221,12 +225,6 @@ def validate_status(job: Object, old: Object, rules: Rules) -> Errors:
 
 def _true(status: Object) -> set[str]:
     return {item["type"] for item in status.get("conditions") or [] if item["status"] == "True"}
-
-
-_PATH = "spec.scheduling"
-_VARIANT = (
-    "the basic/gang policy variant is immutable after creation; only schedulingPolicy.gang.minCount may be updated"
-)
 
 
 def validate_scheduling(scheduling: Object, parallelism: int) -> Errors:

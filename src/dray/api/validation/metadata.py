@@ -14,6 +14,8 @@ SUBDOMAIN: NameRule = (names.is_subdomain, names.SUBDOMAIN_DETAIL)
 LABEL: NameRule = (names.is_label, names.LABEL_DETAIL)
 PATH_SEGMENT: NameRule = (names.is_path_segment, "may not be '.' or '..' or contain '/' or '%'")
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_WITH_VALUES = ("In", "NotIn")
+_WITHOUT_VALUES = ("Exists", "DoesNotExist")
 
 
 def validate_create(
@@ -122,10 +124,6 @@ def template(meta: Object, path: str) -> Errors:
     for member in sorted(meta):
         if member not in ("labels", "annotations"):
             yield errors.forbidden(f"{path}.{member}", "cannot be set for a template")
-
-
-_WITH_VALUES = ("In", "NotIn")
-_WITHOUT_VALUES = ("Exists", "DoesNotExist")
 
 
 def label_selector(selector: Object, path: str) -> Errors:

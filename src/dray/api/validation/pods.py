@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 from dray.api import errors, names
 from dray.api.objects import Object, annotations_of, labels_of, mapping
 from dray.api.pod_requests import effective
 from dray.api.pods import MIRROR_ANNOTATION
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
-from dray.api.validation import (
-    amounts,
-    containers,
-    fields,
-    metadata,
-    name_resolution,
-    node_selectors,
-    pod_affinity,
-    tolerations,
-    volumes,
-)
+from dray.api.validation import amounts, containers, fields, metadata, node_selectors, pod_affinity, tolerations
 from dray.api.validation.fields import Errors
 
 _RESTART_POLICIES = ["Always", "Never", "OnFailure"]
 _DNS_POLICIES = ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"]
 _PREEMPTION_POLICIES = ["Never", "PreemptLowerPriority"]
 _MAX_DEADLINE = 2**31 - 1
+MAX_SERVERS = 3
+MAX_SEARCHES = 32
+MAX_LETTERS = 2048
 
 
 def validate(pod: Object, rules: Rules) -> Errors:
@@ -48,9 +43,9 @@ def validate_spec(spec: Object, path: str) -> Errors:
     yield from fields.enum(spec.get("restartPolicy"), _RESTART_POLICIES, f"{path}.restartPolicy", required=True)
     yield from fields.enum(spec.get("dnsPolicy"), _DNS_POLICIES, f"{path}.dnsPolicy", required=True)
     if spec.get("dnsConfig") is not None or spec.get("dnsPolicy") == "None":
-        yield from name_resolution.validate(spec.get("dnsConfig"), spec["dnsPolicy"], f"{path}.dnsConfig")
+        yield from _dns_config(spec.get("dnsConfig"), spec["dnsPolicy"], f"{path}.dnsConfig")
     if spec.get("volumes"):
-        yield from volumes.validate(spec["volumes"], f"{path}.volumes")
+        yield from _volumes(spec["volumes"], f"{path}.volumes")
     if spec.get("resources"):
         yield from _resources(spec, f"{path}.resources")
     yield from _resource_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
@@ -184,3 +179,79 @@ def _scheduling_group(spec: Object, path: str) -> Errors:
         yield errors.invalid(f"{path}.podGroupName", name or "", names.SUBDOMAIN_DETAIL)
     if spec.get("evictionResponders"):
         yield errors.forbidden(path, "may not be set together with evictionResponders")
+
+
+def _volumes(volumes: list[Object], path: str) -> Errors:
+    """A name of its own and one source each."""
+    seen = set()
+    for index, volume in enumerate(volumes):
+        at, name = f"{path}[{index}]", volume["name"]
+        if not name:
+            yield errors.required(f"{at}.name")
+        else:
+            yield from fields.label(name, f"{at}.name")
+        if name in seen:
+            yield errors.duplicate(f"{at}.name", name)
+        seen.add(name)
+        sources = [member for member, value in volume.items() if member != "name" and value is not None]
+        if not sources:
+            yield errors.required(at, "must specify a volume type")
+        for member in sources[1:]:
+            yield errors.forbidden(f"{at}.{member}", "may not specify more than 1 volume type")
+        yield from _source(volume, at)
+
+
+def _source(volume: Object, path: str) -> Errors:
+    limit = mapping(volume.get("emptyDir")).get("sizeLimit")
+    if limit is not None and Quantity.parse(limit).sign() < 0:
+        yield errors.forbidden(f"{path}.emptyDir.sizeLimit", "SizeLimit field must be a valid resource quantity")
+    if volume.get("hostPath") is not None and not volume["hostPath"].get("path"):
+        yield errors.required(f"{path}.hostPath.path")
+    if volume.get("configMap") is not None and not volume["configMap"].get("name"):
+        yield errors.required(f"{path}.configMap.name")
+    if volume.get("secret") is not None and not volume["secret"].get("secretName"):
+        yield errors.required(f"{path}.secret.secretName")
+    if volume.get("persistentVolumeClaim") is not None and not volume["persistentVolumeClaim"].get("claimName"):
+        yield errors.required(f"{path}.persistentVolumeClaim.claimName")
+
+
+def _dns_config(config: Object | None, policy: str, path: str) -> Errors:
+    servers = (config or {}).get("nameservers") or []
+    if policy == "None":
+        if config is None:
+            yield errors.required(path, "must provide `dnsConfig` when `dnsPolicy` is None")
+            return
+        if not servers:
+            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            yield errors.required(f"{path}.nameservers", detail)
+            return
+    if config is None:
+        return
+    if len(servers) > MAX_SERVERS:
+        yield errors.invalid(f"{path}.nameservers", servers, f"must not have more than {MAX_SERVERS} nameservers")
+    for index, server in enumerate(servers):
+        if not _is_address(server):
+            yield errors.invalid(f"{path}.nameservers[{index}]", server, "must be a valid IP address")
+    yield from _searches(config.get("searches") or [], f"{path}.searches")
+    for index, option in enumerate(config.get("options") or []):
+        if not option.get("name"):
+            yield errors.required(f"{path}.options[{index}]", "must not be empty")
+
+
+def _searches(searches: list[str], path: str) -> Errors:
+    if len(searches) > MAX_SEARCHES:
+        yield errors.invalid(path, searches, f"must not have more than {MAX_SEARCHES} search paths")
+    if names.size(" ".join(searches)) > MAX_LETTERS:
+        detail = f"must not have more than {MAX_LETTERS} characters (including spaces) in the search list"
+        yield errors.invalid(path, searches, detail)
+    for index, search in enumerate(searches):
+        if search != "." and not names.is_subdomain(search.removesuffix(".").replace("_", "x")):
+            yield errors.invalid(f"{path}[{index}]", search, names.SUBDOMAIN_DETAIL)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text

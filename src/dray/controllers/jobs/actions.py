@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
-from dray.api.job_defaults import UID_LABEL
+from dray.api.defaulting import UID_LABEL
 from dray.api.objects import Object, finalizers_of, uid_of
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from dray.api.job_defaults import BACKOFF_LIMIT
+from dray.api.defaulting import BACKOFF_LIMIT
 from dray.api.objects import Object, mapping, spec_of
 
 MANAGER: Final = "kubernetes.io/job-controller"

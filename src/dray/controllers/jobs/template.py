@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Final
 
-from dray.api.job_defaults import NAME_LABELS, UID_LABELS
+from dray.api.defaulting import NAME_LABELS, UID_LABELS
 from dray.api.objects import Object, mapping, metadata_of, spec_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies

@@ -9,7 +9,7 @@ has from here on.
 
 from __future__ import annotations
 
-from dray.api.job_defaults import generate_selector
+from dray.api.defaulting import generate_selector
 from dray.api.names import generate_base
 from dray.api.objects import labels_of
 from dray.api.validation import jobs

@@ -10,7 +10,7 @@ from dray.api.quantity import Quantity
 from dray.api.quota import charges, names, scopes
 from dray.server import documents
 from dray.server.admission.attributes import Attributes
-from dray.server.quota.usage import qualified
+from dray.server.quota_usage import qualified
 from dray.server.resources import key_prefix
 
 _QUOTAS = key_prefix("", "resourcequotas")

@@ -16,6 +16,8 @@ from dray.server.custom.definitions import Schema
 from dray.server.custom.schema_check import join
 
 MAX_BYTES: Final = 3 * 1024 * 1024
+# What the server knows of every object, and of every object within another.
+_IMPLIED = frozenset({"apiVersion", "kind", "metadata"})
 
 
 class TooLarge(Exception):
@@ -64,10 +66,6 @@ class _Filling:
         if self._bytes > MAX_BYTES:
             raise TooLarge
         return deepcopy(default)
-
-
-# What the server knows of every object, and of every object within another.
-_IMPLIED = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def prune(value: Any, schema: Schema, *, root: bool = True) -> tuple[Any, list[str]]:

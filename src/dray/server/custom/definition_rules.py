@@ -9,7 +9,7 @@ from typing import Any
 from dray.api import errors, names
 from dray.api.errors import FieldError
 from dray.api.objects import Object, mapping, sequence, text
-from dray.server.custom import json_path, rule_costs, schema_shape, structural
+from dray.server.custom import json_path, rule_costs, structural
 
 Errors = Iterator[FieldError]
 
@@ -153,7 +153,7 @@ def _check_schemas(versions: list[Any], former: list[Any]) -> Errors:
 
 def _check_schema(schema: Any, path: str, former: list[Any]) -> Errors:
     """What a schema costs is not asked again where it did not change."""
-    problems = list(schema_shape.check(schema, path)) or list(structural.check(schema, path))
+    problems = list(structural.check_shape(schema, path)) or list(structural.check(schema, path))
     yield from problems
     if not problems and schema not in former:
         yield from rule_costs.check(schema, path)

@@ -24,6 +24,8 @@ Errors = Iterator[FieldError]
 NEW: Final = object()
 # Takes some seconds; an object that fits in the store hardly has as many values.
 MAX_WORK: Final = 500_000
+# The field of an error that concerns no field in particular.
+NO_FIELD = "<nil>"
 
 
 class TooMuchWork(Exception):
@@ -229,10 +231,6 @@ def _is_valid(value: Any, schema: Schema, work: Work) -> bool:
 
 def _combined(path: str, what: str) -> FieldError:
     return errors.invalid(NO_FIELD, "", f'"{path}" {what}')
-
-
-# The field of an error that concerns no field in particular.
-NO_FIELD = "<nil>"
 
 
 def wrong_type(path: str, value: Any, expected: str) -> FieldError:

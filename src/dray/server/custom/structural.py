@@ -10,8 +10,8 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-from dray.api import errors
-from dray.api.errors import FieldError
+from dray.api import errors, schema
+from dray.api.errors import ErrorType, FieldError
 from dray.server.custom import defaults, formats, rules, schema_check
 from dray.server.custom.definitions import Schema
 from dray.server.custom.schema_check import NO_FIELD
@@ -35,6 +35,10 @@ _NOT_IN_JUNCTORS = (
     "x-kubernetes-map-type",
     "x-kubernetes-preserve-unknown-fields",
 )
+_TYPE = "apiextensions_v1.JSONSchemaProps"
+_MAPS = ("properties", "patternProperties", "definitions")
+_LISTS = ("allOf", "anyOf", "oneOf")
+_FILLED = ("required", "x-kubernetes-list-map-keys", "x-kubernetes-validations")
 
 
 def check(schema: Schema, path: str) -> Errors:
@@ -214,3 +218,48 @@ def _check_default(schema: Schema, path: str) -> Errors:
     for error in found:
         where = f"{path}.default.{error.field}" if error.field != NO_FIELD else f"{path}.default"
         yield replace(error, field=where)
+
+
+def check_shape(value: Any, path: str) -> Iterator[FieldError]:
+    """Members that are not of their types, checked before anything looks into them; unknown ones are let pass.
+
+    The types of the API leave open what stands below `items` and `additionalProperties`, as both may be more than a
+    schema.
+    """
+    if not isinstance(value, dict):
+        yield errors.invalid(path, value, "must be a schema")
+        return
+    problems = [problem for problem in schema.read(value, _TYPE)[1] if problem.type is not ErrorType.UNKNOWN_FIELD]
+    for problem in problems:
+        yield errors.invalid(f"{path}.{problem.field}", "", problem.detail)
+    if not problems:
+        yield from _check_inner_shape(value, path)
+
+
+def _check_inner_shape(value: dict[str, Any], path: str) -> Iterator[FieldError]:
+    for name in _MAPS:
+        for key, member in (value.get(name) or {}).items():
+            yield from _check_known(member, f"{path}.{name}[{key}]")
+    for name in _LISTS:
+        for index, member in enumerate(value.get(name) or ()):
+            yield from _check_known(member, f"{path}.{name}[{index}]")
+    for name in _FILLED:
+        if None in (value.get(name) or ()):
+            yield errors.invalid(f"{path}.{name}", None, "must not hold null")
+    if value.get("not") is not None:
+        yield from _check_inner_shape(value["not"], f"{path}.not")
+    others, items = value.get("additionalProperties"), value.get("items")
+    if others is not None and not isinstance(others, bool):
+        yield from check_shape(others, f"{path}.additionalProperties")
+    if isinstance(items, list):
+        for index, item in enumerate(items):
+            yield from check_shape(item, f"{path}.items[{index}]")
+    elif items is not None:
+        yield from check_shape(items, f"{path}.items")
+
+
+def _check_known(member: Any, path: str) -> Iterator[FieldError]:
+    if member is None:
+        yield errors.invalid(path, None, "must be a schema")
+    else:
+        yield from _check_inner_shape(member, path)

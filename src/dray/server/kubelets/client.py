@@ -29,6 +29,8 @@ DIAL_SECONDS: Final = 10.0
 CHUNK: Final = 64 * 1024
 _CERTIFICATE_SECONDS: Final = CLIENT_LIFETIME.total_seconds() / 3
 _LONGEST_REFUSAL: Final = 64 * 1024
+_NODES = key_prefix("", "nodes")
+_ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")
 
 
 class Unreachable(Exception):
@@ -170,10 +172,6 @@ class _Body(AsyncGenerator[bytes, None]):
     async def athrow(self, kind: Any, value: Any = None, traceback: Any = None) -> bytes:
         self._answer.close()
         raise kind if value is None else value
-
-
-_NODES = key_prefix("", "nodes")
-_ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,12 @@ _ANSWER_SECONDS: Final = 30.0
 _STATUS: Final = re.compile(rb"HTTP/1\.[01] (\d{3})[^\r\n]*\r\n")
 _LENGTH: Final = re.compile(rb"\r\ncontent-length: *(\d{1,9}) *\r\n", re.IGNORECASE)
 _REASONS: Final = {400: "BadRequest", 403: "Forbidden", 404: "NotFound"}
+VERSIONS: Final = "x-stream-protocol-version"
+_SPOKEN: Final = ("v4.channel.k8s.io", "portforward.k8s.io")
+_HEAD: Final = (
+    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+    "X-Stream-Protocol-Version: {}\r\n\r\n"
+)
 
 
 def wants_upgrade(headers: Mapping[str, str]) -> bool:
@@ -114,13 +120,6 @@ class _RawSide:
 
 if TYPE_CHECKING:
     import aiohttp
-
-VERSIONS: Final = "x-stream-protocol-version"
-_SPOKEN: Final = ("v4.channel.k8s.io", "portforward.k8s.io")
-_HEAD: Final = (
-    "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
-    "X-Stream-Protocol-Version: {}\r\n\r\n"
-)
 
 
 def wants_spdy(headers: Mapping[str, str]) -> bool:

@@ -75,6 +75,12 @@ WELL_KNOWN: dict[str, Object] = {
         },
     },
 }
+_CLASS = re.compile(
+    r'^class (\w+)\(DictMixin\):\n    r"""(.*?)"""\n(.*?)(?=^@dataclass|^class |\Z)', re.MULTILINE | re.DOTALL
+)
+_PARAMETER = re.compile(r"^ *\* \*\*(\S+)\*\* ``[^`]*`` - ?", re.MULTILINE)
+_FIELD = re.compile(r"^    (\w+): '([^']*)'(.*)$", re.MULTILINE)
+_JSON_NAME = re.compile(r"metadata=\{[\"']json[\"']: [\"']([^\"']+)[\"']")
 
 
 def component(type_name: str) -> str:
@@ -156,14 +162,6 @@ def _list_extensions(owner: str, name: str) -> Object:
     else:
         found["x-kubernetes-list-type"] = "atomic"
     return found
-
-
-_CLASS = re.compile(
-    r'^class (\w+)\(DictMixin\):\n    r"""(.*?)"""\n(.*?)(?=^@dataclass|^class |\Z)', re.MULTILINE | re.DOTALL
-)
-_PARAMETER = re.compile(r"^ *\* \*\*(\S+)\*\* ``[^`]*`` - ?", re.MULTILINE)
-_FIELD = re.compile(r"^    (\w+): '([^']*)'(.*)$", re.MULTILINE)
-_JSON_NAME = re.compile(r"metadata=\{[\"']json[\"']: [\"']([^\"']+)[\"']")
 
 
 class Description(NamedTuple):

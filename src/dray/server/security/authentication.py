@@ -32,6 +32,7 @@ from dray.server.security.service_account_tokens import Objects
 
 # What may be asked for without credentials: whether the server lives, and whom a machine that joins should trust.
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", CLUSTER_INFO})
+_AUTHENTICATION = "authentication.k8s.io"
 
 
 class TokenAuthenticator(Protocol):
@@ -136,9 +137,6 @@ class Authenticator:
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
-
-
-_AUTHENTICATION = "authentication.k8s.io"
 
 
 def impersonate(user: User, wanted: Impersonation, authorizer: Authorizer) -> User:

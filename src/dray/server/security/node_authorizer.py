@@ -15,9 +15,9 @@ from dray.api import pod_references
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object
 from dray.server.authorization import Access, Decision, User
-from dray.server.field_selectors import pinned
 from dray.server.security.rules import PolicyRule
 from dray.server.security.users import node_of
+from dray.server.selection import pinned
 
 LEASE_NAMESPACE = "kube-node-lease"
 

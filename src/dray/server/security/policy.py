@@ -18,9 +18,9 @@ import msgspec
 from dray.api import label_selectors
 from dray.api.objects import Object
 from dray.server.authorization import MASTERS, Access, Authorizer, Decision, User
-from dray.server.field_selectors import pinned
 from dray.server.security.rules import PolicyRule
 from dray.server.security.users import service_account_name
+from dray.server.selection import pinned
 
 GROUP = "rbac.authorization.k8s.io"
 ROLE = "Role"
@@ -34,6 +34,10 @@ _REMEMBERED = 4096
 _REMEMBERED_GROUPS = 64
 
 Rules = tuple[PolicyRule, ...]
+_ALLOWED = Decision(True)
+_NO_OPINION = Decision(False)
+# Verbs that a field selector narrows down; on any other, a client could name what it likes.
+_SELECTING = frozenset({"list", "watch", "deletecollection"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +228,6 @@ def _subjects(binding: Object, namespace: str) -> Iterator[tuple[str, str]]:
             home = subject.get("namespace") or namespace
             if home:
                 yield ("User", service_account_name(home, name))
-
-
-_ALLOWED = Decision(True)
-_NO_OPINION = Decision(False)
-# Verbs that a field selector narrows down; on any other, a client could name what it likes.
-_SELECTING = frozenset({"list", "watch", "deletecollection"})
 
 
 class RBAC:

@@ -8,17 +8,7 @@ from dray.server import verbs
 from dray.server.calls import Call
 from dray.server.requests import Answer
 from dray.server.resources import Resource
-from dray.server.subresources import (
-    binding,
-    eviction,
-    finalize,
-    node_proxy,
-    pod_connections,
-    pod_log,
-    pod_parts,
-    scale,
-    token,
-)
+from dray.server.subresources import binding, eviction, finalize, kubelet, pod_parts, scale, token
 
 Handler = Callable[[Call], Awaitable[Answer]]
 Choices = Mapping[str, tuple[str, Handler]]
@@ -26,9 +16,9 @@ Choices = Mapping[str, tuple[str, Handler]]
 _SPECIAL: dict[tuple[str, str, str], Choices] = {
     ("", "pods", "binding"): {"POST": ("create", binding.create)},
     ("", "pods", "eviction"): {"POST": ("create", eviction.create)},
-    ("", "pods", "log"): {"GET": ("get", pod_log.get)},
+    ("", "pods", "log"): {"GET": ("get", kubelet.log)},
     ("", "nodes", "proxy"): {
-        method: (verb, node_proxy.forward)
+        method: (verb, kubelet.proxy)
         for method, verb in (
             ("GET", "get"),
             ("POST", "create"),
@@ -49,9 +39,9 @@ _POD_PART: Choices = {
 }
 _SPECIAL |= {("", "pods", part): _POD_PART for part in ("ephemeralcontainers", "resize")}
 _CONNECTIONS: Mapping[str, Handler] = {
-    "attach": pod_connections.attach,
-    "exec": pod_connections.execute,
-    "portforward": pod_connections.port_forward,
+    "attach": kubelet.attach,
+    "exec": kubelet.execute,
+    "portforward": kubelet.port_forward,
 }
 _SPECIAL |= {
     ("", "pods", part): {"GET": ("get", handler), "POST": ("create", handler)} for part, handler in _CONNECTIONS.items()

@@ -5,7 +5,7 @@ from random import Random
 
 from dray.api.quota import charges
 from dray.api.quota.names import CLAIMS, PODS
-from dray.server.quota.ledger import Ledger
+from dray.server.quota_usage import NamespaceUsage
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 QUOTAS = [
@@ -55,7 +55,7 @@ def test_a_ledger_that_is_kept_equals_one_that_is_made():
     def read(resource, name):
         return objects.get((resource, name))
 
-    kept = Ledger(read, extended, ())
+    kept = NamespaceUsage(read, extended, ())
     for _ in range(400):
         entry = draw.choice([PODS, CLAIMS]), ""
         entry = entry[0], f"{entry[0][0] if entry[0] == PODS else 'c'}{draw.randrange(6)}"
@@ -65,7 +65,7 @@ def test_a_ledger_that_is_kept_equals_one_that_is_made():
             objects[entry] = (pod if entry[0] == PODS else claim)(draw, entry[1])
         kept.expect(entry)
         now += timedelta(seconds=draw.randrange(3))
-        made = Ledger(read, extended, list(objects))
+        made = NamespaceUsage(read, extended, list(objects))
         for quota in QUOTAS:
             for name in NAMES:
                 assert kept.used(quota, name, now) == made.used(quota, name, now)
@@ -74,7 +74,7 @@ def test_a_ledger_that_is_kept_equals_one_that_is_made():
 def test_a_pod_stops_to_count_when_its_grace_is_over():
     leaving = {"deletionTimestamp": NOW.isoformat(), "deletionGracePeriodSeconds": 30, "name": "p", "uid": "u"}
     gone = {"metadata": leaving, "spec": {"containers": []}, "status": {}}
-    ledger = Ledger(lambda resource, name: gone, extended, [(PODS, "p")])
-    assert ledger.used(QUOTAS[0], "pods", NOW) == charges.UNIT
-    assert ledger.used(QUOTAS[0], "pods", NOW + timedelta(seconds=31)) == 0
-    assert ledger.used(QUOTAS[0], "count/pods", NOW + timedelta(seconds=31)) == charges.UNIT
+    usage = NamespaceUsage(lambda resource, name: gone, extended, [(PODS, "p")])
+    assert usage.used(QUOTAS[0], "pods", NOW) == charges.UNIT
+    assert usage.used(QUOTAS[0], "pods", NOW + timedelta(seconds=31)) == 0
+    assert usage.used(QUOTAS[0], "count/pods", NOW + timedelta(seconds=31)) == charges.UNIT

@@ -1,8 +1,7 @@
-"""Quota ledger of one namespace: what its pods, claims and services take, by object and in total.
+"""Quota usage of each namespace for admission, by what is in the store and by the rules of `dray.api.quota`.
 
-Objects that were written are read again when somebody asks. Totals are kept by what decides which scopes a pod is in,
-so a quota with scopes adds up a few numbers. A claim that was made for the extended resources of a pod depends on that
-pod and on the other claims that name it: they are charged anew together.
+A namespace that has a quota gets a `NamespaceUsage` when somebody first asks, and loses it with its last quota: most
+namespaces have none. Objects other than those it adds up count as one each.
 """
 
 from __future__ import annotations
@@ -13,15 +12,107 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
+from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object
-from dray.api.quota import charges, scopes
+from dray.api.quota import charges, names, scopes
 from dray.api.quota.charges import ExtendedName
 from dray.api.quota.names import CLAIMS, PODS
+from dray.server import documents, status
+from dray.server.resources import Resource, key_prefix
+from dray.store.interface import Store
 
+_PREFIXES = {
+    names.PODS: key_prefix("", "pods"),
+    names.CLAIMS: key_prefix(RESOURCE_GROUP, "resourceclaims"),
+    names.SERVICES: key_prefix("", "services"),
+}
+_RESOURCES = {prefix: resource for resource, prefix in _PREFIXES.items()}
+_CLASSES = key_prefix(RESOURCE_GROUP, "deviceclasses")
+_QUOTAS = key_prefix("", "resourcequotas")
+OBSERVED = (*_RESOURCES, _CLASSES, _QUOTAS)
 Read = Callable[[str, str], Object | None]
 """The object of a resource by its name."""
 Entry = tuple[str, str]
 """A resource, as `plural.group`, and the name of an object."""
+
+
+def qualified(resource: Resource) -> str:
+    return status.qualified(resource.group, resource.plural)
+
+
+class QuotaUsage:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._namespaces: dict[str, NamespaceUsage] = {}
+
+    def observe(self, resource: Resource, key: str, obj: Object | None) -> None:
+        if resource.key_prefix != _QUOTAS:
+            self.expect(resource, key)
+        elif obj is None:
+            # It may have been the last; if not, the usage is made anew when somebody asks.
+            self.forget(key.removeprefix(_QUOTAS).partition("/")[0])
+
+    def expect(self, resource: Resource, key: str) -> None:
+        """A write is under way: whoever asks from now on must see it, not only once it is durable."""
+        if not self._namespaces:
+            return
+        if resource.key_prefix == _CLASSES:
+            # The names under which devices count may have changed.
+            self._namespaces.clear()
+            return
+        counted = _RESOURCES.get(resource.key_prefix)
+        if counted is None:
+            return
+        namespace, _, name = key.removeprefix(resource.key_prefix).partition("/")
+        usage = self._namespaces.get(namespace)
+        if usage is not None:
+            usage.expect((counted, name))
+
+    def forget(self, namespace: str) -> None:
+        """The namespace has no quota any more."""
+        self._namespaces.pop(namespace, None)
+
+    def charged(self, resource: Resource, obj: Object, now: datetime) -> Counter[str]:
+        """What one object takes, by the names that quotas use."""
+        plural = qualified(resource)
+        if resource.key_prefix in _RESOURCES:
+            return self._usage(obj["metadata"]["namespace"]).charged(plural, obj, now)
+        found = Counter({f"count/{plural}": charges.UNIT})
+        if names.counted(plural):
+            found[plural] = charges.UNIT
+        return found
+
+    def used(self, quota: Object, name: str, resource: Resource, now: datetime) -> int:
+        """How much of a quota's name is taken by objects of a resource and of those that count with them."""
+        namespace = quota["metadata"]["namespace"]
+        if resource.key_prefix in _RESOURCES:
+            return self._usage(namespace).used(quota, name, now)
+        page = self._store.list(f"{resource.key_prefix}{namespace}/", limit=1)
+        return (len(page.records) + page.remaining) * charges.UNIT
+
+    def _usage(self, namespace: str) -> NamespaceUsage:
+        usage = self._namespaces.get(namespace)
+        if usage is None:
+            usage = self._namespaces[namespace] = self._made(namespace)
+        return usage
+
+    def _made(self, namespace: str) -> NamespaceUsage:
+        prefixes = {resource: f"{prefix}{namespace}/" for resource, prefix in _PREFIXES.items()}
+
+        def read(resource: str, name: str) -> Object | None:
+            record = self._store.get(prefixes[resource] + name)
+            return documents.decode(record.value) if record is not None else None
+
+        there = [
+            (resource, record.key.removeprefix(prefix))
+            for resource, prefix in prefixes.items()
+            for record in self._store.list(prefix).records
+        ]
+        return NamespaceUsage(read, self._extended_name, there)
+
+    def _extended_name(self, device_class: str) -> str | None:
+        record = self._store.get(_CLASSES + device_class)
+        return documents.decode(record.value)["spec"].get("extendedResourceName") if record is not None else None
 
 
 class _Charge(NamedTuple):
@@ -29,7 +120,14 @@ class _Charge(NamedTuple):
     amounts: Counter[str]
 
 
-class Ledger:
+class NamespaceUsage:
+    """What the pods, claims and services of one namespace take, by object and in total.
+
+    Objects that were written are read again when somebody asks. Totals are kept by what decides which scopes a pod is
+    in, so a quota with scopes adds up a few numbers. A claim that was made for the extended resources of a pod depends
+    on that pod and on the other claims that name it: they are charged anew together.
+    """
+
     def __init__(self, read: Read, extended_name: ExtendedName, objects: Iterable[Entry]) -> None:
         self._read = read
         self._extended_name = extended_name
