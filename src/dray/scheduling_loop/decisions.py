@@ -27,7 +27,7 @@ def line(action: Action, *, done: bool = True) -> str:
 def _claims(action: Bind) -> list[str]:
     written = {key_of(each.claim): each for each in action.writes}
     claims = {key_of(each): each for each in (*action.claims, *(write.claim for write in action.writes))}
-    return [f"claim {'/'.join(key)}: {_devices(claim, written.get(key))}" for key, claim in claims.items()]
+    return [f"DRA claim {'/'.join(key)}: {_devices(claim, written.get(key))}" for key, claim in claims.items()]
 
 
 def _devices(claim: Mapping[str, Any], write: ClaimWrite | None) -> str:

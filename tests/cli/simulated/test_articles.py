@@ -7,6 +7,7 @@ first. What the articles tell to look at afterwards is looked at.
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,3 +62,7 @@ def test_v1alpha2_after_conversion_and_what_to_verify(up: Up) -> None:
     shown = up.kubectl("exec", "training-job", "--", "nvidia-smi").stdout.splitlines()
     assert shown[0].startswith("NVIDIA-SMI")
     assert len([line for line in shown if "NVIDIA A100-SXM4-40GB" in line]) == 4
+    # What stands for the name of a node was lost in the article.
+    logs = up.kubectl("logs", "-n", "kube-system", f"kube-scheduler-{socket.gethostname().lower()}").stdout.splitlines()
+    (decision,) = [line for line in logs if "DRA" in line and "training-gpus" in line]
+    assert f"Pod default/training-job bound to {A100}; DRA claim default/training-gpus: gpu.nvidia.com/" in decision
