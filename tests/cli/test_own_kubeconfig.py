@@ -49,6 +49,17 @@ def test_entries_come_and_go(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.lock"))
 
 
+def test_a_cluster_that_was_killed_does_not_hide_which_context_was_current(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(OTHERS)
+    with merged(path, OURS):
+        left = path.read_text()
+    path.write_text(left)
+    with merged(path, OURS):
+        assert load(path)["current-context"] == "dray-lab"
+    assert load(path)["current-context"] == "work"
+
+
 def test_what_somebody_changed_meanwhile_stays(tmp_path: Path) -> None:
     path = tmp_path / "config"
     with merged(path, OURS):

@@ -10,18 +10,20 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from copy import deepcopy
 from pathlib import Path
 from typing import Final
 
 import yaml
 
-from dray.api.objects import Object, mappings
+from dray.api.objects import Object, mapping, mappings
 from dray.server.security.kubeconfig import KubeconfigError
 from dray.server.security.private_files import write_private
 from dray.yaml.writing import as_yaml
 
 _SECTIONS: Final = ("clusters", "contexts", "users")
 _CURRENT: Final = "current-context"
+_NOTE: Final = "dray"
 _PATIENCE: Final = 5.0
 
 
@@ -35,6 +37,7 @@ def own_path(environ: Mapping[str, str] = os.environ) -> Path:
 @contextmanager
 def merged(path: Path, document: Object) -> Iterator[None]:
     """While the block lasts, the file has the document's entries, and its context is the current one."""
+    document = deepcopy(document)
     before = _change(path, lambda found: _put(found, document))
     try:
         yield
@@ -46,12 +49,27 @@ def merged(path: Path, document: Object) -> Iterator[None]:
 
 def _put(found: Object, document: Object) -> str:
     before = str(found.get(_CURRENT) or "")
+    if before == document[_CURRENT]:
+        # A cluster of this name was killed before it could put things right.
+        before = _noted(found, before)
+    note = {"name": _NOTE, "extension": {"previous": before}}
+    for context in document["contexts"]:
+        context["context"]["extensions"] = [note]
     for section in _SECTIONS:
         entries = {each["name"]: each for each in document[section]}
         kept = [each for each in mappings(found.get(section)) if each.get("name") not in entries]
         found[section] = [*kept, *entries.values()]
     found[_CURRENT] = document[_CURRENT]
-    return before if before != document[_CURRENT] else ""
+    return before
+
+
+def _noted(found: Object, name: str) -> str:
+    """Which context was the current one before that one was."""
+    for each in mappings(found.get("contexts")):
+        for note in mappings(mapping(each.get("context")).get("extensions")):
+            if (each.get("name"), note.get("name")) == (name, _NOTE):
+                return str(mapping(note.get("extension")).get("previous") or "")
+    return ""
 
 
 def _take_out(found: Object, document: Object, before: str) -> str:

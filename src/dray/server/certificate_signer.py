@@ -10,12 +10,21 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+from collections.abc import Set
 from datetime import timedelta
 from typing import Final
 
 from dray.api import certificate_requests
 from dray.api.catalogue import CERTIFICATES_GROUP
-from dray.api.certificate_requests import CLIENT, FAILED, KUBELET_CLIENT, KUBELET_SERVING, Request, RequestError
+from dray.api.certificate_requests import (
+    CLIENT,
+    FAILED,
+    KUBELET_CLIENT,
+    KUBELET_SERVING,
+    NODE_PREFIX,
+    Request,
+    RequestError,
+)
 from dray.api.intake import Place
 from dray.api.objects import Object, is_true, mapping, spec_of, status_of
 from dray.server import documents, status, updates
@@ -84,7 +93,10 @@ class CertificateSigner:
         signer = str(spec["signerName"])
         if request.common_name == authority.KUBELET_CLIENT:
             raise RequestError(f"{authority.KUBELET_CLIENT} is the server's own name towards its nodes")
-        return self._context.security.node_authority.certify(
+        issuer = self._context.security.node_authority
+        if signer != CLIENT:
+            _refuse_names(request, issuer.server_names)
+        return issuer.certify(
             request.document.public_key(),
             request.common_name,
             request.organizations,
@@ -92,6 +104,13 @@ class CertificateSigner:
             lifetime=_lifetime(spec.get("expirationSeconds")),
             hosts=(*request.hosts, *request.addresses) if signer == KUBELET_SERVING else (),
         )
+
+
+def _refuse_names(request: Request, taken: Set[str]) -> None:
+    """A node that had the server's name could answer its clients."""
+    asked = {request.common_name.removeprefix(NODE_PREFIX), *request.hosts, *request.addresses}
+    if found := sorted({each.lower() for each in asked} & taken):
+        raise RequestError(f"{found[0]} is a name of the API server: choose another --node-name")
 
 
 def _is_due(obj: Object) -> bool:

@@ -115,6 +115,13 @@ async def test_a_second_machine_of_the_same_name_waits_for_somebody(lab, tmp_pat
         await joining
 
 
+async def test_a_machine_with_the_name_of_the_server_is_refused(lab, tmp_path):
+    # It would get a certificate with which it could answer the server's clients.
+    for name in ("localhost", "192.0.2.9"):
+        with pytest.raises(NodeError, match="choose another --node-name"):
+            await join(await lab.invite(), Membership(tmp_path / "pki", name))
+
+
 class Later:
     def __init__(self, **delta):
         self._delta = timedelta(**delta)

@@ -54,6 +54,8 @@ class Authority:
         self._directory = directory
         self._clock = clock
         self._server: Credential | None = None
+        self.server_names: frozenset[str] = frozenset()
+        """What the server answers to, and nobody else may."""
 
     @classmethod
     def ephemeral(cls, *, clock: Clock = utc_now) -> Authority:
@@ -80,7 +82,9 @@ class Authority:
 
     def server(self, names: Iterable[str] = ()) -> Credential:
         """The server's certificate for the names of this machine and the given ones; renewed where it has to be."""
-        wanted = certificates.alternative_names((*local_names(), *names))
+        own = (*local_names(), *names)
+        self.server_names = frozenset(each.lower() for each in own)
+        wanted = certificates.alternative_names(own)
         if self._directory is None:
             self._server = self._kept_or_new(self._server, wanted)
             return self._server
