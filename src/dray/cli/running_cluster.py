@@ -140,8 +140,19 @@ def _trusting(server: RunningServer, node: MachineOptions) -> MachineOptions:
     """The node shows the server a certificate of the server's authority, and takes the server's alone."""
     from dray.node.server.trust import local_trust
 
-    authority = server.context.security.node_authority
-    return replace(node, trust=local_trust(authority, node.node, [node.address]))
+    authority, address = server.context.security.node_authority, _address_of(server, node)
+    return replace(node, address=address, trust=local_trust(authority, node.node, [address]))
+
+
+def _address_of(server: RunningServer, node: MachineOptions) -> str:
+    """Where other machines may come, nodes and pods have the address that those can use."""
+    from dray.server.listening import WILDCARDS, own_address
+    from dray.server.security.loopback import is_loopback
+
+    bind = server.options.bind
+    if bind in WILDCARDS:
+        return own_address()
+    return node.address if is_loopback(bind) else bind
 
 
 async def _work(parts: list[tuple[Child, Transport]], stop: asyncio.Event, greet: Coroutine[Any, Any, None]) -> int:
