@@ -54,7 +54,7 @@ async def invitation(client: ApiClient, ttl: timedelta = DEFAULT_TTL) -> str:
     from dray.client import cluster_info
     from dray.client.clock import timestamp
     from dray.client.errors import NotFound
-    from dray.fleet.registration import make_classes
+    from dray.drivers.class_creation import make_classes
 
     try:
         info = cluster_info.read(await client.request("GET", cluster_info.PATH))

@@ -185,11 +185,21 @@ def simulated(machine: FleetMachine, like: MachineOptions) -> MachineOptions:
     return replace(like, labels=machine.traits(), simulated=machine)
 
 
+def driver_names(options: MachineOptions) -> list[str]:
+    """Of the drivers of the node, which are loaded only where their names are not known."""
+    from dray.drivers.devices.names import OF_DRAY
+
+    if options.simulated is None and set(options.drivers) <= OF_DRAY.keys():
+        return [OF_DRAY[each] for each in options.drivers]
+    return [each.name for each in drivers_of(options)]
+
+
 def drivers_of(options: MachineOptions) -> list[Driver]:
     from dray.drivers.registry import load
-    from dray.fleet import machine_drivers
 
     if options.simulated is not None:
+        from dray.fleet import machine_drivers
+
         return machine_drivers.drivers_of(options.simulated)
     return [load(name, _SETTINGS.get(name, {})) for name in options.drivers]
 

@@ -180,11 +180,11 @@ async def _make_classes(transport: InProcessTransport, nodes: Sequence[MachineOp
     """The DeviceClasses of the nodes' drivers."""
     if not nodes:
         return
-    from dray.cli.machine import drivers_of
+    from dray.cli.machine import driver_names
     from dray.client.api import ApiClient
-    from dray.fleet.registration import make_classes
+    from dray.drivers.class_creation import make_classes
 
-    await make_classes(ApiClient(transport), [driver.name for each in nodes for driver in drivers_of(each)])
+    await make_classes(ApiClient(transport), [name for each in nodes for name in driver_names(each)])
 
 
 def _transport(server: RunningServer) -> InProcessTransport:
@@ -211,7 +211,6 @@ def _node_transports(server: RunningServer, nodes: Sequence[MachineOptions]) -> 
 async def _apply(transport: InProcessTransport, manifests: list[Manifest]) -> Counter[str] | None:
     """How many of each kind; None if the server refused any."""
     from dray.client.interface import WriteOptions
-    from dray.controllers import bare_nodes
 
     options = WriteOptions(FIELD_MANAGER, "Strict", force=True)
     counts: Counter[str] = Counter()
@@ -222,6 +221,8 @@ async def _apply(transport: InProcessTransport, manifests: list[Manifest]) -> Co
     async def count(manifest: Manifest, target: Target, outcome: str) -> None:
         counts[target.kind.plural] += 1
         if _is_node(manifest):
+            from dray.controllers import bare_nodes
+
             await bare_nodes.set_node_status(cluster.client, target.kind, nodes[manifest.name], options)
 
     plain = [_without_status(each) if _is_node(each) else each for each in manifests]

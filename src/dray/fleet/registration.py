@@ -1,4 +1,4 @@
-"""Registers the nodes of a fleet as their kubelets would, and the DeviceClasses of their drivers.
+"""Registers the nodes of a fleet as their kubelets would.
 
 What is there already and as it should be is not written again, so that a restart costs a list and nothing more. Nodes
 of a fleet that was larger before are deleted: a fleet is what its description says.
@@ -8,25 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
 from hashlib import sha256
 from typing import Final, TypeVar
 
 import msgspec
 
-from dray.api.catalogue import built_in
 from dray.api.objects import Object, annotations_of, labels_of, spec_of
 from dray.client.api import ApiClient
-from dray.client.errors import AlreadyExists, NotFound
+from dray.client.errors import NotFound
 from dray.client.interface import DeleteOptions, PatchType, WriteOptions
-from dray.drivers.devices.classes import device_classes
 from dray.fleet.machine import MACHINE_TYPE, Machine
 from dray.fleet.publication import NODES
 from dray.fleet.stages import ANNOTATION
 
 T = TypeVar("T")
 
-_CLASSES: Final = built_in("resource.k8s.io/v1", "DeviceClass")
 _DIGEST: Final = f"{ANNOTATION}/digest"
 """On a node: of what was registered."""
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
@@ -41,15 +37,6 @@ async def register(client: ApiClient, machines: Mapping[str, Machine]) -> None:
     gone = [each for name, each in present.items() if name not in machines and MACHINE_TYPE in labels_of(each)]
     await _each(gone, lambda node: _delete(client, node))
     await _each(machines.values(), lambda machine: _register(client, machine, present.get(machine.name)))
-
-
-async def make_classes(client: ApiClient, drivers: Iterable[str]) -> int:
-    """The classes of these drivers that are not there yet; those that are stay as they are. Gives their number."""
-    classes = device_classes(drivers)
-    for each in classes:
-        with suppress(AlreadyExists):
-            await client.create(_CLASSES, each, options=_AS_FLEET)
-    return len(classes)
 
 
 async def _register(client: ApiClient, machine: Machine, present: Object | None) -> None:

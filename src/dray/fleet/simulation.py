@@ -14,12 +14,13 @@ from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.events import EventRecorder
 from dray.client.informer import Informers
 from dray.controllers.environment import Environment
+from dray.drivers.class_creation import make_classes
 from dray.fleet.choice import Chosen
 from dray.fleet.heartbeats import Heartbeats
 from dray.fleet.kubelets import Kubelets
 from dray.fleet.prepared_claims import Device
 from dray.fleet.publication import Publication
-from dray.fleet.registration import make_classes, register
+from dray.fleet.registration import register
 
 
 class Simulation:

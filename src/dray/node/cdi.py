@@ -15,7 +15,6 @@ import msgspec
 from dray.driver.cdi.edits import ContainerEdits, DeviceNode, Hook, Mount, NetDevice
 from dray.driver.cdi.spec import Spec, SpecDevice, check
 from dray.driver.errors import InvalidSpec
-from dray.yaml import documents
 
 DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
 _LARGEST = 16 << 20
@@ -93,7 +92,7 @@ def read(path: Path) -> Spec:
         if path.stat().st_size > _LARGEST:
             raise CdiError(f"{path}: larger than {_LARGEST >> 20} MiB")
         data = path.read_bytes()
-        content = msgspec.json.decode(data) if path.suffix == ".json" else documents.first(data)[0]
+        content = msgspec.json.decode(data) if path.suffix == ".json" else _yaml(data)
         spec = msgspec.convert(content, Spec)
         check(spec)
         return spec
@@ -121,3 +120,14 @@ def _merged(edits: Iterable[ContainerEdits]) -> Edits:
     return Edits(
         environment, tuple(nodes.values()), tuple(interfaces.values()), tuple(ordered), tuple(hooks), tuple(groups)
     )
+
+
+def _yaml(data: bytes) -> object:
+    # Drivers write JSON: most nodes never need the reader of YAML.
+    from dray.yaml import documents
+    from dray.yaml.text import ManifestError
+
+    try:
+        return documents.first(data)[0]
+    except ManifestError as error:
+        raise ValueError(str(error)) from None

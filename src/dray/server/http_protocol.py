@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from dray.server.connections import Connections
-from dray.server.security.peer import PeerProtocol
+from dray.server.security.peer_protocol import PeerProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
 Drain = Callable[[], Awaitable[None]]

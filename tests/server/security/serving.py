@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 
 from dray.server.security.guard import Guard
-from dray.server.security.peer import PeerProtocol
+from dray.server.security.peer_protocol import PeerProtocol
 from dray.server.security.users import user_info
 from dray.server.status import ApiError
 

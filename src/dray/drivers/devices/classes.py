@@ -6,28 +6,32 @@ from collections.abc import Iterable
 from typing import Final
 
 from dray.api.objects import Object
-from dray.drivers.devices import compute_domain, gpu, nic, tpu
+from dray.drivers.devices.names import COMPUTE_DOMAIN, CPU, GPU, NIC, TPU
 
-_CPU: Final = "dra.cpu"
-_NIC: Final = f'device.driver == "{nic.DRIVER}"'
+_DOMAIN_ATTRIBUTES: Final = f"device.attributes['{COMPUTE_DOMAIN}']"
+_DOMAIN: Final = f"device.driver == '{COMPUTE_DOMAIN}' && {_DOMAIN_ATTRIBUTES}"
+_NIC: Final = f'device.driver == "{NIC}"'
 # A NIC that does not say is not taken, instead of failing whoever looks for one.
-_RDMA: Final = f'device.attributes["{nic.DRIVER}"].?rdma.orValue(false)'
-_VENDOR: Final = f'device.attributes["{nic.DRIVER}"].?pciVendor.orValue("")'
+_RDMA: Final = f'device.attributes["{NIC}"].?rdma.orValue(false)'
+_VENDOR: Final = f'device.attributes["{NIC}"].?pciVendor.orValue("")'
 
 _CLASSES: Final[dict[str, dict[str, str]]] = {
-    gpu.DRIVER: {
-        "gpu.nvidia.com": f"device.driver == '{gpu.DRIVER}' && device.attributes['{gpu.DRIVER}'].type == 'gpu'",
-        "mig.nvidia.com": f"device.driver == '{gpu.DRIVER}' && device.attributes['{gpu.DRIVER}'].type == 'mig'",
+    GPU: {
+        "gpu.nvidia.com": f"device.driver == '{GPU}' && device.attributes['{GPU}'].type == 'gpu'",
+        "mig.nvidia.com": f"device.driver == '{GPU}' && device.attributes['{GPU}'].type == 'mig'",
     },
-    compute_domain.DRIVER: compute_domain.CLASSES,
-    nic.DRIVER: {
+    COMPUTE_DOMAIN: {
+        "compute-domain-daemon.nvidia.com": f"{_DOMAIN}.type == 'daemon'",
+        "compute-domain-default-channel.nvidia.com": f"{_DOMAIN}.type == 'channel' && {_DOMAIN_ATTRIBUTES}.id == 0",
+    },
+    NIC: {
         "dra.net": _NIC,
         "mrdma.google.com": f"{_NIC} && {_RDMA}",
         "netdev.google.com": f"{_NIC} && !{_RDMA}",
         "efa.networking.k8s.aws": f'{_NIC} && {_RDMA} && {_VENDOR}.startsWith("Amazon")',
     },
-    tpu.DRIVER: {"tpu.google.com": f'device.driver == "{tpu.DRIVER}"'},
-    _CPU: {"dra.cpu": f'device.driver == "{_CPU}"'},
+    TPU: {"tpu.google.com": f'device.driver == "{TPU}"'},
+    CPU: {"dra.cpu": f'device.driver == "{CPU}"'},
 }
 _EXTENDED: Final = {"gpu.nvidia.com": "nvidia.com/gpu"}
 

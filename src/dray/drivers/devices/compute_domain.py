@@ -5,13 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from dray.driver.devices import Device
+from dray.drivers.devices import names
 
-DRIVER: Final = "compute-domain.nvidia.com"
-_IS: Final = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}']"
-CLASSES: Final = {
-    "compute-domain-daemon.nvidia.com": f"{_IS}.type == 'daemon'",
-    "compute-domain-default-channel.nvidia.com": f"{_IS}.type == 'channel' && device.attributes['{DRIVER}'].id == 0",
-}
+DRIVER: Final = names.COMPUTE_DOMAIN
 
 
 def devices() -> list[Device]:

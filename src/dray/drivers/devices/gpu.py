@@ -11,10 +11,11 @@ from typing import Final, Literal
 import msgspec
 
 from dray.driver.devices import Amount, Capacity, Device, Version
+from dray.drivers.devices import names
 from dray.drivers.devices.attributes import Value, amount, known, place
 from dray.drivers.devices.mig_profiles import MigProfile
 
-DRIVER: Final = "gpu.nvidia.com"
+DRIVER: Final = names.GPU
 
 _AMPERE: Final = "Ampere"
 

@@ -9,9 +9,10 @@ from typing import Final
 import msgspec
 
 from dray.driver.devices import Device
+from dray.drivers.devices import names
 from dray.drivers.devices.attributes import Value, known, place
 
-DRIVER: Final = "dra.net"
+DRIVER: Final = names.NIC
 
 _NOT_IN_NAME: Final = re.compile(r"[:.]")
 

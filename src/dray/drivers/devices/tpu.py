@@ -10,8 +10,9 @@ from typing import Final
 import msgspec
 
 from dray.driver.devices import Attribute, Device
+from dray.drivers.devices import names
 
-DRIVER: Final = "tpu.google.com"
+DRIVER: Final = names.TPU
 
 _GENERATIONS: Final = {
     "tpu-v3-device": "v3",

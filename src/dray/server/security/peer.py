@@ -1,11 +1,4 @@
-"""Peer of a TLS connection: the user that its certificate names.
-
-uvicorn does not tell its application about the peer's certificate. `PeerProtocol` is uvicorn's own HTTP protocol with
-one addition: it reads the certificate once a connection and puts a `Peer` into the state that every scope of the
-connection gets a copy of, also after an upgrade to WebSocket. Nothing that a client sends can end up under that key.
-
-    uvicorn.Config(app, http=PeerProtocol, ssl_context_factory=lambda config, default: context)
-"""
+"""Peer of a TLS connection: the user that its certificate names."""
 
 from __future__ import annotations
 
@@ -15,8 +8,6 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from dray.server.authorization import AUTHENTICATED, User
 from dray.server.security.users import CREDENTIAL_ID
@@ -30,12 +21,6 @@ class Peer:
 
     user: User
     expires: float
-
-
-class PeerProtocol(HttpToolsProtocol):
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.app_state = {**self.app_state, STATE_KEY: read_peer(transport)}
 
 
 def peer_of(scope: Mapping[str, Any]) -> Peer | None:

@@ -1,0 +1,14 @@
+"""Names of the published drivers, by themselves: whoever wants a name alone loads no driver."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COMPUTE_DOMAIN: Final = "compute-domain.nvidia.com"
+CPU: Final = "dra.cpu"
+GPU: Final = "gpu.nvidia.com"
+NIC: Final = "dra.net"
+TPU: Final = "tpu.google.com"
+
+OF_DRAY: Final = {"cpu": CPU, "simulated-gpu": GPU, "simulated-nic": NIC, "simulated-tpu": TPU}
+"""By what `dray driver` calls those that come with dray."""
