@@ -10,10 +10,23 @@ import select
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from dray.node.runtimes.shim.terminal import resize
 from tests.cli.running import PATIENCE, eventually
 from tests.cli.simulated.conftest import A100, SHARED, Up
+
+
+def steady(line: str) -> str:
+    """Without times, and without the width of columns."""
+    return re.sub(r" {2,}", "  ", re.sub(r"\b\d+s\b", "*s", line))
+
+
+def documented() -> list[str]:
+    """What docs/devices.md shows of both commands."""
+    text = (Path(__file__).parents[3] / "docs/devices.md").read_text()
+    blocks = re.findall(r"```\n(\$ .*?)```", text, re.DOTALL)
+    return [line for block in blocks for line in block.splitlines() if line and not line.startswith("$")]
 
 
 def test_what_is_held_by_whom_and_what_waits(up: Up) -> None:
@@ -36,6 +49,8 @@ def test_what_is_held_by_whom_and_what_waits(up: Up) -> None:
     assert [each["device"] for each in free if each["driver"] == "gpu.nvidia.com"] == [f"gpu-{n}" for n in range(2, 8)]
     eventually(lambda: "needs 8, 6 available" in json.dumps(up.named("pods").get("later", {})))
     top = up.dray("top").stdout
+    for line in documented():
+        assert steady(line) in [steady(each) for each in (*found.stdout.splitlines(), *top.splitlines())]
     assert re.search(r"p4d-24xlarge-0 .* 2/8 +██░+ +training \(gpu-0, gpu-1\)", top)
     assert re.search(r"a3-highgpu-1g-0 .* 20Gi/81559Mi memory +███░+ +chat \(20Gi memory\)", top)
     assert re.search(r"default/later +\d+s +0/5 nodes are available: .*gpu: needs 8, 6 available", top)

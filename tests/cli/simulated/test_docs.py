@@ -28,7 +28,7 @@ def shown(page: str) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/run.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/run.md", "docs/fleet.md"])
 def test_it_prints_what_is_shown(up: Up, page: str) -> None:
     found = shown(page)
     assert found
