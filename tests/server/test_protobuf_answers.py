@@ -205,6 +205,27 @@ class TestCustomKinds:
         answer = widgets.raw("GET", f"{WIDGETS}/w/scale", accept=f"{PROTOBUF},application/json")
         assert (answer.content_type, document_of(answer)["kind"]) == (PROTOBUF, "Scale")
 
+    @pytest.mark.parametrize(
+        ("wrap", "deepest"),
+        [
+            (lambda inner: {"type": "object", "properties": {"a": inner}}, 62),
+            (lambda inner: {"type": "array", "items": inner}, 124),
+            (lambda inner: {"type": "object", "additionalProperties": inner}, 124),
+        ],
+    )
+    def test_have_schemas_of_any_depth_that_is_allowed(self, api, wrap, deepest):
+        for depth, expected in ((deepest, 201), (deepest + 1, 422)):
+            inner = {"type": "string"}
+            for _ in range(depth):
+                inner = wrap(inner)
+            schema = {"openAPIV3Schema": {"type": "object", "properties": {"x": inner}}}
+            kind = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+            body = {**kind, **definition(schema=schema, additionalPrinterColumns=[], selectableFields=[])}
+            answer = api.raw(
+                "POST", f"{DEFINITIONS}?dryRun=All", envelope.encode(body), content_type=PROTOBUF, accept=PROTOBUF
+            )
+            assert (answer.code, answer.content_type) == (expected, PROTOBUF)
+
     def test_are_deleted_with_options(self, widgets):
         options = {"apiVersion": "example.com/v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         answer = widgets.raw("DELETE", f"{WIDGETS}/w", envelope.encode(options), content_type=PROTOBUF)

@@ -20,7 +20,7 @@ from dray.api.protobuf.layout import Member, layout
 from dray.api.protobuf.values import VALUES
 from dray.api.protobuf.wire import BYTES, FIXED64, VARINT, WireError, read_field, read_varint, signed
 
-MAX_DEPTH = 100
+MAX_DEPTH = 300
 MAX_VALUES = 500_000
 # From here on numbers are written with an exponent.
 _LARGEST_PLAIN = 1e21

@@ -38,21 +38,16 @@ def encode_message(document: Object, type_name: str) -> bytes:
 
 @cache
 def _message(type_name: str) -> Content:
+    return _fields(lambda: layout(type_name))
+
+
+def _fields(members: Callable[[], Sequence[Member]]) -> Content:
     # A type may contain itself: its fields are compiled when it is first written.
-    compiled: list[Content] = []
-
-    def write_message(document: Any) -> bytes:
-        if not compiled:
-            compiled.append(_fields(layout(type_name)))
-        return compiled[0](document)
-
-    return write_message
-
-
-def _fields(members: Sequence[Member]) -> Content:
-    writers = [(member.name, _field(member)) for member in members]
+    writers: list[tuple[str, Writer]] = []
 
     def write_fields(document: Any) -> bytes:
+        if not writers:
+            writers.extend([(member.name, _field(member)) for member in members()])
         pieces: list[bytes] = []
         put, get = pieces.append, document.get
         for name, write in writers:
@@ -82,7 +77,7 @@ def _field(member: Member) -> Writer:
 
 
 def _inlined(member: Member) -> Writer:
-    head, content = tag(member.number, BYTES), _fields(member.parts)
+    head, content = tag(member.number, BYTES), _fields(lambda: member.parts)
 
     def write_inlined(document: Any, put: Put) -> None:
         if data := content(document):
@@ -135,13 +130,10 @@ def _content(type_name: str) -> Content:
 @cache
 def _value(type_name: str) -> Content:
     kind = VALUES[type_name]
-    # Compiled when it is first written: a JSON schema contains these values.
-    compiled: list[Content] = []
+    write_members = _fields(lambda: kind.members)
 
     def write_value(value: Any) -> bytes:
-        if not compiled:
-            compiled.append(_fields(kind.members))
-        return compiled[0](kind.to_members(value))
+        return write_members(kind.to_members(value))
 
     if not kind.short:
         return write_value

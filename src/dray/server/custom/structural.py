@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from dray.api import errors, schema
@@ -35,6 +36,7 @@ _NOT_IN_JUNCTORS = (
     "x-kubernetes-map-type",
     "x-kubernetes-preserve-unknown-fields",
 )
+_DEEPEST = 128
 _TYPE = "apiextensions_v1.JSONSchemaProps"
 _MAPS = ("properties", "patternProperties", "definitions")
 _LISTS = ("allOf", "anyOf", "oneOf")
@@ -226,6 +228,22 @@ def check_shape(value: Any, path: str) -> Iterator[FieldError]:
     The types of the API leave open what stands below `items` and `additionalProperties`, as both may be more than a
     schema.
     """
+    if _depth(value) > _DEEPEST:
+        # All that goes through a schema, and writes it as protobuf, goes down with it.
+        yield errors.invalid(path, "", f"must have at most {_DEEPEST} levels of nesting")
+    else:
+        yield from _check_shape(value, path)
+
+
+def _depth(value: Any) -> int:
+    level, depth = [value], 0
+    while level and depth <= _DEEPEST:
+        below = [each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)]
+        level, depth = list(chain.from_iterable(below)), depth + 1
+    return depth
+
+
+def _check_shape(value: Any, path: str) -> Iterator[FieldError]:
     if not isinstance(value, dict):
         yield errors.invalid(path, value, "must be a schema")
         return
@@ -250,12 +268,12 @@ def _check_inner_shape(value: dict[str, Any], path: str) -> Iterator[FieldError]
         yield from _check_inner_shape(value["not"], f"{path}.not")
     others, items = value.get("additionalProperties"), value.get("items")
     if others is not None and not isinstance(others, bool):
-        yield from check_shape(others, f"{path}.additionalProperties")
+        yield from _check_shape(others, f"{path}.additionalProperties")
     if isinstance(items, list):
         for index, item in enumerate(items):
-            yield from check_shape(item, f"{path}.items[{index}]")
+            yield from _check_shape(item, f"{path}.items[{index}]")
     elif items is not None:
-        yield from check_shape(items, f"{path}.items")
+        yield from _check_shape(items, f"{path}.items")
 
 
 def _check_known(member: Any, path: str) -> Iterator[FieldError]:
