@@ -243,10 +243,14 @@ def check_runtime(name: str) -> None:
 
 def _runtime(options: MachineOptions) -> Runtime:
     directories = [options.cdi_directory]
+    # The agent may be killed and started again; pods that are not kept end with whoever starts it.
+    ends_with = 0 if options.keep_pods else os.getppid()
     if options.runtime == "podman":
         from dray.node.runtimes.podman.runtime import PodmanRuntime
 
-        return PodmanRuntime(options.root / "podman", address=options.address, cdi_directories=directories)
+        return PodmanRuntime(
+            options.root / "podman", address=options.address, cdi_directories=directories, ends_with=ends_with
+        )
     from dray.node.runtimes.process import ProcessRuntime
 
     return ProcessRuntime(
@@ -254,6 +258,5 @@ def _runtime(options: MachineOptions) -> Runtime:
         address=options.address,
         cdi_directories=directories,
         unknown_images_wait=options.simulated is not None,
-        # The agent may be killed and started again; pods that are not kept end with whoever starts it.
-        ends_with=0 if options.keep_pods else os.getppid(),
+        ends_with=ends_with,
     )

@@ -2,6 +2,7 @@
 
 <root>/pods/<uid>/volumes/...        volumes
 <root>/pods/<uid>/etc-hosts          names that the pod resolves
+<root>/pods/<uid>/resolv.conf        where it asks for others, if not where the machine does
 <root>/pods/<uid>/<container>/...    termination messages
 <root>/logs/<namespace>_<name>_<uid>/<container>/<attempt>.log
 """
@@ -19,6 +20,7 @@ from dray.client.api import ApiClient
 from dray.node.environment import environment, expanded
 from dray.node.errors import SetupError
 from dray.node.limits import limits_of
+from dray.node.pod_dns import machine_resolv_conf, resolv_conf
 from dray.node.pod_objects import PodObjects
 from dray.node.runtimes.interface import ContainerConfig, ContainerState, Mount, SandboxConfig, Security
 from dray.node.volumes import Volumes
@@ -144,6 +146,10 @@ class PodSetup:
         found.append(Mount(str(message), inside, optional=True))
         if not spec_of(pod).get("hostNetwork"):
             found.append(Mount(str(self._hosts(pod, pod_ip)), "/etc/hosts", optional=True))
+        if (text := resolv_conf(pod, machine_resolv_conf())) is not None:
+            path = self._pods / uid_of(pod) / "resolv.conf"
+            path.write_text(text)
+            found.append(Mount(str(path), "/etc/resolv.conf", optional=True))
         return tuple(found)
 
     def _hosts(self, pod: Object, pod_ip: str) -> Path:

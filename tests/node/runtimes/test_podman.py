@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import uuid
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 from dray.node.cgroups import cgroup_at
 from dray.node.runtimes import log_rotation
 from dray.node.runtimes.interface import SandboxConfig, Security, StartError
+from dray.node.runtimes.podman import labels
+from dray.node.runtimes.podman.runtime import PodmanRuntime
 from tests.node.runtimes import busybox
 from tests.node.runtimes.conftest import UIDS
 from tests.node.runtimes.streams import Recorder, said, until_said
@@ -177,3 +180,21 @@ async def test_a_pod_with_the_network_of_the_host_leaves_nothing_behind(make_run
     assert uid not in await make_runtime().pods()
     assert not Path(f"/proc/{runtime._known[started.id].pid}").exists()
     assert not [each for each in Path("/sys/fs/cgroup").glob(f"**/dray/{uid}") if each.is_dir()]
+
+
+async def test_containers_may_end_with_a_process_and_commands_of_a_killed_agent_are_waited_for(config, tmp_path):
+    root = tmp_path / "run"
+    label, image = f"{labels.ROOT}={root}", config().image
+    limits = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "--network", "none")
+    begun = subprocess.Popen([*busybox.PODMAN, "run", "--rm", *limits, "--label", label, image, "sleep", "0.3"])
+    owner = subprocess.Popen(["sleep", "1000"])
+    runtime = PodmanRuntime(root, ends_with=owner.pid)
+    uid = str(uuid.uuid4())
+    await runtime.create_sandbox(SandboxConfig(uid, "default", "q", host_network=True))
+    assert begun.poll() == 0
+    owner.kill()
+    owner.wait()
+    async with asyncio.timeout(30):
+        while uid in await PodmanRuntime(root).pods():
+            await asyncio.sleep(0.2)
+    await runtime.remove_sandbox(uid)

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
-from typing import Final
+from typing import Any, Final
 
 from dray.node import cdi
 from dray.node.cgroups import Cgroups, cgroup_at, remove_below
@@ -37,7 +37,7 @@ from dray.node.runtimes.interface import (
     Streams,
     Usage,
 )
-from dray.node.runtimes.podman import conmon, labels, network
+from dray.node.runtimes.podman import conmon, in_flight, labels, network, reaper
 from dray.node.runtimes.podman.arguments import run_arguments
 from dray.node.runtimes.podman.command import Podman, PodmanError
 from dray.node.runtimes.podman.exec import execute
@@ -50,6 +50,7 @@ from dray.node.runtimes.process_end import ended
 _logger = logging.getLogger(__name__)
 _ROTATE_SECONDS: Final = 10.0
 _AT_ONCE: Final = 50
+_LOOKS: Final = 5
 _REMOVALS: Final = 20
 _REMOVAL_SECONDS: Final = 0.05
 # By podman where the runtime below it could not run the command, such as one that is not in the image.
@@ -60,8 +61,14 @@ class PodmanRuntime:
     name = "podman"
 
     def __init__(
-        self, root: Path, *, address: str = "127.0.0.1", cdi_directories: Sequence[Path] = cdi.DIRECTORIES
+        self,
+        root: Path,
+        *,
+        address: str = "127.0.0.1",
+        cdi_directories: Sequence[Path] = cdi.DIRECTORIES,
+        ends_with: int = 0,
     ) -> None:
+        """With `ends_with`, the id of a process, all containers end when that process does, however it ends."""
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._root = root.resolve()
         self._containers = self._root / "containers"
@@ -74,6 +81,7 @@ class PodmanRuntime:
         self._sandboxes = Sandboxes(self._podman, self._root)
         self._known: dict[str, FoundContainer] = {}
         """By their ids, with the scheme."""
+        self._ends_with = ends_with
         self._loaded = False
         self._loading = asyncio.Lock()
         self._draining: set[asyncio.Task[None]] = set()
@@ -145,17 +153,27 @@ class PodmanRuntime:
         async with self._loading:
             if self._loaded:
                 return
+            if self._ends_with:
+                reaper.start(self._podman, self._root, self._ends_with)
+            await in_flight.landed(self._root)
+            for inspected in await self._left():
+                if inspected["Config"]["Labels"].get(labels.CONTAINER) == labels.SANDBOX:
+                    self._sandboxes.add(inspected)
+                elif (found := found_container(inspected)) is not None:
+                    self._known[found.state.id] = found
+            self._loaded = True
+
+    async def _left(self) -> list[dict[str, Any]]:
+        problem = ""
+        for _ in range(_LOOKS):
             try:
                 ids = await self._listed()
-                for start in range(0, len(ids), _AT_ONCE):
-                    for inspected in await self._podman.inspect(*ids[start : start + _AT_ONCE]):
-                        if inspected["Config"]["Labels"][labels.CONTAINER] == labels.SANDBOX:
-                            self._sandboxes.add(inspected)
-                        elif (found := found_container(inspected)) is not None:
-                            self._known[found.state.id] = found
+                parts = [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]
+                return [each for part in parts for each in await self._podman.inspect(*part)]
             except PodmanError as error:
-                raise StartError("RuntimeNotReady", f"podman does not tell its containers: {error}") from None
-            self._loaded = True
+                # One of them may have been removed since it was listed.
+                problem = str(error)
+        raise StartError("RuntimeNotReady", f"podman does not tell its containers: {problem}")
 
     # Containers
 

@@ -1,0 +1,61 @@
+"""Name servers of a pod: the resolv.conf that its `dnsPolicy` and `dnsConfig` ask for.
+
+There is no DNS of the cluster, so ClusterFirst means the machine's own, as Default does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from dray.api.objects import Object, mapping, mappings, spec_of
+
+_MOST_SERVERS: Final = 3
+_MOST_SEARCHES: Final = 32
+# Where systemd-resolved answers on the machine itself, and where it says whom it asks.
+_STUB: Final = "127.0.0.53"
+_BEHIND_STUB: Final = Path("/run/systemd/resolve/resolv.conf")
+
+
+def resolv_conf(pod: Object, machine: str) -> str | None:
+    """`machine` is the file of the machine; None where the pod has the same."""
+    spec = spec_of(pod)
+    config = mapping(spec.get("dnsConfig"))
+    alone = spec.get("dnsPolicy") == "None"
+    if not config and not alone:
+        return None
+    servers, searches, options = ([], [], {}) if alone else _parsed(machine)
+    servers += map(str, config.get("nameservers") or ())
+    searches += map(str, config.get("searches") or ())
+    # Of options with one name the pod's counts.
+    options |= {str(each["name"]): str(each.get("value") or "") for each in mappings(config.get("options"))}
+    lines = [f"nameserver {each}" for each in list(dict.fromkeys(servers))[:_MOST_SERVERS]]
+    if searches:
+        lines.append(" ".join(["search", *list(dict.fromkeys(searches))[:_MOST_SEARCHES]]))
+    if options:
+        lines.append(" ".join(["options", *(f"{name}:{value}" if value else name for name, value in options.items())]))
+    return "\n".join(lines) + "\n"
+
+
+def _parsed(text: str) -> tuple[list[str], list[str], dict[str, str]]:
+    servers: list[str] = []
+    searches: list[str] = []
+    options: dict[str, str] = {}
+    for line in text.splitlines():
+        word, *rest = line.split() or [""]
+        if word == "nameserver":
+            servers += rest[:1]
+        elif word == "search":
+            searches = rest
+        elif word == "options":
+            options |= {name: value for name, _, value in (each.partition(":") for each in rest)}
+    return servers, searches, options
+
+
+def machine_resolv_conf() -> str:
+    """That works in other networks than the machine's own; empty where there is none."""
+    try:
+        text = Path("/etc/resolv.conf").read_text()
+        return _BEHIND_STUB.read_text() if _STUB in text and _BEHIND_STUB.exists() else text
+    except OSError:
+        return ""

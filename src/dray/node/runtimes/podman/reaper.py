@@ -1,0 +1,54 @@
+"""Reaper: removes the containers of a runtime once a process has ended, however it ended.
+
+For clusters whose pods end with them: whoever is killed removes nothing. It is a process of its own, in a session of
+its own; where one waits already for the same directory, the next one leaves.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from dray.node.runtimes.podman import labels
+from dray.node.runtimes.podman.command import Podman
+
+_PROGRAM: Final = """
+import fcntl, os, select, subprocess, sys, time
+pid, lock, count = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+podman, listing = sys.argv[4 : 4 + count], sys.argv[4 + count :]
+held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+try:
+    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    sys.exit()
+try:
+    select.select([os.pidfd_open(pid)], [], [])
+except ProcessLookupError:
+    pass
+for again in range(3):
+    ids = subprocess.run([*podman, *listing], capture_output=True, text=True).stdout.split()
+    if ids:
+        subprocess.run([*podman, "rm", "--force", "--time", "0", "--volumes", "--ignore", "--depend", *ids])
+    time.sleep(1)
+"""
+
+
+def start(podman: Podman, root: Path, pid: int) -> None:
+    """For the containers of the runtime with that directory and the process with that id."""
+    command = podman.arguments()
+    listing = ["ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={labels.ROOT}={root}"]
+    reaper = subprocess.Popen(
+        [
+            *(sys.executable, "-I", "-S", "-c", _PROGRAM, str(pid), str(root / "reaper.lock")),
+            *(str(len(command)), *command, *listing),
+        ],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,
+    )
+    # It is waited for by nobody: it outlives this process.
+    reaper.returncode = 0
