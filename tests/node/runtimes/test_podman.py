@@ -115,7 +115,7 @@ async def test_hooks_devices_and_cpus_of_a_claim(runtime, config, tmp_path):
 
 async def test_a_container_whose_conmon_is_killed_has_ended(runtime, config):
     started = await runtime.start(config("sleep", "1000"))
-    known = runtime._known[started.id]
+    known = runtime._registry.get(started.id)
     os.kill(known.monitor, signal.SIGKILL)
     assert (await runtime.wait(started.id)).exit_code == 137
     async with asyncio.timeout(20):
@@ -153,7 +153,7 @@ async def test_a_command_ends_with_its_client(runtime, config):
         runtime.exec(started.id, ["sh", "-c", "(sleep 2000; echo) & echo up; sleep 3000; echo"], streams)
     )
     await streams.until(b"up")
-    group = cgroup_at(runtime._known[started.id].cgroup)
+    group = cgroup_at(runtime._registry.get(started.id).cgroup)
     assert len(group.processes()) > 1
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -178,7 +178,7 @@ async def test_a_pod_with_the_network_of_the_host_leaves_nothing_behind(make_run
     await successor.remove_sandbox(uid)
     assert uid not in await successor.pods()
     assert uid not in await make_runtime().pods()
-    assert not Path(f"/proc/{runtime._known[started.id].pid}").exists()
+    assert not Path(f"/proc/{runtime._registry.get(started.id).pid}").exists()
     assert not [each for each in Path("/sys/fs/cgroup").glob(f"**/dray/{uid}") if each.is_dir()]
 
 

@@ -4,8 +4,7 @@
     <root>/containers/   a directory for each container: its environment and hooks while it starts, conmon's own then
 
 Podman keeps the containers; they are found again by their labels. Each has a conmon, which outlives the agent, writes
-the log and notes the end. What podman said of a container is kept while its conmon is there, so that looking after
-containers costs nothing until one of them ends.
+the log and notes the end, so that looking after containers costs nothing until one of them ends.
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
-from typing import Any, Final
+from typing import Final
 
 from dray.node import cdi
 from dray.node.cgroups import Cgroups, cgroup_at, remove_below
@@ -37,20 +35,19 @@ from dray.node.runtimes.interface import (
     Streams,
     Usage,
 )
-from dray.node.runtimes.podman import conmon, in_flight, labels, network, reaper
+from dray.node.runtimes.podman import conmon, labels, network
 from dray.node.runtimes.podman.arguments import run_arguments
 from dray.node.runtimes.podman.command import Podman, PodmanError
 from dray.node.runtimes.podman.exec import execute
 from dray.node.runtimes.podman.found import SCHEME, FoundContainer, found_container
 from dray.node.runtimes.podman.hooks import write_hooks
 from dray.node.runtimes.podman.images import Images, LocalImage
+from dray.node.runtimes.podman.registry import Registry
 from dray.node.runtimes.podman.sandboxes import Sandboxes
 from dray.node.runtimes.process_end import ended
 
 _logger = logging.getLogger(__name__)
 _ROTATE_SECONDS: Final = 10.0
-_AT_ONCE: Final = 50
-_LOOKS: Final = 5
 _REMOVALS: Final = 20
 _REMOVAL_SECONDS: Final = 0.05
 # By podman where the runtime below it could not run the command, such as one that is not in the image.
@@ -79,11 +76,7 @@ class PodmanRuntime:
         self._podman = Podman()
         self._images = Images(self._podman)
         self._sandboxes = Sandboxes(self._podman, self._root)
-        self._known: dict[str, FoundContainer] = {}
-        """By their ids, with the scheme."""
-        self._ends_with = ends_with
-        self._loaded = False
-        self._loading = asyncio.Lock()
+        self._registry = Registry(self._podman, self._root, self._sandboxes, ends_with)
         self._draining: set[asyncio.Task[None]] = set()
 
     async def version(self) -> str:
@@ -96,7 +89,7 @@ class PodmanRuntime:
 
     def rotate_logs(self) -> None:
         """Those that have grown past the size."""
-        for container in [each for each in self._known.values() if each.state.running]:
+        for container in [each for each in self._registry.all() if each.state.running]:
             with contextlib.suppress(OSError):
                 if container.log_path.stat().st_size > log_rotation.SIZE:
                     log_rotation.rotate(str(container.log_path), log_rotation.FILES)
@@ -112,23 +105,25 @@ class PodmanRuntime:
     # Pods
 
     async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
-        await self._load()
+        await self._registry.load()
         found = self._sandboxes.get(config.pod_uid)
         if found is None or not found.running:
             found = await finished(self._sandboxes.make(config))
         return Sandbox(found.id, found.address or self._address, found.network)
 
     async def pods(self) -> set[str]:
-        await self._load()
-        return self._sandboxes.uids() | {each.state.pod_uid for each in self._known.values()}
+        await self._registry.load()
+        return self._sandboxes.uids() | {each.state.pod_uid for each in self._registry.all()}
 
     async def remove_sandbox(self, pod_uid: str) -> None:
-        # What podman has counts, not what is known: somebody may have been killed while he started a container.
-        with contextlib.suppress(PodmanError):
-            await self._delete(await self._listed(f"label={labels.POD_UID}={pod_uid}"))
+        try:
+            # What podman has counts, not what is known: an agent may have been killed while it started a container.
+            await self._registry.delete(await self._registry.listed(f"label={labels.POD_UID}={pod_uid}"))
+        except PodmanError as error:
+            raise StartError("KillPodSandboxError", f"containers of the pod are not removed: {error}") from None
         for directory in self._containers.glob(f"{pod_uid}.*"):
             shutil.rmtree(directory, ignore_errors=True)
-        self._known = {name: each for name, each in self._known.items() if each.state.pod_uid != pod_uid}
+        self._registry.forget_pod(pod_uid)
         self._sandboxes.forget(pod_uid)
         await self._remove_cgroups(pod_uid)
 
@@ -139,46 +134,10 @@ class PodmanRuntime:
                 return
             await asyncio.sleep(_REMOVAL_SECONDS)
 
-    async def _delete(self, ids: Sequence[str]) -> None:
-        """With all that depends on them; raises PodmanError."""
-        if ids:
-            await self._podman.run("rm", "--force", "--time", "0", "--volumes", "--ignore", "--depend", *ids)
-
-    async def _listed(self, *filters: str) -> list[str]:
-        wanted = [part for each in (f"label={labels.ROOT}={self._root}", *filters) for part in ("--filter", each)]
-        return (await self._podman.run("ps", "--all", "--quiet", "--no-trunc", *wanted)).split()
-
-    async def _load(self) -> None:
-        """Once: what earlier agents left."""
-        async with self._loading:
-            if self._loaded:
-                return
-            if self._ends_with:
-                reaper.start(self._podman, self._root, self._ends_with)
-            await in_flight.landed(self._root)
-            for inspected in await self._left():
-                if inspected["Config"]["Labels"].get(labels.CONTAINER) == labels.SANDBOX:
-                    self._sandboxes.add(inspected)
-                elif (found := found_container(inspected)) is not None:
-                    self._known[found.state.id] = found
-            self._loaded = True
-
-    async def _left(self) -> list[dict[str, Any]]:
-        problem = ""
-        for _ in range(_LOOKS):
-            try:
-                ids = await self._listed()
-                parts = [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]
-                return [each for part in parts for each in await self._podman.inspect(*part)]
-            except PodmanError as error:
-                # One of them may have been removed since it was listed.
-                problem = str(error)
-        raise StartError("RuntimeNotReady", f"podman does not tell its containers: {problem}")
-
     # Containers
 
     async def start(self, config: ContainerConfig) -> ContainerState:
-        await self._load()
+        await self._registry.load()
         sandbox = self._sandboxes.get(config.pod_uid)
         if sandbox is None:
             raise StartError("CreateContainerError", f"pod {config.namespace}/{config.pod_name} has no sandbox")
@@ -207,61 +166,43 @@ class PodmanRuntime:
             found = found_container((await self._podman.inspect(made))[0], image.id)
         except PodmanError as error:
             with contextlib.suppress(PodmanError):
-                await self._delete([name])
+                await self._registry.delete([name])
             reason = "RunContainerError" if error.code in _NOT_RUN else "CreateContainerError"
             raise StartError(reason, str(error)) from None
         (directory / "environment").unlink()
         assert found is not None
-        self._known[found.state.id] = found
+        self._registry.add(found)
         return found.state
 
     async def containers(self) -> list[ContainerState]:
-        await self._load()
-        for each in list(self._known.values()):
-            if each.state.running and not conmon.is_alive(each.monitor, each.id):
-                await self._ended(each)
-        return [each.state for each in self._known.values()]
+        await self._registry.load()
+        return [(await self._registry.renewed(each)).state for each in self._registry.all()]
 
     async def wait(self, container_id: str) -> ContainerState:
-        await self._load()
-        found = self._known.get(container_id)
+        await self._registry.load()
+        found = self._registry.get(container_id)
         if found is None:
             return ContainerState(container_id, "", "", 0, 0.0, time.time(), 128 + SIGKILL)
-        if found.state.running:
-            if conmon.is_alive(found.monitor, found.id):
-                await ended(found.monitor)
-            found = await self._ended(found)
-        return found.state
-
-    async def _ended(self, container: FoundContainer) -> FoundContainer:
-        """As podman describes it now that its conmon has ended. Without conmon nobody looks after it: it is killed."""
-        found = None
-        with contextlib.suppress(PodmanError):
-            found = found_container((await self._podman.inspect(container.id))[0], container.state.image_id)
-            if found is not None and found.state.running:
-                # By itself podman would wait for conmon to tell how it ended.
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(found.pid, SIGKILL)
-        if found is None or found.state.running:
-            state = replace(container.state, finished_at=time.time(), exit_code=128 + SIGKILL)
-            found = replace(container, state=state)
-        # Where podman 4.3 does not look for it.
-        if (found.directory / "oom").exists() and found.state.exit_code == 128 + SIGKILL:
-            found = replace(found, state=replace(found.state, oom_killed=True))
-        if container.state.id in self._known:
-            self._known[container.state.id] = found
-        return found
+        if self._registry.running(container_id):
+            await ended(found.monitor)
+        return (await self._registry.renewed(found)).state
 
     async def signal(self, container_id: str, number: int) -> None:
-        found = self._known.get(container_id)
-        if found is not None and found.state.running:
-            # It may have ended meanwhile.
-            with contextlib.suppress(PodmanError):
-                await self._podman.run("kill", "--signal", str(number), found.id)
+        await self._registry.load()
+        found = self._registry.running(container_id)
+        if found is None:
+            return
+        try:
+            await self._podman.run("kill", "--signal", str(number), found.id)
+        except PodmanError as error:
+            if number == SIGKILL and self._registry.running(container_id):
+                _logger.warning("container %s is killed without podman: %s", found.id, error)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(found.pid, SIGKILL)
 
     async def stop(self, container_id: str, grace: float, number: int = SIGTERM) -> ContainerState:
-        await self._load()
-        found = self._known.get(container_id)
+        await self._registry.load()
+        found = self._registry.get(container_id)
         if grace > 0 and found is not None:
             # The image may name another signal than the usual one.
             await self.signal(container_id, found.stop_signal if number == SIGTERM else number)
@@ -272,9 +213,11 @@ class PodmanRuntime:
         return await self.wait(container_id)
 
     async def remove(self, container_id: str) -> None:
-        if (found := self._known.pop(container_id, None)) is not None:
+        if (found := self._registry.get(container_id)) is not None:
+            self._registry.forget(container_id)
+            # What cannot be removed now goes with its pod.
             with contextlib.suppress(PodmanError):
-                await self._delete([found.id])
+                await self._registry.delete([found.id])
             shutil.rmtree(found.directory, ignore_errors=True)
 
     # Looking in
@@ -293,7 +236,7 @@ class PodmanRuntime:
         try:
             await attachment.copy(streams, stdin=stdin)
         finally:
-            if found.tty or found.stdin_once or not conmon.is_alive(found.monitor, found.id):
+            if found.tty or found.stdin_once or self._registry.running(container_id) is None:
                 attachment.close()
             else:
                 self._keep_open(attachment)
@@ -310,24 +253,23 @@ class PodmanRuntime:
         task.add_done_callback(self._draining.discard)
 
     async def _running(self, container_id: str) -> FoundContainer:
-        await self._load()
-        found = self._known.get(container_id)
-        if found is None or not found.state.running or not conmon.is_alive(found.monitor, found.id):
+        await self._registry.load()
+        found = self._registry.running(container_id)
+        if found is None:
             raise StartError("ContainerNotRunning", "the container is not running")
         return found
 
     async def resize(self, container_id: str, limits: Limits) -> None:
-        found = self._known.get(container_id)
-        if found is not None and found.state.running:
+        if (found := self._registry.running(container_id)) is not None:
             with contextlib.suppress(OSError):
                 cgroup_at(found.cgroup).limit(limits)
 
     async def usage(self, container_id: str) -> Usage | None:
-        found = self._known.get(container_id)
-        return cgroup_at(found.cgroup).usage() if found is not None and found.state.running else None
+        found = self._registry.running(container_id)
+        return cgroup_at(found.cgroup).usage() if found is not None else None
 
     async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        await self._load()
+        await self._registry.load()
         sandbox = self._sandboxes.get(pod_uid)
         if sandbox is not None and sandbox.network:
             return await network.connect(sandbox.network, port)

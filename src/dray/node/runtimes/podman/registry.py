@@ -1,0 +1,128 @@
+"""Registry of the containers of a runtime: what podman said of each, kept while its conmon is there.
+
+It is read from podman once, by the labels that earlier agents gave their containers; afterwards nobody else makes or
+removes them, and podman is asked again about a container when its conmon has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from signal import SIGKILL
+from typing import Any, Final
+
+from dray.node.runtimes.interface import StartError
+from dray.node.runtimes.podman import conmon, in_flight, labels, reaper
+from dray.node.runtimes.podman.command import Podman, PodmanError
+from dray.node.runtimes.podman.found import FoundContainer, found_container
+from dray.node.runtimes.podman.sandboxes import Sandboxes
+
+_AT_ONCE: Final = 50
+_LOOKS: Final = 5
+
+
+class Registry:
+    def __init__(self, podman: Podman, root: Path, sandboxes: Sandboxes, ends_with: int) -> None:
+        self._podman = podman
+        self._root = root
+        self._sandboxes = sandboxes
+        self._ends_with = ends_with
+        self._known: dict[str, FoundContainer] = {}
+        """By their ids, with the scheme."""
+        self._loaded = False
+        self._loading = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Once: what earlier agents left. Raises StartError."""
+        async with self._loading:
+            if self._loaded:
+                return
+            if self._ends_with:
+                reaper.start(self._podman, self._root, self._ends_with)
+            await in_flight.landed(self._root)
+            for inspected in await self._left():
+                if inspected["Config"]["Labels"].get(labels.CONTAINER) == labels.SANDBOX:
+                    self._sandboxes.add(inspected)
+                elif (found := found_container(inspected)) is not None:
+                    self.add(found)
+            self._loaded = True
+
+    async def _left(self) -> list[dict[str, Any]]:
+        problem = ""
+        for _ in range(_LOOKS):
+            try:
+                ids = await self.listed()
+                parts = [ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE)]
+                return [each for part in parts for each in await self._podman.inspect(*part)]
+            except PodmanError as error:
+                # One of them may have been removed since it was listed.
+                problem = str(error)
+        raise StartError("RuntimeNotReady", f"podman does not tell its containers: {problem}")
+
+    # What is known
+
+    def get(self, container_id: str) -> FoundContainer | None:
+        return self._known.get(container_id)
+
+    def running(self, container_id: str) -> FoundContainer | None:
+        """None where it has ended, whether that is known yet or not."""
+        found = self._known.get(container_id)
+        return found if found is not None and found.state.running and _has_conmon(found) else None
+
+    def all(self) -> list[FoundContainer]:
+        return list(self._known.values())
+
+    def add(self, container: FoundContainer) -> None:
+        self._known[container.state.id] = container
+
+    def forget(self, container_id: str) -> None:
+        self._known.pop(container_id, None)
+
+    def forget_pod(self, pod_uid: str) -> None:
+        self._known = {name: each for name, each in self._known.items() if each.state.pod_uid != pod_uid}
+
+    # What podman has
+
+    async def listed(self, *filters: str) -> list[str]:
+        """Ids of all containers and sandboxes, of earlier agents too. Raises PodmanError."""
+        wanted = [part for each in (f"label={labels.ROOT}={self._root}", *filters) for part in ("--filter", each)]
+        return (await self._podman.run("ps", "--all", "--quiet", "--no-trunc", *wanted)).split()
+
+    async def delete(self, ids: Sequence[str]) -> None:
+        """With all that depends on them. Raises PodmanError."""
+        if ids:
+            await self._podman.run("rm", "--force", "--time", "0", "--volumes", "--ignore", "--depend", *ids)
+
+    async def renewed(self, container: FoundContainer) -> FoundContainer:
+        """As podman describes it now, if its conmon has ended."""
+        if not container.state.running or _has_conmon(container):
+            return container
+        found = await self._ended(container)
+        # Where podman 4.3 does not look for it.
+        if (found.directory / "oom").exists() and found.state.exit_code == 128 + SIGKILL:
+            found = replace(found, state=replace(found.state, oom_killed=True))
+        if container.state.id in self._known:
+            self.add(found)
+        return found
+
+    async def _ended(self, container: FoundContainer) -> FoundContainer:
+        """Without conmon nobody looks after it: it is killed."""
+        with contextlib.suppress(PodmanError):
+            found = found_container((await self._podman.inspect(container.id))[0], container.state.image_id)
+            if found is not None and not found.state.running:
+                return found
+            if found is not None:
+                # By itself podman would wait for conmon to tell how it ended.
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(found.pid, SIGKILL)
+        state = replace(container.state, finished_at=time.time(), exit_code=128 + SIGKILL)
+        return replace(container, state=state)
+
+
+def _has_conmon(container: FoundContainer) -> bool:
+    return conmon.is_alive(container.monitor, container.id)
