@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dray.cli.apply import FIELD_MANAGER, apply_manifests
-from dray.cli.cluster import Cluster
 from dray.cli.detaching import announce
+from dray.cli.first_manifests import apply_first
 from dray.cli.manifests import Manifest
-from dray.cli.rest_mapping import Target
 from dray.cli.serving import stopping
 
 if TYPE_CHECKING:
@@ -79,7 +77,7 @@ async def run_cluster(options: ClusterOptions) -> int:
             # It loads while the server starts and the manifests are applied.
             await child.start()
         async with running.running() as server:
-            counts = await _apply(transport, options.manifests)
+            counts = await apply_first(transport, options.manifests)
             if counts is None:
                 return 1
             await _make_classes(transport, options.nodes)
@@ -206,35 +204,6 @@ def _node_transports(server: RunningServer, nodes: Sequence[MachineOptions]) -> 
         return {each.node: InProcessTransport(server.application, user(each.node)) for each in nodes}
 
     return NodeTransports(as_(node_user), as_(device_driver_user))
-
-
-async def _apply(transport: InProcessTransport, manifests: list[Manifest]) -> Counter[str] | None:
-    """How many of each kind; None if the server refused any."""
-    from dray.client.interface import WriteOptions
-
-    options = WriteOptions(FIELD_MANAGER, "Strict", force=True)
-    counts: Counter[str] = Counter()
-    cluster = Cluster(transport, "default", insists=False)
-    # A node's status is written by itself, with what its manifest leaves out.
-    nodes = {each.name: each.document for each in manifests if _is_node(each)}
-
-    async def count(manifest: Manifest, target: Target, outcome: str) -> None:
-        counts[target.kind.plural] += 1
-        if _is_node(manifest):
-            from dray.controllers import bare_nodes
-
-            await bare_nodes.set_node_status(cluster.client, target.kind, nodes[manifest.name], options)
-
-    plain = [_without_status(each) if _is_node(each) else each for each in manifests]
-    return counts if await apply_manifests(cluster, plain, options, count) else None
-
-
-def _is_node(manifest: Manifest) -> bool:
-    return (manifest.api_version, manifest.kind) == ("v1", "Node")
-
-
-def _without_status(manifest: Manifest) -> Manifest:
-    return replace(manifest, document={name: each for name, each in manifest.document.items() if name != "status"})
 
 
 async def _invitation(transport: InProcessTransport, server: RunningServer) -> str:
