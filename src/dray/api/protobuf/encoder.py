@@ -16,7 +16,7 @@ from typing import Any
 from dray.api.objects import Object
 from dray.api.protobuf.layout import Member, layout
 from dray.api.protobuf.values import VALUES
-from dray.api.protobuf.wire import BYTES, FIXED64, VARINT, WireError, tag, varint
+from dray.api.protobuf.wire import BYTES, FIXED64, SMALL, VARINT, WireError, tag, varint
 
 Put = Callable[[bytes], None]
 # Writes a value, with the number of its field, piece by piece.
@@ -112,7 +112,8 @@ def _single(number: int, type_name: str) -> Writer:
 
     def write_bytes(value: Any, put: Put) -> None:
         data = content(value) if value is not None else b""
-        put(head + varint(len(data)) + data)
+        size = len(data)
+        put(head + (SMALL[size] if size < 128 else varint(size)) + data)
 
     return write_bytes
 

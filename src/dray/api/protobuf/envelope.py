@@ -6,7 +6,7 @@ A watch sends events in frames: four bytes with the length, then a message with 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 
 from dray.api.objects import Object
 from dray.api.protobuf.decoder import decode_message
@@ -16,7 +16,9 @@ from dray.api.wire_types import fields, type_of
 
 MAGIC = b"k8s\x00"
 _TYPE_META = "pkg_runtime.TypeMeta"
-_HEAD, _RAW, _ENCODING, _CONTENT = 1, 2, 3, 4
+_HEAD, _RAW = 1, 2
+# Encoding and type of the content, which Kubernetes leaves empty.
+_CLOSING = delimited(3, b"") + delimited(4, b"")
 
 
 class UnknownKindError(ValueError):
@@ -80,6 +82,10 @@ def _type(api_version: str, kind: str) -> str:
 
 
 def _envelope(api_version: str, kind: str, raw: bytes) -> bytes:
-    head = encode_message({"apiVersion": api_version, "kind": kind}, _TYPE_META)
-    parts = (delimited(_HEAD, head), delimited(_RAW, raw), delimited(_ENCODING, b""), delimited(_CONTENT, b""))
-    return b"".join((MAGIC, *parts))
+    return b"".join((_opening(api_version, kind), delimited(_RAW, raw), _CLOSING))
+
+
+@lru_cache(maxsize=1024)
+def _opening(api_version: str, kind: str) -> bytes:
+    """What stands before an object."""
+    return MAGIC + delimited(_HEAD, encode_message({"apiVersion": api_version, "kind": kind}, _TYPE_META))

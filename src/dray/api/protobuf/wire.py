@@ -12,7 +12,8 @@ END_GROUP: Final = 4
 FIXED32: Final = 5
 _MAX_VARINT = 10
 _BITS64 = (1 << 64) - 1
-_SMALL = tuple(bytes((value,)) for value in range(128))
+# Numbers of one byte.
+SMALL = tuple(bytes((value,)) for value in range(128))
 
 
 class WireError(ValueError):
@@ -27,7 +28,7 @@ class WireError(ValueError):
 
 def varint(value: int) -> bytes:
     if 0 <= value < 128:
-        return _SMALL[value]
+        return SMALL[value]
     value &= _BITS64
     out = bytearray()
     while value > 127:
