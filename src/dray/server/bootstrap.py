@@ -10,7 +10,7 @@ from dray.server.authorization import ADMIN
 from dray.server.calls import Write
 from dray.server.context import Context
 from dray.server.parameters import WriteOptions
-from dray.server.security.builtin_bindings import bootstrap as built_in_roles
+from dray.server.security.builtin_roles import bootstrap as built_in_roles
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _BY = WriteOptions(field_manager="dray-apiserver")

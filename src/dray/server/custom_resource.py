@@ -6,23 +6,21 @@ its apiVersion. Which version a document was stored in is read from it: the defi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
-from dray.api.tables.column import Column
 from dray.server import documents, selection
 from dray.server.custom import columns, json_path, objects, schema_check
 from dray.server.custom.definitions import CustomVersion
 from dray.server.custom.tracking import TrackedCustomKind
-from dray.server.fieldmanager.tracked_kinds import TrackedKind
-from dray.server.resources import key_prefix
+from dray.server.resources import Resource, key_prefix
 from dray.server.selection import Field
 
 
-class CustomResource:
+class CustomResource(Resource):
     strategic = False
     schema = ""
     returns_deleted = False
@@ -34,31 +32,25 @@ class CustomResource:
         self.ending = ending
         self.group, self.version, self.plural, self.kind = served.group, served.name, served.plural, served.kind
         self.singular, self.list_kind, self.namespaced = served.singular, served.list_kind, served.namespaced
-        self.short_names: Sequence[str] = served.short_names
-        self.categories: Sequence[str] = served.categories
-        self.subresources: Sequence[str] = served.subresources
+        self.short_names, self.categories, self.subresources = (
+            served.short_names,
+            served.categories,
+            served.subresources,
+        )
         self.scale = served.scale
-        self.custom_schema: Object | None = served.schema
+        self.custom_schema = served.schema
         self.effort = schema_check.effort(served.schema)
-        self.storage_group = served.group
-        self.storage_version = next(version.name for version in versions if version.storage)
+        self.api_version = self.hub_api_version = served.api_version
+        self.storage_api_version = next(version.api_version for version in versions if version.storage)
         self.deprecation = served.deprecation
         self.key_prefix = key_prefix(self.group, self.plural)
-        self.columns: Sequence[Column] = columns.columns(served)
-        self.fields: Mapping[str, Field] = {
+        self.columns = columns.columns(served)
+        self.fields = {
             **selection.fields("", "", namespaced=self.namespaced),
             **{path.removeprefix("."): _field(path) for path in served.selectable_fields},
         }
-        self.tracked: TrackedKind = TrackedCustomKind(served, versions)
-        self._storage_api_version = f"{self.group}/{self.storage_version}"
+        self.tracked = TrackedCustomKind(served, versions)
         self._opening = documents.opening(self.kind, self.api_version)
-
-    @property
-    def api_version(self) -> str:
-        return self._served.api_version
-
-    def key(self, namespace: str, name: str) -> str:
-        return f"{self.key_prefix}{namespace}/{name}" if self.namespaced else f"{self.key_prefix}{name}"
 
     def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
         return objects.create(document, self._served, place)
@@ -71,30 +63,13 @@ class CustomResource:
     def prune(self, document: Object) -> Object:
         return objects.prune(document, self._served)
 
-    def read(self, value: bytes) -> Object:
-        obj: Object = documents.decode(value)
-        obj["apiVersion"] = self.api_version
-        return obj
-
-    def encoder(self, obj: Object) -> documents.Encoder:
-        return documents.Encoder(obj, self.kind, self._storage_api_version)
-
-    def answer(self, obj: Object) -> Object:
-        return documents.ordered(obj, self.kind, self.api_version)
-
     def present(self, value: bytes) -> bytes:
         if value.startswith(self._opening):
             return value
         return documents.encode(self.answer(self.read(value)))
 
-    def item(self, value: bytes) -> bytes:
-        return self.present(value)
-
     def row(self, obj: Object, now: str) -> list[Any]:
         return columns.row(self._served, obj, now)
-
-    def tracked_form(self, obj: Object) -> Object:
-        return obj
 
 
 def _field(path: str) -> Field:

@@ -14,7 +14,6 @@ from dray.server.resources import Resource
 from dray.server.reviews import REVIEWS, Review
 from dray.server.subresources import part_verbs
 
-_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 _NOT_STORED = (*REVIEWS, *METRICS)
 # (kind, api version) that a client posts to a subresource, where it is not the kind itself.
 _PART_KINDS = {
@@ -66,12 +65,17 @@ def _group(registry: ResourceRegistry, group: str) -> Object:
     return {"name": group, "versions": listed, "preferredVersion": listed[0]}
 
 
+def _served(registry: ResourceRegistry, group: str, version: str) -> list[Resource | Review]:
+    reviews = [item for item in _NOT_STORED if (item.group, item.version) == (group, version)]
+    return [*registry.resources(group, version), *reviews]
+
+
 def resource_list(registry: ResourceRegistry, group: str, version: str) -> Object:
     resources: list[Object] = []
-    for resource in registry.resources(group, version):
-        resources.append(_resource(resource))
-        resources += [_part(resource, part) for part in sorted(resource.subresources)]
-    resources += [_review(item) for item in _NOT_STORED if (item.group, item.version) == (group, version)]
+    for item in _served(registry, group, version):
+        resources.append(_resource(item))
+        if isinstance(item, Resource):
+            resources += [_part(item, part) for part in sorted(item.subresources)]
     if not resources:
         raise status.no_such_path()
     return {
@@ -82,21 +86,25 @@ def resource_list(registry: ResourceRegistry, group: str, version: str) -> Objec
     }
 
 
-def _resource(resource: Resource) -> Object:
+def _resource(item: Resource | Review) -> Object:
     return {
-        "name": resource.plural,
-        "singularName": resource.singular,
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": _VERBS,
-        **({"shortNames": list(resource.short_names)} if resource.short_names else {}),
-        **({"categories": list(resource.categories)} if resource.categories else {}),
-        "storageVersionHash": _hash(resource),
+        "name": item.plural,
+        "singularName": item.singular,
+        "namespaced": item.namespaced,
+        "kind": item.kind,
+        "verbs": list(item.verbs),
+        **_other_names(item),
+        **({"storageVersionHash": _hash(item)} if isinstance(item, Resource) else {}),
     }
 
 
+def _other_names(item: Resource | Review) -> Object:
+    names = {"shortNames": list(item.short_names), "categories": list(item.categories)}
+    return {member: given for member, given in names.items() if given}
+
+
 def _hash(resource: Resource) -> str:
-    text = f"{resource.storage_group}/{resource.storage_version}/{resource.kind}"
+    text = "/".join((*split_api_version(resource.storage_api_version), resource.kind))
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
@@ -110,16 +118,6 @@ def _part(resource: Resource, part: str) -> Object:
         **({"group": group, "version": version} if version else {}),
         "kind": kind,
         "verbs": part_verbs(resource, part),
-    }
-
-
-def _review(item: Review) -> Object:
-    return {
-        "name": item.plural,
-        "singularName": item.kind.lower(),
-        "namespaced": item.namespaced,
-        "kind": item.kind,
-        "verbs": list(item.verbs),
     }
 
 
@@ -141,48 +139,25 @@ def aggregated(registry: ResourceRegistry, *, core: bool, form: str) -> Object:
 
 
 def _aggregated_version(registry: ResourceRegistry, group: str, version: str) -> Object:
-    resources = [_aggregated_resource(resource) for resource in registry.resources(group, version)]
-    resources += [_aggregated_review(item) for item in _NOT_STORED if (item.group, item.version) == (group, version)]
+    resources = [_aggregated_resource(item) for item in _served(registry, group, version)]
     return {"version": version, "resources": resources, "freshness": "Current"}
 
 
-def _kind(group: str, version: str, kind: str) -> Object:
-    return {"group": group, "version": version, "kind": kind}
-
-
-def _scope(namespaced: bool) -> str:
-    return "Namespaced" if namespaced else "Cluster"
-
-
-def _aggregated_resource(resource: Resource) -> Object:
-    parts = []
-    for part in sorted(resource.subresources):
-        kind, api_version = _PART_KINDS.get(part, (resource.kind, ""))
-        group, version = split_api_version(api_version) if api_version else (resource.group, resource.version)
-        parts.append(
-            {
-                "subresource": part,
-                "responseKind": _kind(group, version, kind),
-                "verbs": part_verbs(resource, part),
-            }
-        )
+def _aggregated_resource(item: Resource | Review) -> Object:
+    parts = [_aggregated_part(item, part) for part in sorted(item.subresources)] if isinstance(item, Resource) else []
     return {
-        "resource": resource.plural,
-        "responseKind": _kind(resource.group, resource.version, resource.kind),
-        "scope": _scope(resource.namespaced),
-        "singularResource": resource.singular,
-        "verbs": _VERBS,
-        **({"shortNames": list(resource.short_names)} if resource.short_names else {}),
-        **({"categories": list(resource.categories)} if resource.categories else {}),
+        "resource": item.plural,
+        "responseKind": {"group": item.group, "version": item.version, "kind": item.kind},
+        "scope": "Namespaced" if item.namespaced else "Cluster",
+        "singularResource": item.singular,
+        "verbs": list(item.verbs),
+        **_other_names(item),
         **({"subresources": parts} if parts else {}),
     }
 
 
-def _aggregated_review(item: Review) -> Object:
-    return {
-        "resource": item.plural,
-        "responseKind": _kind(item.group, item.version, item.kind),
-        "scope": _scope(item.namespaced),
-        "singularResource": item.kind.lower(),
-        "verbs": list(item.verbs),
-    }
+def _aggregated_part(resource: Resource, part: str) -> Object:
+    kind, api_version = _PART_KINDS.get(part, (resource.kind, ""))
+    group, version = split_api_version(api_version) if api_version else (resource.group, resource.version)
+    response = {"group": group, "version": version, "kind": kind}
+    return {"subresource": part, "responseKind": response, "verbs": part_verbs(resource, part)}

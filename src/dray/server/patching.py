@@ -13,18 +13,19 @@ from dray.server import bodies, creation, field_validation, negotiation, status,
 from dray.server.calls import Call
 from dray.server.fieldmanager import server_side, tracking
 from dray.server.parameters import WriteOptions, write_options
-from dray.server.patches.errors import STRATEGIC_MERGE, does_not_apply, invalid_outcome
 from dray.server.patches.json_patch import json_patch
 from dray.server.patches.merge_patch import merge_patch
 from dray.server.patches.strategic import strategic_merge
 from dray.server.requests import Request
 from dray.server.resources import Resource
+from dray.server.status import does_not_apply, invalid_outcome
 
 # From the document, as the client sees it, to the patched one.
 Change = Callable[[Object], Object]
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from dray.api import catalogue
 from dray.api.gates import FeatureGates
-from dray.server.event_resource import EventResource
-from dray.server.resources import BuiltIn, Resource
+from dray.server.resources import BuiltIn, EventResource, Resource
 
 # Kinds that are not served at all while their gate is off.
 _GATED = {"Workload": "GenericWorkload", "PodGroup": "GenericWorkload", "CompositePodGroup": "CompositePodGroup"}

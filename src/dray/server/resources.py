@@ -7,11 +7,12 @@ the second face of events have classes of their own with the same surface.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from dray.api import intake, schema, tables
-from dray.api.catalogue import RESOURCE_GROUP, KindVersion
+from dray.api.catalogue import RESOURCE_GROUP, KindVersion, find
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
@@ -20,86 +21,6 @@ from dray.server import documents, selection
 from dray.server.fieldmanager import tracked_kinds
 from dray.server.fieldmanager.tracked_kinds import TrackedKind
 from dray.server.selection import Field
-
-
-class Resource(Protocol):
-    group: str
-    version: str
-    plural: str
-    singular: str
-    kind: str
-    list_kind: str
-    namespaced: bool
-    short_names: Sequence[str]
-    categories: Sequence[str]
-    subresources: Sequence[str]
-    storage_group: str
-    storage_version: str
-    # Deleting one is answered with the object as it was, not with a Status.
-    returns_deleted: bool
-    # Whether clients may send strategic merge patches; those need a type that is known: `schema`.
-    strategic: bool
-    schema: str
-    # How much it takes to check an object, byte by byte; 1 is what the built-in kinds take.
-    effort: int
-    # The OpenAPI schema of a custom kind.
-    custom_schema: Object | None
-    # Whether an update may leave out metadata.resourceVersion.
-    unconditional_update: bool
-    # What clients of this version are told, if anything.
-    deprecation: str | None
-    key_prefix: str
-    fields: Mapping[str, Field]
-    columns: Sequence[Column]
-
-    @property
-    def api_version(self) -> str: ...
-
-    def key(self, namespace: str, name: str) -> str: ...
-
-    def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
-        """The object in hub form."""
-        ...
-
-    def update(
-        self, document: Object, old: Object, place: Place, rules: Rules, now: str, subresource: str
-    ) -> Accepted | Refusal: ...
-
-    def prune(self, document: Object) -> Object:
-        """The document without members the kind does not have."""
-        ...
-
-    def read(self, value: bytes) -> Object:
-        """A stored document in hub form."""
-        ...
-
-    def encoder(self, obj: Object) -> documents.Encoder:
-        """How an object in hub form is stored; revision 0 leaves its resourceVersion as it is."""
-        ...
-
-    def answer(self, obj: Object) -> Object:
-        """An object in hub form as a client of this version gets it."""
-        ...
-
-    def present(self, value: bytes) -> bytes:
-        """A stored document as a client of this version gets it."""
-        ...
-
-    def item(self, value: bytes) -> bytes:
-        """The same, as an item of a list."""
-        ...
-
-    def row(self, obj: Object, now: str) -> list[Any]: ...
-
-    @property
-    def tracked(self) -> TrackedKind:
-        """How the owners of its fields are tracked."""
-        ...
-
-    def tracked_form(self, obj: Object) -> Object:
-        """An object in hub form, in a form that `tracked` reads."""
-        ...
-
 
 _OLD_SHAPES = frozenset({"ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"})
 # (group, kind) of which a deletion is answered with a Status.
@@ -124,49 +45,132 @@ _DELETED_WITH_STATUS = frozenset(
         ("scheduling.k8s.io", "Workload"),
     }
 )
+# core/v1 → events.k8s.io/v1
+_EVENT_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+_CORE_EVENT_NAMES = {new: old for old, new in _EVENT_NAMES.items()}
+_EVENT_ROOT = ("kind", "apiVersion")
+
+
+class Resource(ABC):
+    group: str
+    version: str
+    plural: str
+    singular: str
+    kind: str
+    list_kind: str
+    namespaced: bool
+    short_names: Sequence[str]
+    categories: Sequence[str]
+    subresources: Sequence[str]
+    verbs = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    api_version: str
+    # Of stored documents, and of objects in hub form.
+    storage_api_version: str
+    hub_api_version: str
+    # Deleting one is answered with the object as it was, not with a Status.
+    returns_deleted: bool
+    # Whether clients may send strategic merge patches; those need a type that is known: `schema`.
+    strategic: bool
+    schema: str
+    # How much it takes to check an object, byte by byte; 1 is what the built-in kinds take.
+    effort: int
+    # The OpenAPI schema of a custom kind.
+    custom_schema: Object | None = None
+    # Whether an update may leave out metadata.resourceVersion.
+    unconditional_update: bool
+    # What clients of this version are told, if anything.
+    deprecation: str | None
+    key_prefix: str
+    fields: Mapping[str, Field]
+    columns: Sequence[Column]
+    # How the owners of its fields are tracked.
+    tracked: TrackedKind
+
+    def key(self, namespace: str, name: str) -> str:
+        return f"{self.key_prefix}{namespace}/{name}" if self.namespaced else f"{self.key_prefix}{name}"
+
+    @abstractmethod
+    def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
+        """The object in hub form."""
+
+    @abstractmethod
+    def update(
+        self, document: Object, old: Object, place: Place, rules: Rules, now: str, subresource: str
+    ) -> Accepted | Refusal: ...
+
+    @abstractmethod
+    def prune(self, document: Object) -> Object:
+        """The document without members the kind does not have."""
+
+    def read(self, value: bytes) -> Object:
+        """A stored document in hub form."""
+        obj: Object = documents.decode(value)
+        obj["apiVersion"] = self.hub_api_version
+        return obj
+
+    def encoder(self, obj: Object) -> documents.Encoder:
+        """How an object in hub form is stored; revision 0 leaves its resourceVersion as it is."""
+        return documents.Encoder(obj, self.kind, self.storage_api_version)
+
+    def answer(self, obj: Object) -> Object:
+        """An object in hub form as a client of this version gets it."""
+        return documents.ordered(obj, self.kind, self.api_version)
+
+    @abstractmethod
+    def present(self, value: bytes) -> bytes:
+        """A stored document as a client of this version gets it."""
+
+    def item(self, value: bytes) -> bytes:
+        """The same, as an item of a list."""
+        return self.present(value)
+
+    @abstractmethod
+    def row(self, obj: Object, now: str) -> list[Any]: ...
+
+    def tracked_form(self, obj: Object) -> Object:
+        """An object in hub form, in a form that `tracked` reads."""
+        return obj
 
 
 def key_prefix(group: str, plural: str) -> str:
     return f"/{group}/{plural}/"
 
 
-class BuiltIn:
+class BuiltIn(Resource):
     strategic = True
     effort = 1
-    custom_schema: Object | None = None
 
     def __init__(self, target: KindVersion) -> None:
         entry = target.entry
         self.target = target
         self.group, self.version, self.plural, self.kind = target.group, target.version, target.plural, target.kind
         self.singular, self.list_kind, self.namespaced = entry.singular, entry.list_name, entry.namespaced
-        self.short_names: Sequence[str] = entry.short_names
-        self.categories: Sequence[str] = entry.categories
-        self.subresources: Sequence[str] = entry.subresources
-        self.storage_group, self.storage_version = entry.group, entry.storage
-        self.schema = target.schema
-        self.api_version = target.api_version
+        self.short_names, self.categories, self.subresources = entry.short_names, entry.categories, entry.subresources
+        self.schema, self.api_version, self.hub_api_version = target.schema, target.api_version, entry.hub.api_version
+        self.storage_api_version = entry.by_version[entry.storage].api_version
         self.returns_deleted = self._returns_deleted()
         self.unconditional_update = target.served.unconditional_update
         self.deprecation = target.deprecated
         self.key_prefix = key_prefix(self.group, self.plural)
-        self.fields: Mapping[str, Field] = selection.fields(self.group, self.kind, namespaced=self.namespaced)
-        self.columns: Sequence[Column] = tables.columns(entry)
-        self.home = entry.hub
-        self._at_home = self.home is target
-        self._storage_api_version = f"{self.group}/{entry.storage}" if self.group else entry.storage
-        self._stored_opening = documents.opening(self.kind, self._storage_api_version)
+        self.fields = selection.fields(self.group, self.kind, namespaced=self.namespaced)
+        self.columns = tables.columns(entry)
+        self._stored_opening = documents.opening(self.kind, self.storage_api_version)
         self._opening = documents.opening(self.kind, self.api_version)
-        self._tracked = tracked_kinds.built_in(target)
+        self.tracked = tracked_kinds.built_in(target)
         self._reshaped = self.group == RESOURCE_GROUP and self.version == "v1beta1" and self.kind in _OLD_SHAPES
 
     def _returns_deleted(self) -> bool:
         if (self.group, self.kind, self.version) == (RESOURCE_GROUP, "DeviceTaintRule", "v1"):
             return False
         return (self.group, self.kind) not in _DELETED_WITH_STATUS
-
-    def key(self, namespace: str, name: str) -> str:
-        return f"{self.key_prefix}{namespace}/{name}" if self.namespaced else f"{self.key_prefix}{name}"
 
     def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
         return intake.create(document, self.target, place, rules, now=now)
@@ -179,22 +183,13 @@ class BuiltIn:
     def prune(self, document: Object) -> Object:
         return schema.read(document, self.target.schema)[0]
 
-    def read(self, value: bytes) -> Object:
-        obj: Object = documents.decode(value)
-        obj["apiVersion"] = self.home.api_version
-        return obj
-
-    def encoder(self, obj: Object) -> documents.Encoder:
-        return documents.Encoder(obj, self.kind, self._storage_api_version)
-
     def answer(self, obj: Object) -> Object:
-        shown = obj if self._at_home else intake.answer(obj, self.target)
-        return documents.ordered(shown, self.kind, self.api_version)
+        return super().answer(obj if self.api_version == self.hub_api_version else intake.answer(obj, self.target))
 
     def present(self, value: bytes) -> bytes:
         if self._reshaped:
             return documents.encode(self.answer(self.read(value)))
-        if self.version == self.storage_version:
+        if self.api_version == self.storage_api_version:
             return value
         return self._opening + value[len(self._stored_opening) :]
 
@@ -206,9 +201,62 @@ class BuiltIn:
     def row(self, obj: Object, now: str) -> list[Any]:
         return tables.row(self.target.entry, obj, now)
 
-    @property
-    def tracked(self) -> TrackedKind:
-        return self._tracked
+
+def _renamed_event(obj: Object, names: dict[str, str], api_version: str) -> Object:
+    return {
+        **{names.get(name, name): value for name, value in obj.items() if name not in _EVENT_ROOT},
+        "kind": "Event",
+        "apiVersion": api_version,
+    }
+
+
+def _event_field(name: str) -> str:
+    """What a field that events are selected by is called in the newer group."""
+    first, dot, rest = name.partition(".")
+    return _EVENT_NAMES.get(first, first) + dot + rest
+
+
+class EventResource(BuiltIn):
+    """Events of `events.k8s.io/v1`: what the core group stores, with other names for the same members."""
+
+    def __init__(self, target: KindVersion) -> None:
+        super().__init__(target)
+        core = find("v1", "Event")
+        assert core is not None
+        self._core = BuiltIn(core)
+        self.storage_api_version = self.hub_api_version = "v1"
+        self.key_prefix = key_prefix("", self.plural)
+        self.columns = self._core.columns
+        self.fields = {_event_field(name): read for name, read in self._core.fields.items() if name != "source"}
+
+    def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
+        return self._in_core_form(super().create(document, place, rules, now))
+
+    def update(
+        self, document: Object, old: Object, place: Place, rules: Rules, now: str, subresource: str
+    ) -> Accepted | Refusal:
+        return self._in_core_form(super().update(document, self._new(old), place, rules, now, subresource))
+
+    def _in_core_form(self, verdict: Accepted | Refusal) -> Accepted | Refusal:
+        if isinstance(verdict, Refusal):
+            return verdict
+        core = schema.write(_renamed_event(verdict.object, _CORE_EVENT_NAMES, "v1"), self._core.schema)
+        return Accepted(core, sent=verdict.object)
+
+    def _new(self, core: Object) -> Object:
+        return schema.write(_renamed_event(core, _EVENT_NAMES, self.api_version), self.schema)
+
+    def answer(self, obj: Object) -> Object:
+        return documents.ordered(self._new(obj), self.kind, self.api_version)
+
+    def present(self, value: bytes) -> bytes:
+        return documents.encode(self.answer(self.read(value)))
+
+    def item(self, value: bytes) -> bytes:
+        return b"{" + self.present(value)[len(self._opening) :]
 
     def tracked_form(self, obj: Object) -> Object:
-        return obj
+        return self.answer(obj)
+
+    def row(self, obj: Object, now: str) -> list[Any]:
+        return self._core.row(obj, now)

@@ -23,6 +23,12 @@ class Review:
     namespaced: bool = False
     version: str = "v1"
     verbs: tuple[str, ...] = ("create",)
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
 
 
 REVIEWS = (

@@ -16,6 +16,7 @@ from dray.api.objects import Object
 from dray.store.interface import NoSpace, NotDurable
 
 Cause = dict[str, str]
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 class ApiError(Exception):
@@ -87,9 +88,6 @@ def already_exists(group: str, resource: str, name: str) -> ApiError:
 def conflict(group: str, resource: str, name: str, why: str) -> ApiError:
     message = f'Operation cannot be fulfilled on {qualified(group, resource)} "{name}": {why}'
     return ApiError(409, "Conflict", message, details=_details(group, resource, name))
-
-
-MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 def forbidden(group: str, resource: str, name: str, why: str, causes: Sequence[Cause] = ()) -> ApiError:
@@ -173,3 +171,15 @@ def refused(refusal: Refusal, kind: str, group: str, name: str) -> ApiError:
     if refusal.code == 422:
         return _invalid(kind, group, name, refusal.message, refusal.causes)
     return ApiError(refusal.code, refusal.reason, refusal.message)
+
+
+def does_not_apply(message: str) -> ApiError:
+    """The patch is well-formed and cannot be carried out on this object."""
+    return ApiError(422, "Invalid", message)
+
+
+def invalid_outcome(detail: str) -> ApiError:
+    """The patch could be carried out, and what came out is not an object of the kind."""
+    message = f"Invalid value: {detail}"
+    cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
+    return ApiError(422, "Invalid", f' "" is invalid: patch: {message}', details={"causes": [cause]})

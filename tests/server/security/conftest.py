@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from dray.server.security.builtin_bindings import cluster_role_bindings
-from dray.server.security.builtin_roles import cluster_roles
+from dray.server.security.builtin_roles import cluster_role_bindings, cluster_roles
 from dray.server.security.composition import Security
 from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
 

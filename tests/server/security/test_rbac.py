@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.server.authorization import ANONYMOUS, Access, User
-from dray.server.security.builtin_bindings import bootstrap, cluster_role_bindings
-from dray.server.security.builtin_roles import cluster_roles
+from dray.server.security.builtin_roles import bootstrap, cluster_role_bindings, cluster_roles
 from dray.server.security.composition import Security
 from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC, ROLE, ROLE_BINDING, Policy
 from dray.server.security.rules import PolicyRule, TooManyPartsError, uncovered

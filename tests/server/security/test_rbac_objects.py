@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from dray.server.security import rbac_objects
-from dray.server.security.builtin_bindings import cluster_role_bindings
-from dray.server.security.builtin_roles import cluster_roles
+from dray.server.security.builtin_roles import cluster_role_bindings, cluster_roles
 from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE, ROLE_BINDING
 
 from .test_rbac import rule

@@ -15,8 +15,7 @@ from typing import Any
 
 import msgspec
 
-from dray.server.patches.errors import does_not_apply
-from dray.server.status import ApiError, bad_request
+from dray.server.status import ApiError, bad_request, does_not_apply
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024

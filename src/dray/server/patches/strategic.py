@@ -19,8 +19,7 @@ import msgspec
 
 from dray.api.objects import Object
 from dray.server.list_types import MergeRule, merge_rule
-from dray.server.patches.errors import does_not_apply
-from dray.server.status import bad_request
+from dray.server.status import bad_request, does_not_apply
 
 _PATCH = "$patch"
 _RETAIN_KEYS = "$retainKeys"

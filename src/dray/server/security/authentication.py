@@ -20,14 +20,13 @@ from dray.api import bootstrap_tokens
 from dray.api.bootstrap_tokens import NAMESPACE, USER_PREFIX
 from dray.client.cluster_info import PATH as CLUSTER_INFO
 from dray.server import status
-from dray.server.authorization import ADMIN, ANONYMOUS, AUTHENTICATED, Access, Authorizer, User
+from dray.server.authorization import ADMIN, ANONYMOUS, AUTHENTICATED, Access, Authorizer, User, forbidden
 from dray.server.security import jwt, users
 from dray.server.security.authority import Clock, utc_now
 from dray.server.security.credentials import Credentials, Impersonation, bearer_token
 from dray.server.security.jwt import TokenError
 from dray.server.security.peer import Peer
 from dray.server.security.private_files import private_directory, read_private, write_private
-from dray.server.security.refusals import forbidden
 from dray.server.security.service_account_tokens import Objects
 
 # What may be asked for without credentials: whether the server lives, and whom a machine that joins should trust.

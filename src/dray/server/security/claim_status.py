@@ -18,8 +18,7 @@ from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.errors import FieldError
 from dray.api.objects import Object
 from dray.api.quantity import Quantity, QuantityError
-from dray.server.authorization import Access, Authorizer, User
-from dray.server.security.refusals import forbidden
+from dray.server.authorization import Access, Authorizer, User, forbidden
 from dray.server.security.users import bound_node
 
 _RESOURCE = "resourceclaims"

@@ -1,7 +1,7 @@
 """The security of one server, put together: what the server core holds and calls.
 
 `open` or `ephemeral` makes it, `load` takes over the stored roles, and `observe` is told of every write from then on,
-its `view` with it. What `builtin_bindings.bootstrap` finds missing is for the server to create.
+its `view` with it. What `builtin_roles.bootstrap` finds missing is for the server to create.
 
 For a request: `guard.admit(scope)` says who it is from (400, 401, 403), `authorize` whether they may (403), and
 `check_write` whether they may write this very object (403). Kinds that are answered and not stored go to `review`.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dray.api.objects import Object
 from dray.server import documents, status
-from dray.server.authorization import ADMIN, Access, Authorizer, User
+from dray.server.authorization import ADMIN, Access, Authorizer, User, forbidden
 from dray.server.resources import Resource, key_prefix
 from dray.server.security import access_reviews, token_requests
 from dray.server.security.authentication import Authenticator, BootstrapTokens, Tokens, load_token, new_token
@@ -28,7 +28,6 @@ from dray.server.security.guard import Guard
 from dray.server.security.node_authorizer import ClusterView, NodeAuthorizer
 from dray.server.security.node_restriction import DELETE, Write, restrict
 from dray.server.security.policy import GROUP, KINDS, RBAC, Authorizers, Policy
-from dray.server.security.refusals import forbidden
 from dray.server.security.rules import PolicyRule
 from dray.server.security.service_account_tokens import TokenIssuer
 from dray.server.security.stored_view import StoredView
