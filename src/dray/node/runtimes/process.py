@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import shutil
 import sys
@@ -42,6 +43,7 @@ from dray.node.runtimes.interface import (
 from dray.node.runtimes.process_exec import ExecProcess
 from dray.node.runtimes.process_spec import container_spec
 
+_logger = logging.getLogger(__name__)
 _START_SECONDS: Final = 60.0
 _PAUSE: Final = 0.02
 
@@ -73,6 +75,10 @@ class ProcessRuntime:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def version(self) -> str:
+        if not self._cgroups.usable:
+            _logger.warning(
+                "no control groups that this user may write: limits of cpu and memory are not enforced on this node"
+            )
         return f"process://{sys.version_info.major}.{sys.version_info.minor}"
 
     async def run(self) -> None:
