@@ -200,3 +200,12 @@ def test_pool_requests_have_no_status_until_they_are_answered():
     accepted = create(changed(POOL_REQUEST, {"status.poolCount": 3}))
     assert "status" not in accepted.object
     assert accepted.object["spec"]["limit"] == 100
+
+
+def test_problems_have_a_limit():
+    """An answer with all of them would be a hundred times as large as the object."""
+    refusal = create({**POD, "spec": {"containers": [{}] * 20_000}})
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == 422
+    assert 1000 <= len(refusal.causes) < 1100
+    assert len(refusal.message) < 200_000

@@ -7,7 +7,8 @@ functions below are the whole surface; a kind without an entry has only its meta
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
 from dray.api.catalogue import CERTIFICATES_GROUP, RBAC_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.errors import FieldError
@@ -37,6 +38,9 @@ from dray.api.validation import (
     workloads,
 )
 from dray.api.validation.fields import Errors
+
+# Who has more of them is not helped by the rest, and an answer with all would have a hundred times the object's bytes.
+MOST_PROBLEMS: Final = 1000
 
 _Create = Callable[[Object, Rules], Errors]
 _Update = Callable[[Object, Object, Rules], Errors]
@@ -109,25 +113,29 @@ _NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
 }
 
 
+def _first(problems: Errors) -> list[FieldError]:
+    return list(islice(problems, MOST_PROBLEMS))
+
+
 def _takes_any_finalizer(kind: Kind) -> bool:
     return kind.group == "apiextensions.k8s.io"
 
 
 def validate_create(obj: Object, kind: Kind, rules: Rules) -> list[FieldError]:
     name_rule = _NAME_RULES.get((kind.group, kind.name), metadata.SUBDOMAIN)
-    found = list(
+    found = _first(
         metadata.validate_create(
             obj["metadata"], namespaced=kind.namespaced, name_rule=name_rule, any_finalizer=_takes_any_finalizer(kind)
         )
     )
     checks = _CHECKS.get((kind.group, kind.name))
     if checks is not None:
-        found.extend(checks.create(obj, rules))
+        found.extend(_first(checks.create(obj, rules)))
     return found
 
 
 def validate_metadata_update(obj: Object, old: Object, kind: Kind) -> list[FieldError]:
-    return list(
+    return _first(
         metadata.validate_update(
             obj["metadata"], old["metadata"], namespaced=kind.namespaced, any_finalizer=_takes_any_finalizer(kind)
         )
@@ -137,12 +145,12 @@ def validate_metadata_update(obj: Object, old: Object, kind: Kind) -> list[Field
 def validate_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
     """What is wrong with an object besides its metadata."""
     checks = _CHECKS.get((kind.group, kind.name))
-    return list(checks.update(obj, old, rules)) if checks is not None else []
+    return _first(checks.update(obj, old, rules)) if checks is not None else []
 
 
 def validate_status_update(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
     checks = _CHECKS.get((kind.group, kind.name))
-    return list(checks.status(obj, old, rules)) if checks is not None and checks.status is not None else []
+    return _first(checks.status(obj, old, rules)) if checks is not None and checks.status is not None else []
 
 
 def validate_approval(obj: Object, old: Object, kind: Kind, rules: Rules) -> list[FieldError]:
