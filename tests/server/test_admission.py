@@ -227,9 +227,9 @@ class TestQuota:
     def test_nothing_is_kept_of_a_namespace_without_quotas(self, api):
         self.quota(api, pods="1")
         api.create(PODS, pod("a"))
-        assert list(api.context.usage._ledgers) == ["default"]
+        assert list(api.context.usage._namespaces) == ["default"]
         api.delete(f"{QUOTAS}/q")
-        assert not api.context.usage._ledgers
+        assert not api.context.usage._namespaces
         api.create(PODS, pod("b"))
         self.quota(api, pods="2")
         assert api.refusal("POST", PODS, pod("c"))[0] == 403
