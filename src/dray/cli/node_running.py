@@ -19,6 +19,7 @@ from dray.client.errors import ConfigError
 from dray.client.http import HttpTransport
 from dray.node.errors import NodeError
 from dray.node.joining import requests
+from dray.node.joining.driver_rights import DriverRights
 from dray.node.joining.joining import Invitation, join
 from dray.node.joining.membership import CLIENT, SERVING, Membership
 from dray.node.joining.renewal import Renewal
@@ -83,7 +84,8 @@ def _check(membership: Membership, server: str, authority_hash: str) -> None:
 async def _serve_joined(endpoint: Endpoint, membership: Membership, options: MachineOptions) -> int:
     options = at_address(options, own_address(urlsplit(endpoint.server).hostname or ""))
     transport = HttpTransport(endpoint)
-    async with ApiClient(transport) as client:
+    without = HttpTransport(Endpoint(endpoint.server, ca=endpoint.ca))
+    async with ApiClient(DriverRights(transport, without, options.node)) as client:
         serving = membership.credential(SERVING)
         if serving is None:
             serving = await requests.serving_certificate(client, options.node)

@@ -7,7 +7,6 @@ drivers in an agent report about their devices, in the status of claims, no node
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,9 +14,9 @@ from msgspec.structs import replace
 
 from dray.client.errors import ConnectionFailed
 from dray.client.transport import Answer, Request, Stream, Transport
+from dray.node.joining.driver_rights import CLAIM_STATUS
 
 _NODE: Final = "x-dray-node"
-_CLAIM_STATUS: Final = re.compile(r"/apis/resource\.k8s\.io/[^/]+/namespaces/[^/]+/resourceclaims/[^/]+/status")
 
 
 class AsNode:
@@ -58,7 +57,7 @@ class NodeTransports:
 
     def _of(self, request: Request) -> Transport:
         try:
-            transports = self._drivers if _CLAIM_STATUS.fullmatch(request.path) else self._nodes
+            transports = self._drivers if CLAIM_STATUS.fullmatch(request.path) else self._nodes
             return transports[request.headers.get(_NODE, "")]
         except KeyError:
             raise ConnectionFailed("a request of no node of this machine", sent=False) from None

@@ -11,6 +11,7 @@ from dray.server.calls import Write
 from dray.server.context import Context
 from dray.server.parameters import WriteOptions
 from dray.server.security.builtin_roles import bootstrap as built_in_roles
+from dray.server.security.users import DEVICE_DRIVER, SYSTEM_NAMESPACE
 
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _BY = WriteOptions(field_manager="dray-apiserver")
@@ -20,9 +21,9 @@ async def bootstrap(context: Context) -> None:
     """Creates what is missing; what somebody changed on purpose stays."""
     for name in NAMESPACES:
         await create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    for name in NAMESPACES:
-        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
-        await create(context, account)
+    for namespace, name in (*((each, "default") for each in NAMESPACES), (SYSTEM_NAMESPACE, DEVICE_DRIVER)):
+        metadata = {"name": name, "namespace": namespace}
+        await create(context, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
     for name, value in SYSTEM_CLASSES.items():
         document = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         await create(context, {**document, "value": value, "description": "Used by the system itself."})

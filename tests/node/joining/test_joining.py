@@ -12,11 +12,13 @@ import pytest
 from dray.cli.join_token import invitation
 from dray.client import cluster_info
 from dray.client.api import ApiClient
+from dray.client.endpoint import Endpoint
 from dray.client.errors import ApiError, ConfigError
 from dray.client.http import HttpTransport
 from dray.control_plane.control_plane import ControlPlane, PlaneOptions
 from dray.node.errors import NodeError
 from dray.node.joining import requests
+from dray.node.joining.driver_rights import DriverRights
 from dray.node.joining.joining import Invitation, join
 from dray.node.joining.membership import CLIENT, Membership, common_name, lifetime
 from dray.node.joining.renewal import Renewal
@@ -25,6 +27,9 @@ from dray.server.running import Options, RunningServer
 from dray.testing.cluster import kind_of
 
 NODES = kind_of("Node")
+CLAIMS = kind_of("ResourceClaim")
+STATUS = {"namespace": "default", "subresource": "status"}
+NOW = "2030-01-01T00:00:00Z"
 APPROVER = "certificatesigningrequest-approving"
 
 
@@ -120,6 +125,35 @@ async def test_a_machine_with_the_name_of_the_server_is_refused(lab, tmp_path):
     for name in ("localhost", "192.0.2.9"):
         with pytest.raises(NodeError, match="choose another --node-name"):
             await join(await lab.invite(), Membership(tmp_path / "pki", name))
+
+
+async def test_drivers_report_of_their_devices_and_of_no_others(lab, tmp_path):
+    membership = Membership(tmp_path / "pki", "n1")
+    await join(await lab.invite(), membership)
+    without = HttpTransport(Endpoint(lab.url, ca=lab.authority))
+    async with ApiClient(DriverRights(HttpTransport(membership.endpoint()), without, "n1")) as client:
+        await client.create(NODES, node("n1"))
+        for name in ("n1", "n2"):
+            await claim_on(lab.admin, name)
+        ready = {"type": "Ready", "status": "True", "reason": "Up", "message": "", "lastTransitionTime": NOW}
+        report = {"driver": "gpu.example.com", "pool": "p", "device": "d", "conditions": [ready]}
+        written = await client.patch(CLAIMS, "of-n1", {"status": {"devices": [report]}}, **STATUS)
+        assert written["status"]["devices"][0]["conditions"][0]["reason"] == "Up"
+        with pytest.raises(ApiError) as caught:
+            await client.patch(CLAIMS, "of-n2", {"status": {"devices": [report]}}, **STATUS)
+        assert "resourceclaims/driver" in str(caught.value)
+
+
+async def claim_on(admin, where):
+    """One with a device of a node."""
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
+    metadata = {"name": f"of-{where}"}
+    made = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+    await admin.create(CLAIMS, made, namespace="default")
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [where]}]}
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d"}
+    allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": [term]}}
+    await admin.patch(CLAIMS, metadata["name"], {"status": {"allocation": allocation}}, **STATUS)
 
 
 class Later:

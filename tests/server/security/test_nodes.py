@@ -326,6 +326,18 @@ def test_tokens_are_for_audiences_that_the_pod_names(cluster: Cluster, audiences
     assert found is None if why is None else why in (found or "")
 
 
+def test_tokens_of_drivers_are_bound_to_the_node(cluster: Cluster) -> None:
+    good = {"kind": "Node", "apiVersion": "v1", "name": "n1", "uid": "node-1"}
+    changed: list[Object] = [{}, {"name": "n2"}, {"uid": "stale"}, {"uid": ""}, {"kind": "Pod"}]
+    for change in changed:
+        new = {"spec": {"boundObjectRef": {**good, **change}}}
+        place: Any = {"namespace": "kube-system", "name": "device-driver", "new": new}
+        found = refused(cluster, CREATE, "", "serviceaccounts/token", **place)
+        assert (found is None) is (not change), change
+        place["name"] = "namespace-controller"
+        assert refused(cluster, CREATE, "", "serviceaccounts/token", **place)
+
+
 def test_leases(cluster: Cluster) -> None:
     for name, namespace, expected in (
         ("n1", "kube-node-lease", True),

@@ -19,7 +19,7 @@ from dray.api.pods import MIRROR_ANNOTATION
 from dray.server.authorization import User
 from dray.server.security import node_labels
 from dray.server.security.node_authorizer import LEASE_NAMESPACE, ClusterView
-from dray.server.security.users import node_of
+from dray.server.security.users import DEVICE_DRIVER, SYSTEM_NAMESPACE, node_of
 
 CREATE = "CREATE"
 UPDATE = "UPDATE"
@@ -139,6 +139,8 @@ def _node(node: str, write: Write) -> str | None:
 
 def _token(node: str, write: Write, view: ClusterView) -> str | None:
     reference = ((write.new or {}).get("spec") or {}).get("boundObjectRef") or {}
+    if (write.namespace, write.name) == (SYSTEM_NAMESPACE, DEVICE_DRIVER):
+        return _driver_token(node, reference, view)
     if (reference.get("apiVersion"), reference.get("kind")) != ("v1", "Pod") or not reference.get("name"):
         return "node requested token not bound to a pod"
     if not reference.get("uid"):
@@ -149,6 +151,15 @@ def _token(node: str, write: Write, view: ClusterView) -> str | None:
     if not _on(node, pod):
         return "node requested token bound to a pod scheduled on a different node"
     return _audience(pod, ((write.new or {}).get("spec") or {}).get("audiences") or [""])
+
+
+def _driver_token(node: str, reference: Object, view: ClusterView) -> str | None:
+    """For the drivers in the agent of this node, which report about devices in the status of its claims."""
+    if (reference.get("apiVersion"), reference.get("kind"), reference.get("name")) != ("v1", "Node", node):
+        return f'node "{node}" can only request tokens of {DEVICE_DRIVER} that are bound to itself'
+    found = view.get("", "nodes", "", node)
+    same = found is not None and found["metadata"].get("uid") == reference.get("uid")
+    return None if same else "the node in the bound object reference does not exist"
 
 
 def _audience(pod: Object, audiences: list[str]) -> str | None:
