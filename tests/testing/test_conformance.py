@@ -4,11 +4,15 @@ import gzip
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
+from dray.server.requests import Stream
 from dray.testing.conformance import flows
 from dray.testing.conformance.__main__ import main
+from dray.testing.conformance.servers import Answer
+from tests.server.api import PROTOBUF, ProtobufApi, document_of, serving
 from tests.server.process import listening
 
 CORPORA = Path(__file__).parents[1] / "conformance"
@@ -26,6 +30,31 @@ FLOWS = list(map(json.loads, gzip.decompress((CORPORA / "flows.jsonl.gz").read_b
 @pytest.mark.parametrize("flow", FLOWS, ids=[flow["name"] for flow in FLOWS])
 def test_every_conversation_passes(flow):
     assert flows.run(flow).difference is None
+
+
+class InProtobuf:
+    """A server that is asked in protobuf, wherever a step does not ask for a form of its own."""
+
+    def __init__(self, api):
+        self.api = api
+
+    def ask(self, method, path, body=None, **headers):
+        if headers.get("accept") == "application/json":
+            del headers["accept"]
+        answer = self.api.raw(method, path, body or b"", **headers)
+        if isinstance(answer, Stream):
+            return Answer(200, b"\n".join(map(msgspec.json.encode, self.api.read(answer))))
+        shown = msgspec.json.encode(document_of(answer)) if answer.content_type == PROTOBUF else answer.whole()
+        return Answer(answer.code, shown)
+
+
+def test_every_conversation_passes_in_protobuf():
+    """Those without a watch, which would wait for its end; tests/server/test_watches.py is asked in protobuf too."""
+    with serving(client=ProtobufApi) as api:
+        for flow in FLOWS:
+            if any(step.get("watch") for step in flow["steps"]):
+                continue
+            assert flows.play(flow, InProtobuf(api)).difference is None, flow["name"]
 
 
 def test_a_conversation_that_goes_another_way_is_shown():
