@@ -111,7 +111,7 @@ class Cluster:
             "hardware": self.hardware.in_use,
             "cdi": [each.name for each in (self.root / "cdi").iterdir()],
             "pods": [each.name for each in (self.root / "pods").iterdir()],
-            "logs": [each.name for each in (self.root / "logs").iterdir()],
+            "logs": [each.name for each in (self.root / "logs").glob("default_*")],
             "containers": [each.name for each in (self.root / "run/containers").iterdir()],
             "processes": processes(bytes(self.folder / "work")) | processes(bytes(self.root / "run")),
         }
