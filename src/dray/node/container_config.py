@@ -15,14 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from dray.api.objects import Object, key_of, mapping, mappings, spec_of, uid_of
+from dray.api.objects import Object, key_of, mappings, spec_of, uid_of
 from dray.client.api import ApiClient
 from dray.node.environment import environment, expanded
 from dray.node.errors import SetupError
 from dray.node.limits import limits_of
 from dray.node.pod_dns import machine_resolv_conf, resolv_conf
 from dray.node.pod_objects import PodObjects
-from dray.node.runtimes.interface import ContainerConfig, ContainerState, Mount, SandboxConfig, Security
+from dray.node.runtimes.interface import ContainerConfig, ContainerState, HostPort, Mount, SandboxConfig
+from dray.node.security_context import groups_of, security_context, security_of
 from dray.node.volumes import Volumes
 
 _MESSAGE_PATH: Final = "/dev/termination-log"
@@ -86,6 +87,7 @@ class PodSetup:
             host_ipc=bool(spec.get("hostIPC")),
             share_processes=bool(spec.get("shareProcessNamespace")),
             hosts=hosts,
+            ports=() if spec.get("hostNetwork") else _host_ports(spec),
         )
 
     async def container(
@@ -95,8 +97,7 @@ class PodSetup:
         namespace, name = key_of(pod)
         facts = {**self._facts, "status.podIP": pod_ip, "status.podIPs": pod_ip}
         values = await environment(pod, container, self._objects, facts, self._resources)
-        security = {**mapping(spec_of(pod).get("securityContext")), **mapping(container.get("securityContext"))}
-        _check_user(container, security)
+        security = security_context(pod, container)
         user, group = security.get("runAsUser"), security.get("runAsGroup")
         log = self.log_path(pod, container["name"], attempt)
         log.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -120,10 +121,11 @@ class PodSetup:
             stdin_once=bool(container.get("stdinOnce")),
             user=None if user is None else int(user),
             group=None if group is None else int(group),
-            groups=_groups(security),
+            groups=groups_of(security),
             hostname=hostname(pod),
             pull_policy=str(container.get("imagePullPolicy") or "IfNotPresent"),
-            security=_security(security, self._profiles),
+            security=security_of(security, self._profiles),
+            target=str(container.get("targetContainerName") or ""),
         )
 
     def _mounts(
@@ -217,6 +219,20 @@ def _full_name(pod: Object) -> str:
     return f"{_short_name(pod)}.{spec_of(pod).get('subdomain')}.{key_of(pod)[0]}.svc.cluster.local"
 
 
+def _host_ports(spec: Object) -> tuple[HostPort, ...]:
+    containers = (*mappings(spec.get("initContainers")), *mappings(spec.get("containers")))
+    ports = [port for each in containers for port in mappings(each.get("ports")) if port.get("hostPort")]
+    return tuple(
+        HostPort(
+            int(each["hostPort"]),
+            int(each["containerPort"]),
+            str(each.get("protocol") or "TCP"),
+            str(each.get("hostIP") or ""),
+        )
+        for each in ports
+    )
+
+
 def _below(path: Path, sub: str) -> Path:
     found = Path(os.path.normpath(path / sub))
     if not found.is_relative_to(path) or (found.exists() and not found.resolve().is_relative_to(path.resolve())):
@@ -224,36 +240,6 @@ def _below(path: Path, sub: str) -> Path:
     if not found.exists():
         found.mkdir(mode=0o750, parents=True)
     return found
-
-
-def _check_user(container: Object, security: Object) -> None:
-    """Who it would be without `runAsUser`, its runtime knows."""
-    if security.get("runAsNonRoot") and security.get("runAsUser") == 0:
-        problem = "container's runAsUser breaks non-root policy"
-        message = f"{problem} (container: {container['name']}); give it a runAsUser that is not 0"
-        raise SetupError("CreateContainerConfigError", message)
-
-
-def _security(context: Object, profiles: Path) -> Security:
-    capabilities = mapping(context.get("capabilities"))
-    profile = mapping(context.get("seccompProfile"))
-    seccomp = {"Unconfined": "unconfined", "Localhost": str(profiles / str(profile.get("localhostProfile")))}
-    return Security(
-        privileged=bool(context.get("privileged")),
-        added_capabilities=tuple(map(str, capabilities.get("add") or ())),
-        dropped_capabilities=tuple(map(str, capabilities.get("drop") or ())),
-        read_only_root=bool(context.get("readOnlyRootFilesystem")),
-        no_new_privileges=context.get("allowPrivilegeEscalation") is False,
-        run_as_non_root=bool(context.get("runAsNonRoot")),
-        seccomp=seccomp.get(str(profile.get("type")), ""),
-    )
-
-
-def _groups(security: Object) -> tuple[int, ...]:
-    found = [int(each) for each in security.get("supplementalGroups") or ()]
-    if security.get("fsGroup") is not None:
-        found.append(int(security["fsGroup"]))
-    return tuple(found)
 
 
 def _total_memory() -> int:

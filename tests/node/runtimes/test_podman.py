@@ -64,9 +64,13 @@ async def test_containers_of_a_pod_share_its_network_and_nothing_else(runtime, c
     asking = "until wget -q -O - http://127.0.0.1:8080/page 2> /dev/null; do sleep 0.1; done"
     script = f"{asking}; hostname; cat /proc/1/comm; ls /tmp"
     client = config("sh", "-c", script, name="client")
-    started, other = await asyncio.gather(runtime.start(server), runtime.start(client))
-    assert (await runtime.wait(other.id)).exit_code == 0
+    started = await runtime.start(server)
+    # One that debugs another sees its processes.
+    debugger = config("cat", "/proc/1/comm", name="debugger", target=server.name)
+    for each in await asyncio.gather(runtime.start(client), runtime.start(debugger)):
+        assert (await runtime.wait(each.id)).exit_code == 0
     assert said(client.log_path) == ["page", "here", "sh"]
+    assert said(debugger.log_path) == ["httpd"]
     reader, writer = await runtime.connect(UIDS["podman"], 8080)
     writer.write(b"GET /page HTTP/1.0\r\n\r\n")
     assert (await reader.read()).endswith(b"page\n")

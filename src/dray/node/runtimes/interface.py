@@ -42,6 +42,16 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the machine that leads to one of a pod; without an address, on all of the machine."""
+
+    host_port: int
+    container_port: int
+    protocol: str = "TCP"
+    host_ip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxConfig:
     """What the containers of a pod have in common. `hosts` are further lines of its /etc/hosts: names by address."""
 
@@ -56,6 +66,8 @@ class SandboxConfig:
     """Whether the containers of the pod see each other's processes."""
     hosts: Mapping[str, Sequence[str]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    ports: tuple[HostPort, ...] = ()
+    """For runtimes that give pods a network of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +119,8 @@ class ContainerConfig:
     hostname: str = ""
     pull_policy: str = "IfNotPresent"
     security: Security = Security()
+    target: str = ""
+    """The container whose processes it sees, where the runtime keeps them apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from dray.node.cpusets.pinning import PinningError, claimed_cpus
 from dray.node.runtimes.interface import ContainerConfig, Limits, Mount, Security, StartError
 from dray.node.runtimes.podman import labels
 from dray.node.runtimes.podman.command import limit_arguments
-from dray.node.runtimes.podman.sandboxes import PodSandbox
 
 # What podman would add of its own: health checks, proxies of the agent, the host's names, systemd in the container.
 _PLAIN: Final = ("--no-healthcheck", "--http-proxy=false", "--no-hosts", "--systemd=false", "--sdnotify=ignore")
@@ -34,9 +33,18 @@ _PROPAGATIONS: Final = ("private", "rprivate", "shared", "rshared", "slave", "rs
 
 
 def run_arguments(
-    config: ContainerConfig, sandbox: PodSandbox, edits: Edits, image_user: str, *, root: Path, directory: Path
+    config: ContainerConfig,
+    sharing: list[str],
+    edits: Edits,
+    image_user: str,
+    *,
+    root: Path,
+    directory: Path,
 ) -> list[str]:
-    """`directory` is private, and of this container alone. Raises StartError for what podman cannot give it."""
+    """`sharing` are those that name what the pod shares; `directory` is private, and of this container alone.
+
+    Raises StartError for what podman cannot give it.
+    """
     if edits.net_devices:
         names = ", ".join(each.host_interface_name for each in edits.net_devices)
         raise StartError("CreateContainerError", f"interfaces {names}: podman does not move interfaces into containers")
@@ -51,7 +59,7 @@ def run_arguments(
             name,
             *labels.arguments(_labels(config, root, directory)),
         ),
-        *("--cgroup-parent", f"/dray/{config.pod_uid}", *_PLAIN, *limit_arguments(), *sandbox.sharing_arguments()),
+        *("--cgroup-parent", f"/dray/{config.pod_uid}", *_PLAIN, *limit_arguments(), *sharing),
         *("--log-driver", "k8s-file", "--log-opt", f"path={config.log_path}"),
         *_environment(config, edits, directory),
         *_mounts(config.mounts, edits),

@@ -150,12 +150,18 @@ class PodmanRuntime:
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(mode=0o700)
         try:
-            arguments = run_arguments(config, sandbox, edits, image.user, root=self._root, directory=directory)
+            sharing = sandbox.sharing_arguments(self._target(config))
+            arguments = run_arguments(config, sharing, edits, image.user, root=self._root, directory=directory)
             options = write_hooks(edits.hooks, directory / "hooks")
             return await finished(self._run(arguments, options, image, directory))
         except StartError:
             shutil.rmtree(directory, ignore_errors=True)
             raise
+
+    def _target(self, config: ContainerConfig) -> str:
+        """Of a container that runs, as podman knows it."""
+        pod = [each for each in self._registry.all() if each.state.pod_uid == config.pod_uid and each.state.running]
+        return next((each.id for each in pod if config.target and each.state.name == config.target), "")
 
     async def _run(
         self, arguments: list[str], options: list[str], image: LocalImage, directory: Path

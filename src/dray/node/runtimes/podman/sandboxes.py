@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dray.node.runtimes.interface import SandboxConfig, StartError
+from dray.node.runtimes.interface import HostPort, SandboxConfig, StartError
 from dray.node.runtimes.podman import labels
 from dray.node.runtimes.podman.command import Podman, PodmanError, catatonit, limit_arguments, why_not
 
@@ -28,11 +28,13 @@ class PodSandbox:
     network: str
     processes: str
 
-    def sharing_arguments(self) -> list[str]:
-        """For a container that joins it."""
+    def sharing_arguments(self, target: str) -> list[str]:
+        """For a container that joins it, and sees the processes of the container `target` if one is named."""
         network = f"container:{self.id}" if self.network else "host"
         made = ["--network", network, "--ipc", f"container:{self.id}", "--uts", f"container:{self.id}"]
         processes = {"host": "host", "pod": f"container:{self.id}"}.get(self.processes)
+        if processes is None and target:
+            processes = f"container:{target}"
         return made if processes is None else [*made, "--pid", processes]
 
 
@@ -73,6 +75,7 @@ class Sandboxes:
         # Another name each time: one that ended with the machine is kept while containers are there that used it.
         name = f"k8s_{labels.SANDBOX}_{config.name}_{config.namespace}_{config.pod_uid}_{secrets.token_hex(3)}"
         network = ["--network", "host"] if config.host_network else ["--hostname", config.hostname or config.name]
+        network += [part for each in config.ports for part in ("--publish", _published(each))]
         arguments = [
             *("run", "--detach", "--name", name, *labels.arguments(described), *limit_arguments()),
             *("--cgroup-parent", f"/dray/{config.pod_uid}", "--security-opt", "label=disable", "--http-proxy=false"),
@@ -98,6 +101,12 @@ class Sandboxes:
         shutil.copyfile(found, self._pause / "new")
         (self._pause / "new").chmod(0o755)
         (self._pause / "new").rename(program)
+
+
+def _published(port: HostPort) -> str:
+    address = f"[{port.host_ip}]" if ":" in port.host_ip else port.host_ip
+    ports = f"{port.host_port}:{port.container_port}/{port.protocol.lower()}"
+    return f"{address}:{ports}" if address else ports
 
 
 def sandbox_of(inspected: dict[str, Any]) -> PodSandbox:

@@ -1,0 +1,42 @@
+"""Security context of a container: that of its pod, with what the container says itself over it. Pure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dray.api.objects import Object, mapping, spec_of
+from dray.node.errors import SetupError
+from dray.node.runtimes.interface import Security
+
+
+def security_context(pod: Object, container: Object) -> Object:
+    """Raises SetupError where it contradicts itself; who it is without `runAsUser`, its runtime knows."""
+    found = {**mapping(spec_of(pod).get("securityContext")), **mapping(container.get("securityContext"))}
+    if found.get("runAsNonRoot") and found.get("runAsUser") == 0:
+        problem = "container's runAsUser breaks non-root policy"
+        message = f"{problem} (container: {container['name']}); give it a runAsUser that is not 0"
+        raise SetupError("CreateContainerConfigError", message)
+    return found
+
+
+def security_of(context: Object, profiles: Path) -> Security:
+    """`profiles` is the directory of seccomp profiles of the machine."""
+    capabilities = mapping(context.get("capabilities"))
+    profile = mapping(context.get("seccompProfile"))
+    seccomp = {"Unconfined": "unconfined", "Localhost": str(profiles / str(profile.get("localhostProfile")))}
+    return Security(
+        privileged=bool(context.get("privileged")),
+        added_capabilities=tuple(map(str, capabilities.get("add") or ())),
+        dropped_capabilities=tuple(map(str, capabilities.get("drop") or ())),
+        read_only_root=bool(context.get("readOnlyRootFilesystem")),
+        no_new_privileges=context.get("allowPrivilegeEscalation") is False,
+        run_as_non_root=bool(context.get("runAsNonRoot")),
+        seccomp=seccomp.get(str(profile.get("type")), ""),
+    )
+
+
+def groups_of(context: Object) -> tuple[int, ...]:
+    found = [int(each) for each in context.get("supplementalGroups") or ()]
+    if context.get("fsGroup") is not None:
+        found.append(int(context["fsGroup"]))
+    return tuple(found)
