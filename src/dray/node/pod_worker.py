@@ -109,6 +109,7 @@ class PodWorker:
             self.state.ended = True
             if not self._gone:
                 await self._writer.flush()
+                await self._parts.runtime.stop_sandbox(uid_of(self.pod))
             await self._stopping.wait()
             await self._remove()
         finally:

@@ -176,6 +176,10 @@ async def test_a_pod_with_the_network_of_the_host_leaves_nothing_behind(make_run
     started = await runtime.start(given)
     await until_said(given.log_path, "pause")
     assert set(said(given.log_path)[:-1]) == set(os.listdir("/sys/class/net")) - {"bonding_masters"}
+    held = runtime._sandboxes.get(uid)
+    await runtime.stop(started.id, 0)
+    await runtime.stop_sandbox(uid)
+    assert not (await runtime._podman.inspect(held.id))[0]["State"]["Running"]
     # Somebody else finds and removes them.
     successor = make_runtime()
     assert uid in await successor.pods()

@@ -192,6 +192,9 @@ class Runtime(Protocol):
     async def pods(self) -> set[str]:
         """Uids of those of which anything is left, also by an earlier agent."""
 
+    async def stop_sandbox(self, pod_uid: str) -> None:
+        """Gives back what only a pod that runs needs, such as its network. None of its containers runs any more."""
+
     async def remove_sandbox(self, pod_uid: str) -> None:
         """With all containers of the pod, which are killed. Unknown pods are fine."""
 

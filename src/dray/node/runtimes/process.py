@@ -99,6 +99,9 @@ class ProcessRuntime:
         directory.mkdir(mode=0o755, exist_ok=True)
         return Sandbox(config.pod_uid, self._address)
 
+    async def stop_sandbox(self, pod_uid: str) -> None:
+        pass
+
     async def remove_sandbox(self, pod_uid: str) -> None:
         for directory in self._containers.glob(f"{pod_uid}.*"):
             await self._started(directory)

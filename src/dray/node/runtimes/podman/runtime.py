@@ -115,6 +115,10 @@ class PodmanRuntime:
         await self._registry.load()
         return self._sandboxes.uids() | {each.state.pod_uid for each in self._registry.all()}
 
+    async def stop_sandbox(self, pod_uid: str) -> None:
+        await self._registry.load()
+        await self._sandboxes.stop(pod_uid)
+
     async def remove_sandbox(self, pod_uid: str) -> None:
         try:
             # What podman has counts, not what is known: an agent may have been killed while it started a container.

@@ -6,9 +6,10 @@ pod's network, host name and shared memory, and with `shareProcessNamespace` its
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,14 @@ class Sandboxes:
 
     def forget(self, pod_uid: str) -> None:
         self._known.pop(pod_uid, None)
+
+    async def stop(self, pod_uid: str) -> None:
+        found = self._known.get(pod_uid)
+        if found is not None and found.running:
+            self._known[pod_uid] = replace(found, running=False)
+            # It goes with the pod at the latest.
+            with contextlib.suppress(PodmanError):
+                await self._podman.run("stop", "--time", "0", found.id)
 
     async def make(self, config: SandboxConfig) -> PodSandbox:
         self._place_pause()
