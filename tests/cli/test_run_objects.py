@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import click
+import pytest
+
+from dray.cli.run import _able
 from dray.cli.run_objects import DeviceRequest, Run, attribute
 
 GPUS = DeviceRequest("gpu", "gpu.nvidia.com", 2, memory="20Gi", selectors=("true",))
@@ -46,3 +52,19 @@ def test_a_pod_with_an_image_and_one_without_devices() -> None:
     assert plain["metadata"]["generateName"] == "run-"
     assert "resourceClaims" not in plain["spec"]
     assert plain["spec"]["containers"][0]["workingDir"] == "/home"
+
+
+def node(name: str, runtime: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": {"nodeInfo": {"containerRuntimeVersion": runtime}}}
+
+
+def test_a_command_without_an_image_goes_where_commands_run() -> None:
+    here, fleet, images = node("here", "process://3.11"), node("fleet", "simulated://1"), node("pods", "podman://4.3")
+    assert _able([here, node("there", "process://3.11")]) == []
+    assert _able([here, fleet, images]) == ["here"]
+    assert _able([fleet]) == []
+    with pytest.raises(click.ClickException, match="run images: give --image"):
+        _able([images])
+    terms = Run("r", "n", ["true"], among=["a", "b"]).pod()["spec"]["affinity"]["nodeAffinity"]
+    (required,) = terms.values()
+    assert [each["matchFields"][0]["values"] for each in required["nodeSelectorTerms"]] == [["a"], ["b"]]

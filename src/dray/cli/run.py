@@ -121,7 +121,7 @@ def run(
         workdir or ("" if image else os.getcwd()),
         environment,
         node,
-        priority_class,
+        priority_class=priority_class,
     )
     line = StatusLine(quiet=quiet)
     ask(Where(kubeconfig, context, namespace), lambda cluster: _run(cluster, asked, line, keep, timeout))
@@ -149,9 +149,8 @@ async def _run(cluster: Cluster, asked: Run, line: StatusLine, keep: bool, timeo
     if asked.requests:
         known = await _listed(cluster, "resource.k8s.io/v1", "DeviceClass")
         asked = replace(asked, requests=[_of_known_class(each, known) for each in asked.requests])
-    nodes = await _listed(cluster, "v1", "Node")
-    if not asked.image and nodes and not any(_runs_commands(each) for each in nodes):
-        raise click.ClickException("the nodes of this cluster run images: give --image, as in --image python:3.12")
+    if not asked.image and (nodes := await _listed(cluster, "v1", "Node")):
+        asked = replace(asked, among=_able(nodes))
     session = Session(cluster.client, replace(asked, namespace=cluster.namespace), line)
     return await session.run(keep=keep, timeout=timeout)
 
@@ -169,8 +168,17 @@ async def _listed(cluster: Cluster, api_version: str, kind: str) -> list[Object]
     return list(found.get("items") or ())
 
 
-def _runs_commands(node: Object) -> bool:
-    return str(walk(node, "status", "nodeInfo").get("containerRuntimeVersion") or "").startswith(_IMAGELESS)
+def _able(nodes: list[Object]) -> list[str]:
+    """The nodes that run commands without an image; none where all do. On nodes of fleets nothing runs."""
+    for runtime in _IMAGELESS:
+        able = [str(metadata_of(each)["name"]) for each in nodes if _runtime(each).startswith(runtime)]
+        if able:
+            return able if len(able) < len(nodes) else []
+    raise click.ClickException("the nodes of this cluster run images: give --image, as in --image python:3.12")
+
+
+def _runtime(node: Object) -> str:
+    return str(walk(node, "status", "nodeInfo").get("containerRuntimeVersion") or "")
 
 
 def _of_known_class(request: DeviceRequest, known: list[Object] | None) -> DeviceRequest:

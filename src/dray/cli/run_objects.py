@@ -18,6 +18,7 @@ NO_IMAGE: Final = "none"
 _STANDARD: Final = "resource.kubernetes.io"
 _DEVICES: Final = "devices"
 _PREFIX: Final = "run-"
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class Run:
     working_dir: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     node: str = ""
+    among: Sequence[str] = ()
+    """Nodes that can run it, where not all can."""
     priority_class: str = ""
 
     def claim(self) -> Object:
@@ -82,6 +85,10 @@ class Run:
             container["resources"] = {"claims": [{"name": _DEVICES}]}
         if self.node:
             spec["nodeSelector"] = {"kubernetes.io/hostname": self.node}
+        if self.among:
+            spec["affinity"] = {
+                "nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [_named(each) for each in self.among]}}
+            }
         if self.priority_class:
             spec["priorityClassName"] = self.priority_class
         return self._object("v1", "Pod", spec)
@@ -90,6 +97,10 @@ class Run:
         named = {"name": self.name} if self.name else {"generateName": _PREFIX}
         metadata = {**named, "namespace": self.namespace, "labels": {"app.kubernetes.io/managed-by": "dray-run"}}
         return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _named(node: str) -> Object:
+    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
 
 
 def attribute(text: str) -> str:

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 def steady(text: str) -> str:
     """Without generated names, and without how many nodes there are."""
     text = re.sub(r"\brun-[a-z0-9]{5}\b", "run-*****", text)
-    return re.sub(r"\d+/\d+ nodes are available: \d+", "nodes", text)
+    return re.sub(r"\d+/\d+ nodes are available: .*?cannot allocate", "nodes", text)
 
 
 def shown(page: str) -> list[tuple[str, str]]:
