@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from dray.server.requests import Stream
-from dray.testing.conformance import flows
+from dray.testing.conformance import api, flows
 from dray.testing.conformance.__main__ import main
 from dray.testing.conformance.servers import Answer
 from tests.server.api import PROTOBUF, ProtobufApi, document_of, serving
@@ -35,26 +35,36 @@ def test_every_conversation_passes(flow):
 class InProtobuf:
     """A server that is asked in protobuf, wherever a step does not ask for a form of its own."""
 
-    def __init__(self, api):
-        self.api = api
+    def __init__(self, server):
+        self.server = server
 
     def ask(self, method, path, body=None, **headers):
         if headers.get("accept") == "application/json":
             del headers["accept"]
-        answer = self.api.raw(method, path, body or b"", **headers)
+        answer = self.server.raw(method, path, body or b"", **headers)
         if isinstance(answer, Stream):
-            return Answer(200, b"\n".join(map(msgspec.json.encode, self.api.read(answer))))
+            return Answer(200, b"\n".join(map(msgspec.json.encode, self.server.read(answer))))
         shown = msgspec.json.encode(document_of(answer)) if answer.content_type == PROTOBUF else answer.whole()
         return Answer(answer.code, shown)
 
 
 def test_every_conversation_passes_in_protobuf():
     """Those without a watch, which would wait for its end; tests/server/test_watches.py is asked in protobuf too."""
-    with serving(client=ProtobufApi) as api:
+    with serving(client=ProtobufApi) as server:
         for flow in FLOWS:
             if any("watch=" in step["path"] for step in flow["steps"]):
                 continue
-            assert flows.play(flow, InProtobuf(api)).difference is None, flow["name"]
+            assert flows.play(flow, InProtobuf(server)).difference is None, flow["name"]
+
+
+def test_the_api_corpus_passes_in_protobuf():
+    """Every tenth of it; bodies that protobuf cannot carry go as JSON."""
+    cases = gzip.decompress((CORPORA / "api.jsonl.gz").read_bytes()).splitlines()[::10]
+    with serving(client=ProtobufApi) as server:
+        asked = InProtobuf(server)
+        api.prepare(asked)
+        for case in map(json.loads, cases):
+            assert api.ask(case, asked).difference is None, case["name"]
 
 
 def test_a_conversation_that_goes_another_way_is_shown():
