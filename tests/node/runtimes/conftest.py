@@ -25,7 +25,12 @@ def podman_root(tmp_path_factory):
     """One pod serves all tests with podman: to make one takes longer than most of them."""
     root = tmp_path_factory.mktemp("podman")
     yield root
-    asyncio.run(PodmanRuntime(root).remove_sandbox(UIDS["podman"]))
+    asyncio.run(_removed(PodmanRuntime(root)))
+
+
+async def _removed(runtime):
+    await runtime.remove_sandbox(UIDS["podman"])
+    assert not await runtime.pods()
 
 
 @pytest.fixture

@@ -83,9 +83,6 @@ class Registry:
     def forget(self, container_id: str) -> None:
         self._known.pop(container_id, None)
 
-    def forget_pod(self, pod_uid: str) -> None:
-        self._known = {name: each for name, each in self._known.items() if each.state.pod_uid != pod_uid}
-
     # What podman has
 
     async def listed(self, *filters: str) -> list[str]:
@@ -97,6 +94,23 @@ class Registry:
         """With all that depends on them. Raises PodmanError."""
         if ids:
             await self._podman.run("rm", "--force", "--time", "0", "--volumes", "--ignore", "--depend", *ids)
+
+    async def delete_pod(self, pod_uid: str) -> None:
+        """What podman has counts, not what is known: an agent may have been killed while it started a container.
+
+        Where one of them has no conmon any more podman gives up the first time, and tells so or not. Raises StartError.
+        """
+        problem = "podman still has them"
+        for _ in range(_LOOKS):
+            try:
+                ids = await self.listed(f"label={labels.POD_UID}={pod_uid}")
+                if not ids:
+                    self._known = {name: each for name, each in self._known.items() if each.state.pod_uid != pod_uid}
+                    return
+                await self.delete(ids)
+            except PodmanError as error:
+                problem = str(error)
+        raise StartError("KillPodSandboxError", f"containers of the pod are not removed: {problem}")
 
     async def renewed(self, container: FoundContainer) -> FoundContainer:
         """As podman describes it now, if its conmon has ended."""

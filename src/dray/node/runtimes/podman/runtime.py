@@ -35,7 +35,7 @@ from dray.node.runtimes.interface import (
     Streams,
     Usage,
 )
-from dray.node.runtimes.podman import conmon, labels, network
+from dray.node.runtimes.podman import conmon, network
 from dray.node.runtimes.podman.arguments import run_arguments
 from dray.node.runtimes.podman.command import Podman, PodmanError
 from dray.node.runtimes.podman.exec import execute
@@ -120,14 +120,9 @@ class PodmanRuntime:
         await self._sandboxes.stop(pod_uid)
 
     async def remove_sandbox(self, pod_uid: str) -> None:
-        try:
-            # What podman has counts, not what is known: an agent may have been killed while it started a container.
-            await self._registry.delete(await self._registry.listed(f"label={labels.POD_UID}={pod_uid}"))
-        except PodmanError as error:
-            raise StartError("KillPodSandboxError", f"containers of the pod are not removed: {error}") from None
+        await self._registry.delete_pod(pod_uid)
         for directory in self._containers.glob(f"{pod_uid}.*"):
             shutil.rmtree(directory, ignore_errors=True)
-        self._registry.forget_pod(pod_uid)
         self._sandboxes.forget(pod_uid)
         await self._remove_cgroups(pod_uid)
 
