@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,7 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.running import eventually, running
+from tests.cli.test_up import wait
+
 ROOT = Path(__file__).parents[2]
+KUBECTL = shutil.which("kubectl")
+PENDING = {"simulation": "Pending"}
 
 
 def steady(text: str) -> str:
@@ -39,6 +46,39 @@ def test_the_readme_shows_what_the_demo_prints() -> None:
     assert len(blocks) == 5
     for block in blocks:
         assert steady(block) in printed
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="needs kubectl")
+def test_the_demo_with_kubectl(tmp_path: Path) -> None:
+    demo = ROOT / "examples/demo"
+    config = tmp_path / "kubeconfig"
+    simulated = ("--simulate", str(demo / "machines.yaml"))
+
+    def kubectl(*arguments: str) -> str:
+        command = [str(KUBECTL), "--kubeconfig", str(config), *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+
+    def phases() -> dict[str, str]:
+        items = json.loads(kubectl("get", "pods", "-o", "json"))["items"]
+        return {each["metadata"]["name"]: each["status"]["phase"] for each in items}
+
+    def apply(*names: str) -> None:
+        files = [argument for name in names for argument in ("-f", str(demo / f"{name}.yaml"))]
+        kubectl("apply", *files)
+
+    with running("up", *simulated, "--port", "0", "--kubeconfig", str(config), cwd=tmp_path) as up:
+        wait(up)
+        apply("1-one-gpu", "2-gpus-and-nic", "3-partition", "4-shared-gpu", "5-first-available", "6-shared-claim")
+        users = {"notebook", "training", "tuning", "chat", "search", "rendering", "server", "worker"}
+        eventually(lambda: phases() == dict.fromkeys(users, "Running"))
+        logs = {name: eventually(lambda name=name: kubectl("logs", name)) for name in users}
+        assert logs["training"].count("NVIDIA H100") == 2
+        assert "MIG 3g.40gb" in logs["tuning"]
+        assert "20480MiB" in logs["chat"]
+        assert logs["server"] == logs["worker"]
+        apply("8-impossible", "9-preemption")
+        eventually(lambda: phases() == {**dict.fromkeys(users - {"rendering"} | {"incident"}, "Running"), **PENDING})
+        assert "gpus: needs 3" in kubectl("describe", "pod", "simulation")
 
 
 def test_every_manifest_of_the_demo_and_the_lab_is_good() -> None:
