@@ -8,18 +8,22 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from tests.cli.running import running
+from dray.cli.join_token import Unreachable, invitation
+from dray.client.api import ApiClient
+from dray.server.inprocess import InProcessTransport
+from dray.server.running import Options, RunningServer
 
 Dray = Callable[..., Result]
 
 
-def test_a_server_that_other_machines_do_not_reach_lets_none_in(run: Dray, tmp_path: Path) -> None:
-    with running("apiserver", "--port", "0", "--kubeconfig", "config", cwd=tmp_path) as process:
-        while not process.line().startswith("export "):
-            pass
-        result = run("join-token", "--kubeconfig", str(tmp_path / "config"))
-    assert result.exit_code == 2
-    assert "start it with --bind 0.0.0.0" in result.stderr
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [(Options(port=0), "start it with --bind 0.0.0.0"), (Options(port=0, plain=True), "start it without --plain")],
+)
+async def test_a_server_that_other_machines_do_not_reach_lets_none_in(options: Options, why: str) -> None:
+    async with RunningServer(options).running() as server:
+        with pytest.raises(Unreachable, match=why):
+            await invitation(ApiClient(InProcessTransport(server.application)))
 
 
 @pytest.mark.parametrize(
