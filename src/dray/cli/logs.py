@@ -31,10 +31,11 @@ def logs(
 
     Exit status: 0 printed, 1 the server refused, 2 it cannot be asked.
     """
-    asked = {"container": container, "follow": follow, "previous": previous, "tailLines": tail}
-    query = {name: str(value).lower() for name, value in asked.items() if value not in ("", False, None)}
+    query = {name: "true" for name, asked in (("follow", follow), ("previous", previous)) if asked}
     if container:
         query["container"] = container
+    if tail is not None:
+        query["tailLines"] = str(tail)
 
     async def work(cluster: Cluster) -> int:
         from dray.cli.pod_log import PODS

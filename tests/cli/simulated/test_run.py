@@ -66,6 +66,11 @@ def test_kept_pods_stay_with_their_claim_and_take_it_with_them(up: Up) -> None:
     done = up.dray("run", "--gpu", "1", "--node", SHARED, "--name", "kept", "--keep", "--", "echo", "done")
     assert (done.exit_code, done.stdout) == (0, "done\n")
     assert up.named("pods")["kept"]["status"]["phase"] == "Succeeded"
+    assert up.dray("logs", "kept", "--tail", "1", "-c", "main").stdout == "done\n"
+    assert up.dray("logs", "kept", "--tail", "0").stdout == ""
+    missing = up.dray("logs", "nobody")
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert 'pods "nobody" not found' in missing.stderr
     (owner,) = up.named("resourceclaims")["kept"]["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"]) == ("Pod", "kept")
     up.dray("delete", "pod", "kept")
