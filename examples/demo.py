@@ -9,6 +9,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -130,10 +131,11 @@ def run():
             up.send_signal(signal.SIGTERM)
             up.wait(PATIENCE)
             up.stdout.close()
+    activate = "" if shutil.which("dray") else "  . .venv/bin/activate\n"
     print(
-        "\nTo go on, in one shell:\n"
+        f"\nTo go on, in one shell:\n{activate}"
         f"  dray up --node --simulate {machines}\n"
-        "and in another, with kubectl or, where there is none, with dray:\n"
+        f"and in another, with kubectl or, where there is none, with dray:\n{activate}"
         "  export KUBECONFIG=dray.kubeconfig\n"
         "  dray run --gpu 2 --match pcieRoot -- nvidia-smi -L\n"
         f"  kubectl apply -f {HERE.name}/demo/2-gpus-and-nic.yaml\n"
