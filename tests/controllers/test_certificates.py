@@ -9,8 +9,7 @@ import pytest
 
 from dray.api import bootstrap_tokens
 from dray.client.clock import timestamp
-from dray.controllers.certificates import CertificateCleaner
-from dray.controllers.certificates.cleaner import is_old
+from dray.controllers.certificates.cleaner import CertificateCleaner, is_old
 from dray.controllers.token_cleaner import TokenCleaner
 from dray.server.authorization import AUTHENTICATED, User
 from dray.server.security.users import node_user

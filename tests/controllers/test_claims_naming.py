@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dray.api.names import is_subdomain
-from dray.controllers.claims.naming import claim_name, generate_name
+from dray.controllers.claims.owners import claim_name, generate_name
 
 LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", fullmatch=True)
 PODS = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,250}[a-z0-9])?", fullmatch=True).filter(is_subdomain)

@@ -2,10 +2,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dray.controllers.device_taints import evictions, rule_condition, rules
+from dray.controllers.device_taints import evictions, rule_status, rules
 from dray.controllers.device_taints.evictions import by_rule, by_slice
-from dray.controllers.device_taints.pods import uses
-from dray.controllers.device_taints.rule_condition import Impact
+from dray.controllers.device_taints.lookup import uses
+from dray.controllers.device_taints.rule_status import Impact
 from dray.controllers.device_taints.tainted import TaintedDevices
 from tests.controllers.devices import DRIVER, resource_slice, result, rule, taint
 
@@ -121,7 +121,7 @@ def test_what_a_rule_selects(selector, selected):
     ],
 )
 def test_what_the_condition_says(effect, impact, evicted, status, reason, message):
-    assert rule_condition.condition(rule("r", {}, effect=effect), impact, evicted) == {
+    assert rule_status.condition(rule("r", {}, effect=effect), impact, evicted) == {
         "type": "EvictionInProgress",
         "status": status,
         "reason": reason,

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dray.client.clock import micro_timestamp, timestamp
-from dray.controllers.node_lifecycle import NodeLifecycle
+from dray.controllers.node_lifecycle.controller import NodeLifecycle
+from dray.controllers.node_lifecycle.evictions import Expulsion, deadline
 from dray.controllers.node_lifecycle.health import silenced, taints
-from dray.controllers.node_lifecycle.tolerations import Expulsion, deadline
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 

@@ -6,7 +6,7 @@ from dray.allocation.slices import Slice
 from dray.allocation.usage import Usage
 from dray.client.clock import timestamp
 from dray.controllers.pool_status import counting, views
-from dray.controllers.pool_status.expiry import is_expired
+from dray.controllers.pool_status.controller import is_expired
 from dray.controllers.pool_status.views import ViewError
 from tests.controllers.devices import DRIVER, resource_slice, result
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dray.scheduling import selectors
+from dray.scheduling.pod_terms import selector_text
 from dray.scheduling.signatures import Signatures
 from tests.scheduling.models import HOSTNAME, apart, container, document, near, spread, term
 
@@ -76,7 +76,7 @@ def test_terms_are_filled_in_from_the_pod() -> None:
         {"key": "rev", "operator": "In", "values": ["7"]},
         {"key": "app", "operator": "NotIn", "values": ["x"]},
     ]
-    assert wanted.selector.selector == selectors.text({"matchLabels": {"app": "x"}, "matchExpressions": added})
+    assert wanted.selector.selector == selector_text({"matchLabels": {"app": "x"}, "matchExpressions": added})
     (other,) = terms.anti_affinity
     assert not other.selector.namespaces
     assert [(weight, each.selector.namespaces) for weight, each in terms.preferred] == [(-5, {"a"})]
@@ -89,7 +89,7 @@ def test_keys_that_the_server_added_are_not_added_twice() -> None:
     added = {"key": "rev", "operator": "In", "values": ["7"]}
     each = {"topologyKey": HOSTNAME, "labelSelector": {"matchExpressions": [added]}, "matchLabelKeys": ["rev"]}
     needs = Signatures().requirements(document(labels={"rev": "7"}, affinity=near(each)))
-    assert needs.pod_terms.affinity[0].selector.selector == selectors.text({"matchExpressions": [added]})
+    assert needs.pod_terms.affinity[0].selector.selector == selector_text({"matchExpressions": [added]})
 
 
 JSON = st.recursive(

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from dray.cel.cost import LIST_COST, MAP_COST
 from dray.cel.device import MAX_ENTRIES, MAX_VALUE
-from dray.cel.estimate_calls import call_estimate
-from dray.cel.estimate_sizes import FIXED_ONE, UNKNOWN, Size, cap, multiply, union
+from dray.cel.estimate_calls import FIXED_ONE, UNKNOWN, Size, call_estimate, cap, multiply, union
 from dray.cel.recursion import Step, run
 from dray.cel.syntax import Call, Comprehension, Ident, ListNode, Literal, MapNode, Node, Select, Struct, first_operand
 from dray.cel.types import Type, is_optional

@@ -1,4 +1,5 @@
-"""Estimates per function: the greatest cost of a call, and the size of its result where that is known."""
+"""Estimates per function: the greatest cost of a call, and the size of its result where that is known;
+sizes are ranges that saturate at 64 bits."""
 
 from __future__ import annotations
 
@@ -8,8 +9,36 @@ from typing import Final, Protocol
 
 from dray.cel import types as t
 from dray.cel.cost import LIST_COST
-from dray.cel.estimate_sizes import MAX, UNKNOWN, Size, add, cap, multiply, scaled
 from dray.cel.syntax import Call, Literal, Node
+
+Size = tuple[int, int]
+"""The least and the greatest size a value may have."""
+
+MAX: Final = 2**64 - 1
+UNKNOWN: Final[Size] = (0, MAX)
+FIXED_ONE: Final[Size] = (1, 1)
+
+
+def cap(value: int) -> int:
+    return value if value < MAX else MAX
+
+
+def add(one: Size, other: Size) -> Size:
+    return cap(one[0] + other[0]), cap(one[1] + other[1])
+
+
+def multiply(one: Size, other: Size) -> Size:
+    return cap(one[0] * other[0]), cap(one[1] * other[1])
+
+
+def union(one: Size, other: Size) -> Size:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def scaled(size: int, factor: float) -> int:
+    """A size times a cost factor, rounded up."""
+    return cap(ceil(float(size) * factor))
+
 
 Estimate = tuple[int, Size | None]
 

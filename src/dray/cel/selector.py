@@ -1,11 +1,12 @@
-"""Programs from text: parse, check types, check literals, check the type of the result.
+"""Programs from text: parse, check types, check the type of the result, and literals that can be judged before running:
+patterns, durations and timestamps.
 
 Programs do not change, so those of device expressions are kept and shared: one LRU for all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from dray.api.caches import Cache
@@ -14,13 +15,43 @@ from dray.cel import types as t
 from dray.cel.checker import check
 from dray.cel.constants import FOLDED, Folder
 from dray.cel.environment import DEVICE, Environment, plain
-from dray.cel.errors import CompileError
+from dray.cel.errors import CompileError, EvaluationError
+from dray.cel.library.moments import parse_duration, parse_timestamp
+from dray.cel.library.regex import compile_pattern
 from dray.cel.names import resolve_names
 from dray.cel.parser import parse
 from dray.cel.program import Program, Tree
 from dray.cel.syntax import Call, ListNode, MapNode, Node, walk
 from dray.cel.types import Type
-from dray.cel.validators import JUDGED, validate_literals
+
+_PATTERN: Final = frozenset(("matches", "find", "findAll"))
+_MOMENTS: Final = {"duration": parse_duration, "timestamp": parse_timestamp}
+
+
+JUDGED: Final = _PATTERN | _MOMENTS.keys()
+"""The calls whose literals are looked at."""
+
+
+def validate_literals(node: Call, folder: Folder, text: str) -> None:
+    """Raises CompileError if the call has a constant argument that cannot mean anything."""
+    check: Callable[[str], object]
+    if node.function in _PATTERN:
+        argument = node.operands()[1]
+        check = compile_pattern
+    elif node.function in _MOMENTS and node.args:
+        argument = node.args[0]
+        check = _MOMENTS[node.function]
+    else:
+        return
+    folded = folder.fold(argument)
+    if folded is None or not isinstance(folded.value, str):
+        return
+    try:
+        check(folded.value)
+    except EvaluationError as error:
+        message = f"invalid {node.function} argument: {error}"
+        raise CompileError(message, text=text, offset=argument.offset) from None
+
 
 MAX_LENGTH: Final = 10 * 1024
 # Measured: a node with its share of compiled code takes up to one KiB, the text several times its length.

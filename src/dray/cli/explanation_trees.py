@@ -14,11 +14,10 @@ from dray.api.objects import Object, mapping, status_of
 from dray.api.resource_claims import allocation_results
 from dray.cli.explanations import allocation_row, rejection_row
 from dray.scheduling.actions import Preemption
-from dray.scheduling.details import LabelMismatch, Shortage, UntoleratedTaint
 from dray.scheduling.explainer import Explainer, NodeAnswer
 from dray.scheduling.messages import reason_text
 from dray.scheduling.model import Pod
-from dray.scheduling.reasons import Code, Reason
+from dray.scheduling.reasons import Code, LabelMismatch, Reason, Shortage, UntoleratedTaint
 from dray.scheduling.scheduler import Scheduler
 
 MOST_TREES: Final = 8

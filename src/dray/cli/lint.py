@@ -24,9 +24,9 @@ from dray.cli.hints import hint_for
 from dray.cli.identity import identity, is_foreign
 from dray.cli.lint_rules import pools, references, selectors, single_objects
 from dray.cli.manifests import Manifest, read
-from dray.cli.namespaces import Namespaces
 from dray.cli.repairs import touches, without
 from dray.cli.reports import FORMATS, Report
+from dray.cli.stored import Namespaces
 
 _TOGETHER: Final = (*references.RULES, *pools.RULES, *selectors.RULES)
 

@@ -11,12 +11,26 @@ from dray.api.catalogue import RESOURCE_GROUP, find
 from dray.api.errors import FieldError
 from dray.api.gates import ALL_GATES
 from dray.api.objects import Object, walk
+from dray.api.rules import ADMIN_ACCESS_LABEL
 from dray.cel import Expressions
 from dray.cli.claim_specs import Spec, pod_spec
 from dray.cli.manifests import Manifest
-from dray.cli.namespaces import Namespaces
 from dray.cli.wanted import Workload, replicas
 from dray.yaml.text import ManifestError
+
+
+class Namespaces:
+    def __init__(self, manifests: Iterable[Manifest]) -> None:
+        self._permitted: dict[str, bool] = {}
+        for manifest in manifests:
+            if (manifest.api_version, manifest.kind) == ("v1", "Namespace"):
+                labelled = walk(manifest.document, "metadata", "labels").get(ADMIN_ACCESS_LABEL) == "true"
+                self._permitted[manifest.name] = labelled or self._permitted.get(manifest.name, False)
+
+    def permit_admin_access(self, namespace: str) -> bool:
+        """Whether the label is there; what is not given is taken to have it."""
+        return self._permitted.get(namespace, True)
+
 
 _EPOCH: Final = "1970-01-01T00:00:00Z"
 _WANTED: Final = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule")

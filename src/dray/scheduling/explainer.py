@@ -13,10 +13,10 @@ from dray.scheduling import faults
 from dray.scheduling.actions import Preemption
 from dray.scheduling.algorithm import Placement
 from dray.scheduling.cycle import Cycle
-from dray.scheduling.details import Detail
 from dray.scheduling.messages import status_text
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugins.dynamic_resources import NOT_AVAILABLE, DynamicResources
+from dray.scheduling.reasons import Detail
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling.status import Status
 

@@ -97,7 +97,7 @@ class Plugin:
         return None
 
     def details(self, cycle: Cycle, node: Node) -> tuple[Any, ...]:
-        """What is behind a Status of `filter`, for explanations: see `dray.scheduling.details`."""
+        """What is behind a Status of `filter`, for explanations: see `dray.scheduling.reasons`."""
         return ()
 
     def prescore(self, cycle: Cycle) -> Skip | None:

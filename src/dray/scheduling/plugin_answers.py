@@ -6,11 +6,10 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from dray.scheduling.details import LabelMismatch, Shortage, UntoleratedTaint
 from dray.scheduling.messages import status_text
 from dray.scheduling.model import Node
 from dray.scheduling.plugin import SKIP, Depends, FailurePolicy, Plugin, Skip
-from dray.scheduling.reasons import Code, ObjectRef, Reason
+from dray.scheduling.reasons import Code, LabelMismatch, ObjectRef, Reason, Shortage, UntoleratedTaint
 from dray.scheduling.status import UNSURE, Status
 
 HIGHEST_SCORE: Final = 100
@@ -98,7 +97,7 @@ def truth(answer: object) -> bool:
 
 def details(answer: object) -> tuple[Any, ...]:
     if not isinstance(answer, tuple) or not all(isinstance(each, _DETAILS) for each in answer):
-        raise Nonsense(f"answered {_shown(answer)}, not a tuple of dray.scheduling.details")
+        raise Nonsense(f"answered {_shown(answer)}, not a tuple of dray.scheduling.reasons")
     return answer
 
 

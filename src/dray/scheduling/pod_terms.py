@@ -1,17 +1,59 @@
 """Pod terms: the affinity, anti-affinity and topology spread of a pod, compiled.
 
-Terms are compared by content, so that counts kept for one pod serve all pods with the same terms.
+Terms are compared by content, so that counts kept for one pod serve all pods with the same terms. Their label
+selectors are kept as text, of which `matcher` makes a function once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from dray.api.objects import Object, bounded, strings
+import msgspec
+
+from dray.api import label_selectors
+from dray.api.caches import Cache
+from dray.api.label_selectors import Matcher
+from dray.api.objects import Object, bounded, mapping, mappings, strings
 from dray.api.quantity import INT32_MAX
-from dray.scheduling import selectors
+
+# What is made of a selector is several times as large as its text.
+_known: Final[Cache[bytes, Matcher]] = Cache(16_384, 4 << 20)
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def selector_text(selector: Any) -> bytes | None:
+    """What `matcher` takes. None for a selector that is absent."""
+    if not isinstance(selector, dict):
+        return None
+    members = {"matchLabels": mapping(selector.get("matchLabels"))}
+    return _encode({**members, "matchExpressions": mappings(selector.get("matchExpressions"))})
+
+
+def matcher(selector: bytes | None) -> Matcher:
+    """An absent selector matches nothing, an empty one everything."""
+    if selector is None:
+        return label_selectors.nothing
+    found = _known.get(selector)
+    if found is None:
+        found = label_selectors.from_object(msgspec.json.decode(selector))
+        _known.put(selector, found, len(selector))
+    return found
+
+
+def required_label(selector: bytes | None) -> tuple[str, str] | None:
+    """A label that whatever it matches must have; None where there is no single one."""
+    if selector is None:
+        return None
+    found = msgspec.json.decode(selector)
+    for key, value in found["matchLabels"].items():
+        return key, value
+    for each in found["matchExpressions"]:
+        match each:
+            case {"operator": "In", "key": str(key), "values": [str(value)]}:
+                return key, value
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +75,10 @@ class TermSelector:
         if deleting and self.ignores_deleting:
             return False
         if namespace not in self.namespaces and not (
-            self.namespace_selector is not None
-            and selectors.matcher(self.namespace_selector)(namespaces.get(namespace) or {})
+            self.namespace_selector is not None and matcher(self.namespace_selector)(namespaces.get(namespace) or {})
         ):
             return False
-        return selectors.matcher(self.selector)(labels)
+        return matcher(self.selector)(labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +132,20 @@ class PodTerms:
 
 
 def _term(term: Object) -> Term:
-    labels = selectors.text(term.get("labelSelector"))
+    labels = selector_text(term.get("labelSelector"))
     selector = TermSelector(
         frozenset(strings(term.get("namespaces"))),
-        selectors.text(term.get("namespaceSelector")),
+        selector_text(term.get("namespaceSelector")),
         labels,
-        label=selectors.required_label(labels),
+        label=required_label(labels),
     )
     return Term(selector, str(term.get("topologyKey") or ""))
 
 
 def _constraint(each: Object) -> SpreadConstraint:
-    labels = selectors.text(each.get("labelSelector"))
+    labels = selector_text(each.get("labelSelector"))
     namespaces = frozenset(strings(each.get("namespaces")))
-    selector = TermSelector(namespaces, None, labels, ignores_deleting=True, label=selectors.required_label(labels))
+    selector = TermSelector(namespaces, None, labels, ignores_deleting=True, label=required_label(labels))
     return SpreadConstraint(
         selector,
         str(each.get("topologyKey") or ""),

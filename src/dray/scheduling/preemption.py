@@ -2,8 +2,8 @@
 
 On each node that comes into question all pods of lower priority are taken away in thought, with the devices that only
 they use, also those that sit on other nodes but hold devices this node sees. If the pod then fits, as many as possible
-are let back, the most important first; the rest are the victims. The node with the cheapest victims wins. Every step is
-undone before the next node is tried.
+are let back, the most important first; the rest are the victims, those whose removal violates a PodDisruptionBudget
+last. The node with the cheapest victims wins. Every step is undone before the next node is tried.
 """
 
 from __future__ import annotations
@@ -13,18 +13,122 @@ from dataclasses import dataclass
 from typing import Final
 
 from dray.allocation.devices import DeviceID
-from dray.api.objects import Object, is_deleting, key_of, status_of
+from dray.api import label_selectors
+from dray.api.objects import Key, Object, is_deleting, key_of, status_of
 from dray.api.resource_claims import reserved_for
 from dray.scheduling.actions import Preemption
 from dray.scheduling.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.cycle import Cycle
-from dray.scheduling.disruption_budgets import DisruptionBudgets
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugins.dynamic_resources import UNDECIDED, all_devices
 from dray.scheduling.plugins.node_resources_fit import fits_without
-from dray.scheduling.preemption_trial import PreemptionTrial, consumers
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
+
+
+class DisruptionBudgets:
+    def __init__(self) -> None:
+        self._budgets: dict[str, dict[str, Object]] = {}
+        """By namespace and name."""
+
+    def put(self, budget: Object) -> None:
+        namespace, name = key_of(budget)
+        self._budgets.setdefault(namespace, {})[name] = budget
+
+    def remove(self, budget: Object) -> None:
+        namespace, name = key_of(budget)
+        self._budgets.get(namespace, {}).pop(name, None)
+
+    def split(self, pods: Iterable[Pod]) -> tuple[list[Pod], list[Pod]]:
+        """Those whose removal, in this order, violates a budget, and the others."""
+        left: dict[Key, int] = {}
+        violating: list[Pod] = []
+        others: list[Pod] = []
+        for pod in pods:
+            violates = False
+            for name, budget in self._budgets.get(pod.key[0], {}).items():
+                if not _covers(budget, pod):
+                    continue
+                key = (pod.key[0], name)
+                left.setdefault(key, int(status_of(budget).get("disruptionsAllowed") or 0))
+                left[key] -= 1
+                violates = violates or left[key] < 0
+            (violating if violates else others).append(pod)
+        return violating, others
+
+
+def _covers(budget: Object, pod: Pod) -> bool:
+    selector = budget["spec"].get("selector")
+    # A pod whose disruption was granted already is counted there.
+    if pod.key[1] in (status_of(budget).get("disruptedPods") or {}):
+        return False
+    return selector is not None and label_selectors.from_object(selector)(pod.labels)
+
+
+class PreemptionTrial:
+    """`own` are the claims of the pod that wants the place: what they hold it keeps, whoever else uses them."""
+
+    def __init__(self, state: State, own: set[Key], *, for_devices: bool) -> None:
+        self._state = state
+        self._own = own
+        self._for_devices = for_devices
+        self._removed: dict[str, tuple[Pod, Node]] = {}
+        self._released: dict[Key, list[Object]] = {}
+        self._gone: set[str] = set()
+        self._orphans: list[Object] = []
+
+    def remove(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            node = self._state.node_of(pod)
+            assert node is not None
+            self._removed[pod.uid] = (pod, node)
+            node.remove(pod)
+            self._state.affinity.remove(pod, node)
+            for claim in self._claims_of(pod):
+                self._settle(claim)
+
+    def release(self, claims: Iterable[Object]) -> None:
+        """Whoever used them is gone."""
+        for claim in claims:
+            self._gone.update(consumers(claim))
+            self._settle(claim)
+            self._orphans.append(claim)
+
+    def restore(self, pod: Pod) -> None:
+        _, node = self._removed.pop(pod.uid)
+        node.add(pod)
+        self._state.affinity.add(pod, node)
+        for claim in self._claims_of(pod):
+            self._settle(claim)
+
+    def _claims_of(self, pod: Pod) -> list[Object]:
+        return self._state.claims.used_by(pod.uid) if self._for_devices else []
+
+    def undo(self) -> None:
+        for pod, _ in list(self._removed.values()):
+            self.restore(pod)
+        self._gone.clear()
+        for claim in self._orphans:
+            self._settle(claim)
+
+    def _settle(self, claim: Object) -> None:
+        """A claim's devices are free when nobody is left who uses it."""
+        inventory, key = self._state.inventory, key_of(claim)
+        if key in self._own:
+            return
+        if all(uid in self._removed or uid in self._gone for uid in consumers(claim)):
+            results = inventory.usage.claims.get(key)
+            if results is not None:
+                self._released[key] = results
+                inventory.follow(inventory.usage.release(key))
+        elif key in self._released:
+            inventory.follow(inventory.usage.hold(key, self._released.pop(key)))
+
+
+def consumers(claim: Object) -> list[str]:
+    """The uids of those it is reserved for."""
+    return [str(each.get("uid")) for each in reserved_for(claim)]
+
 
 _FEWEST_NODES: Final = 100
 # So that one more victim always counts for more than none, whatever its priority.

@@ -1,10 +1,13 @@
 """Queueing hints: which unschedulable pods are tried again, since something changed that a plugin's answer depends on.
 
 Groups of pods are asked, not pods. A node that changed is asked again by the filters whose answers are kept; where they
-let it pass, or pods on it could be preempted, the group is moved to the active queue.
+let it pass, or pods on it could be preempted, the group is moved to the active queue. `Waiters` has the pods that wait
+for a single object of any kind.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from dray.allocation import Work
 from dray.scheduling.cycle import Cycle
@@ -14,8 +17,45 @@ from dray.scheduling.nominations import Nominations
 from dray.scheduling.pod_claims import PodClaims
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.queue import Queue, SignatureGroup, SubQueue
+from dray.scheduling.reasons import ObjectRef
 from dray.scheduling.state import State
 from dray.scheduling.status import UNSURE
+
+
+class Waiters:
+    """Pods by their uids."""
+
+    def __init__(self) -> None:
+        self._pods: dict[ObjectRef, set[str]] = {}
+        self._objects: dict[str, tuple[ObjectRef, ...]] = {}
+
+    def objects(self, uid: str) -> tuple[ObjectRef, ...]:
+        return self._objects.get(uid, ())
+
+    def pods(self, waited_for: ObjectRef) -> tuple[str, ...]:
+        return tuple(self._pods.get(waited_for, ()))
+
+    def set(self, uid: str, objects: tuple[ObjectRef, ...]) -> None:
+        """It waits for these and no others."""
+        if self.objects(uid) == objects:
+            return
+        self.remove(uid)
+        if objects:
+            self._objects[uid] = objects
+        for each in objects:
+            self._pods.setdefault(each, set()).add(uid)
+
+    def add(self, uid: str, objects: Iterable[ObjectRef]) -> None:
+        known = self.objects(uid)
+        self.set(uid, (*known, *(each for each in objects if each not in known)))
+
+    def remove(self, uid: str) -> None:
+        for each in self._objects.pop(uid, ()):
+            uids = self._pods.get(each)
+            if uids is not None:
+                uids.discard(uid)
+                if not uids:
+                    del self._pods[each]
 
 
 class QueueingHints:

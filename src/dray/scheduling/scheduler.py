@@ -37,13 +37,12 @@ from dray.scheduling.plugins import default_plugins
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.queue import Queue, QueuedPod, SignatureGroup, SubQueue
-from dray.scheduling.queueing_hints import QueueingHints
+from dray.scheduling.queueing_hints import QueueingHints, Waiters
 from dray.scheduling.readiness import Binding, binding_of_all, problem_of_all
 from dray.scheduling.reasons import ObjectRef
 from dray.scheduling.searches import FurtherSearch, Outcome
 from dray.scheduling.state import State
 from dray.scheduling.volumes import ANY_VOLUME
-from dray.scheduling.waiters import Waiters
 
 # Work for finding out whom a change may help, beside that of the attempt.
 _HINTS: Final = ATTEMPT // 4

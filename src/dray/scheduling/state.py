@@ -2,12 +2,13 @@
 
 Nothing is copied per pod. Whoever keeps something worked out per node reads in `touched` which nodes to look at again;
 `helped` has only those where something became free or possible, which is what those who wait for room want to know.
+Readers of these logs remember how far they have read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 from zlib import crc32
 
 from dray.allocation import Inventory, node_selectors
@@ -17,7 +18,6 @@ from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Key, Object, mapping, walk
 from dray.scheduling import nodes
 from dray.scheduling.affinity_index import AffinityIndex
-from dray.scheduling.changes import ChangeLog
 from dray.scheduling.claim_assume_cache import ClaimAssumeCache
 from dray.scheduling.device_demand import DeviceDemands
 from dray.scheduling.extended import ResourceMap
@@ -26,6 +26,40 @@ from dray.scheduling.groups import Groups
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.signatures import Signatures
 from dray.scheduling.volumes import VolumeClaims
+
+_MOST: Final = 1 << 16
+
+
+class ChangeLog:
+    """Nodes by their numbers."""
+
+    __slots__ = ("_dropped", "_numbers")
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._dropped = 0
+
+    @property
+    def end(self) -> int:
+        return self._dropped + len(self._numbers)
+
+    def note(self, number: int) -> None:
+        if len(self._numbers) >= _MOST:
+            half = _MOST // 2
+            del self._numbers[:half]
+            self._dropped += half
+        self._numbers.append(number)
+
+    def everything(self) -> None:
+        """Makes all readers look at all nodes."""
+        self._dropped = self.end + 1
+        self._numbers.clear()
+
+    def since(self, position: int) -> set[int] | None:
+        """The nodes that changed after a position; None where it is too long ago to tell."""
+        if position < self._dropped:
+            return None
+        return set(self._numbers[position - self._dropped :])
 
 
 class State:

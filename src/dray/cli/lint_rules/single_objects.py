@@ -3,11 +3,18 @@
 A rule is a function from a manifest to findings, and its name with dashes is the rule's name in every
 output. Rules look at documents of any shape and say nothing where they do not apply. Those that compare
 objects with each other stand in references.py.
+
+Comparisons of quantities and versions as strings are found in the text of an expression: in
+`device.attributes["gpu.example.com"].memory >= "16Gi"` the right side is a string, so "9Gi" is more than
+"16Gi", and an attribute that is not a string makes the selector fail. An access to an attribute or a
+capacity, an operator, and a literal that reads as a quantity, a version or a number give it away.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.api.catalogue import RESOURCE_GROUP, find
@@ -24,8 +31,61 @@ from dray.cli.claim_specs import (
     request_names,
 )
 from dray.cli.findings import Finding, error, warning
-from dray.cli.lint_rules.string_comparisons import string_comparisons
 from dray.cli.manifests import Manifest
+
+_LITERAL = r"""(?:"[^"\\]*"|'[^'\\]*')"""
+_INDEX = rf"\s*\[\s*{_LITERAL}\s*\]"
+_ACCESS = rf"device\.(?:attributes|capacity){_INDEX}(?:\s*\.\s*\??\w+|{_INDEX})"
+_OPERATOR = r"[<>]=?|[=!]="
+_FORWARD = re.compile(rf"(?P<access>{_ACCESS})\s*(?P<operator>{_OPERATOR})\s*(?P<literal>{_LITERAL})")
+_BACKWARD = re.compile(rf"(?P<literal>{_LITERAL})\s*(?P<operator>{_OPERATOR})\s*(?P<access>{_ACCESS})")
+
+_QUANTITY = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[KMGTPE]i|[mkMGTPE])\Z")
+_NUMBER = re.compile(r"[0-9]+\Z")
+_VERSION = re.compile(r"v?(?P<numbers>[0-9]+(?:\.[0-9]+){0,2})(?P<rest>[-+][0-9A-Za-z.+-]+)?\Z")
+_MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+@dataclass(frozen=True, slots=True)
+class StringComparison:
+    """What was compared, and the expression that was probably meant."""
+
+    text: str
+    what: str
+    instead: str
+
+
+def string_comparisons(expression: str) -> Iterator[StringComparison]:
+    for pattern in (_FORWARD, _BACKWARD):
+        for found in pattern.finditer(expression):
+            comparison = _judge(found, mirrored=pattern is _BACKWARD)
+            if comparison is not None:
+                yield comparison
+
+
+def _judge(found: re.Match[str], *, mirrored: bool) -> StringComparison | None:
+    literal = found["literal"][1:-1]
+    operator = _MIRRORED.get(found["operator"], found["operator"]) if mirrored else found["operator"]
+    access = " ".join(found["access"].split())
+    shown = " ".join(found[0].split())
+    if _QUANTITY.match(literal):
+        capacity = access.replace("device.attributes", "device.capacity", 1)
+        return StringComparison(shown, "a quantity", f'{capacity}.compareTo(quantity("{literal}")) {operator} 0')
+    if operator not in _MIRRORED:
+        return None
+    if _NUMBER.match(literal) and "version" not in access.lower():
+        return StringComparison(shown, "a number", f"{access} {operator} {literal}")
+    if (version := _VERSION.match(literal)) is not None:
+        full = _full(version)
+        return StringComparison(shown, "a version", f'{access}.compareTo(semver("{full}")) {operator} 0')
+    return None
+
+
+def _full(version: re.Match[str]) -> str:
+    """A semantic version has three numbers without leading zeros."""
+    numbers = [number.lstrip("0") or "0" for number in version["numbers"].split(".")]
+    return ".".join(numbers + ["0"] * (3 - len(numbers))) + (version["rest"] or "")
+
 
 _LONGEST_EXPRESSION: Final = 10240
 _SELECTING: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")

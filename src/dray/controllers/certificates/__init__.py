@@ -2,8 +2,3 @@
 
 The certificates are made by whoever has the authority's key: in `dray` the server.
 """
-
-from dray.controllers.certificates.approver import CertificateApprover
-from dray.controllers.certificates.cleaner import CertificateCleaner
-
-__all__ = ["CertificateApprover", "CertificateCleaner"]

@@ -1,15 +1,44 @@
-"""Owners of generated claims: pods and pod groups, as claims name them, and the claim that is made for one."""
+"""Owners of generated claims: pods and pod groups, as claims name them, and the claim that is made for one.
+
+Its name looks like one the API server completed from `generateName`, but follows from who it is made for: a controller
+that does not know whether its last attempt came through asks for the same name again, and gets no second claim.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from dray.api.catalogue import KindVersion
 from dray.api.objects import Object, annotations_of, controller_of, labels_of, spec_of, uid_of
 from dray.api.resource_claims import POD_CLAIM_ANNOTATION, reserved_for
-from dray.controllers.claims.naming import claim_name, generate_name
 from dray.controllers.kinds import POD_GROUPS, PODS
+
+_LONGEST: Final = 57
+_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX: Final = 5
+
+
+def generate_name(owner: str, entry: str) -> str:
+    """For an entry of the owner's `spec.resourceClaims`; if it is too long, both parts are cut in proportion."""
+    full = f"{owner}-{entry}-"
+    length = len(full)
+    if length <= _LONGEST:
+        return full
+    # A dot before the hyphen would make the name invalid.
+    start = owner[: len(owner) * _LONGEST // length].rstrip(".")
+    return f"{start}-{entry[: len(entry) * _LONGEST // length]}"
+
+
+def claim_name(owner: str, uid: str, entry: str, avoid: str = "") -> str:
+    """Another name for each name to avoid: that of a claim that is gone, or that belongs to somebody else."""
+    number = int.from_bytes(blake2b(f"{uid}/{entry}/{avoid}".encode(), digest_size=8).digest(), "big")
+    suffix = ""
+    for _ in range(_SUFFIX):
+        number, digit = divmod(number, len(_ALPHABET))
+        suffix += _ALPHABET[digit]
+    return generate_name(owner, entry) + suffix
 
 
 @dataclass(frozen=True, slots=True, eq=False)

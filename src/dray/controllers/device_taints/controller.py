@@ -17,12 +17,11 @@ from dray.api.objects import Key, Object, is_deleting, key_of, status_of
 from dray.api.pods import node_of
 from dray.api.resource_claims import devices_of
 from dray.client.cache import Change
-from dray.controllers.device_taints import evictions, pods, rules
+from dray.controllers.device_taints import evictions, rules
 from dray.controllers.device_taints.deletion import EVENT, Deletion
 from dray.controllers.device_taints.evictions import Eviction, Reason
-from dray.controllers.device_taints.lookup import Lookup
-from dray.controllers.device_taints.rule_condition import Impact
-from dray.controllers.device_taints.rule_status import RuleStatus
+from dray.controllers.device_taints.lookup import Lookup, uses
+from dray.controllers.device_taints.rule_status import Impact, RuleStatus
 from dray.controllers.device_taints.tainted import TaintedDevices
 from dray.controllers.environment import Environment, Workers, named
 
@@ -206,7 +205,7 @@ class DeviceTaintEviction:
             allocated += sum(rules.selects(rule, device) for device in devices_of(claim))
             if evictions.claim_eviction(claim, lambda device: [reason] if rules.selects(rule, device) else []):
                 users = filter(self._can_go, self._lookup.users(claim))
-                affected |= {key_of(pod) for pod in users if pods.uses(pod, claim)}
+                affected |= {key_of(pod) for pod in users if uses(pod, claim)}
         published = await self._lookup.published(rule) if simulated else 0
         return Impact(len(affected), len({namespace for namespace, _ in affected}), published, allocated)
 

@@ -1,4 +1,5 @@
-"""Lookup of claims by device and of pods by claim, and of the devices that rules select."""
+"""Lookup of claims by device, of pods by claim (only where a claim of that name is for this pod), and of the devices
+that rules select."""
 
 from __future__ import annotations
 
@@ -6,12 +7,43 @@ import asyncio
 from typing import Final
 
 from dray.allocation.devices import DeviceID
-from dray.api.objects import Object, key_of
-from dray.api.pods import claims_used
+from dray.api.objects import Object, key_of, uid_of
+from dray.api.pods import claim_entries, claims_used, group_name
 from dray.api.resource_claims import devices_of
 from dray.client.informer import Informers
-from dray.controllers.device_taints import pods, rules
+from dray.controllers.claims.owners import GROUP, Consumer, made_for, users
+from dray.controllers.device_taints import rules
 from dray.controllers.kinds import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+
+
+def _index_by_claim(pod: Object) -> list[str]:
+    """Of an informer's cache: `namespace/claim`."""
+    if not claim_entries(pod):
+        return []
+    namespace = key_of(pod)[0]
+    return [f"{namespace}/{name}" for _, name in claims_used(pod)]
+
+
+def uses(pod: Object, claim: Object) -> bool:
+    """Whether the pod names the claim, the claim was made for it if it was made for a pod, and is reserved for it."""
+    namespace, wanted = key_of(claim)
+    if key_of(pod)[0] != namespace:
+        return False
+    for entry, name in claims_used(pod):
+        generated = not entry.get("resourceClaimName")
+        if name == wanted and (not generated or _is(made_for(claim), pod)):
+            return any(_is(user, pod) for user in users(claim))
+    return False
+
+
+def _is(consumer: Consumer | None, pod: Object) -> bool:
+    """Whether it is the pod, or the group of the pod, which it knows by name only."""
+    if consumer is None:
+        return False
+    if consumer.kind is GROUP:
+        return consumer.name == group_name(pod)
+    return consumer.uid == uid_of(pod)
+
 
 _BY_CLAIM: Final = "device-taints: claim"
 _BY_DEVICE: Final = "device-taints: device"
@@ -21,7 +53,7 @@ _BREATH: Final = 500
 
 class Lookup:
     def __init__(self, informers: Informers) -> None:
-        self.pods = informers.of(PODS, {_BY_CLAIM: pods.index_by_claim})
+        self.pods = informers.of(PODS, {_BY_CLAIM: _index_by_claim})
         self.claims = informers.of(RESOURCE_CLAIMS, {_BY_DEVICE: _index_by_device})
         self.slices = informers.of(RESOURCE_SLICES)
 
@@ -33,7 +65,7 @@ class Lookup:
         """Claims that the pod has for its use."""
         namespace = key_of(pod)[0]
         found = (self.claims.cache.get(name, namespace=namespace) for _, name in claims_used(pod))
-        return [claim for claim in found if claim is not None and pods.uses(pod, claim)]
+        return [claim for claim in found if claim is not None and uses(pod, claim)]
 
     def holders(self, device: DeviceID) -> list[Object]:
         """Claims that were given the device."""

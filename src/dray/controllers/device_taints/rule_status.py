@@ -8,18 +8,77 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, condition_of
 from dray.client.clock import moment, timestamp
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import NotFound
 from dray.client.interface import WriteOptions
-from dray.controllers.device_taints import rule_condition
 from dray.controllers.device_taints.evictions import Eviction
-from dray.controllers.device_taints.rule_condition import Impact
 from dray.controllers.device_taints.rules import NO_EXECUTE, effect_of
 from dray.controllers.environment import Environment, Workers, named
+
+TYPE: Final = "EvictionInProgress"
+NO_EFFECT: Final = "NoEffect"
+_ONCE: Final = "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """What a rule does, or would do with effect NoExecute."""
+
+    pods: int = 0
+    namespaces: int = 0
+    published: int = 0
+    """Devices in slices that it selects."""
+    allocated: int = 0
+    """Devices in allocation results that it selects."""
+
+
+def condition(rule: Object, impact: Impact, evicted: int) -> Object:
+    """Without the time; `evicted` is the number of pods that this process has evicted for the rule."""
+    status, reason, message = _state(effect_of(rule), impact, evicted)
+    if evicted:
+        message = f"{message} {_number(evicted, 'pod')} evicted since starting the controller.".lstrip()
+    found: Object = {"type": TYPE, "status": status, "reason": reason, "message": message}
+    if generation := rule["metadata"].get("generation"):
+        found["observedGeneration"] = generation
+    return found
+
+
+def _state(effect: str, impact: Impact, evicted: int) -> tuple[str, str, str]:
+    if effect == "None":
+        return "False", NO_EFFECT, _simulation(impact)
+    if effect != NO_EXECUTE:
+        return "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
+    if impact.pods:
+        needs = "needs" if impact.pods == 1 else "need"
+        return (
+            "True",
+            "PodsPendingEviction",
+            f"{_number(impact.pods, 'pod')} {needs} to be evicted in {_places(impact.namespaces)}.",
+        )
+    return "False", "Completed" if evicted else "NotStarted", ""
+
+
+def _simulation(impact: Impact) -> str:
+    return (
+        f"{_number(impact.published, 'published device')} selected. "
+        f"{_number(impact.allocated, 'allocated device')} selected. "
+        f"{_number(impact.pods, 'pod')} would be evicted in {_places(impact.namespaces)} "
+        f"if the effect was NoExecute. {_ONCE}"
+    )
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _places(namespaces: int) -> str:
+    return "1 namespace" if namespaces == 1 else f"{namespaces} different namespaces"
+
 
 PERIOD: Final = 10.0
 # The name under which Kubernetes' own controller writes, so that one can take over from the other.
@@ -67,7 +126,7 @@ class RuleStatus:
             return None
         present = self._present(rule)
         if present is not None and present.get("observedGeneration") == rule["metadata"].get("generation"):
-            if present.get("reason") == rule_condition.NO_EFFECT:
+            if present.get("reason") == NO_EFFECT:
                 return None
             since = self._environment.time.now() - moment(present["lastTransitionTime"])
             # A clock that ran ahead before must not keep the status as it is for long.
@@ -77,13 +136,13 @@ class RuleStatus:
         # Nobody has to be counted for an effect that does not evict.
         counts = effect_of(rule) in (NO_EXECUTE, "None")
         impact = await self._impact(rule) if counts else Impact()
-        wanted = rule_condition.condition(rule, impact, self._evicted[rule["metadata"].get("uid") or ""])
+        wanted = condition(rule, impact, self._evicted[rule["metadata"].get("uid") or ""])
         if present is None or any(present.get(member) != value for member, value in wanted.items()):
             await self._write(rule, {**wanted, "lastTransitionTime": timestamp(self._environment.time.now())})
         return None
 
     def _present(self, rule: Object) -> Object | None:
-        present = rule_condition.of(rule)
+        present = condition_of(rule, TYPE)
         uid, written = self._written.get(rule["metadata"]["name"], ("", None))
         if written is None or uid != rule["metadata"].get("uid"):
             return present

@@ -2,7 +2,3 @@
 
 `budget` computes a status, `scale` finds out how many pods there should be, `controller` is the loop.
 """
-
-from dray.controllers.disruption.controller import DisruptionController
-
-__all__ = ["DisruptionController"]

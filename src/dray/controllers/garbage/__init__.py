@@ -4,7 +4,3 @@
 background, in the foreground (the owner waits for its dependents) or by orphaning. The server has turned the policy of
 a deletion into a finalizer before; the collector carries it out and takes the finalizer away.
 """
-
-from dray.controllers.garbage.collector import GarbageCollector
-
-__all__ = ["GarbageCollector"]

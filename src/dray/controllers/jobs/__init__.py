@@ -7,7 +7,3 @@ get into the status, each once), `template` (a pod made from a Job), `own_writes
 `actions` (writes on pods), `groups` (the PodGroup of a Job), `membership` (which pods are a Job's),
 `status_writer` (the status), `controller` (the loop).
 """
-
-from dray.controllers.jobs.controller import JobController
-
-__all__ = ["JobController"]

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from prometheus_client import CollectorRegistry, Counter
+
 from dray.api.objects import Object, uid_of, version_of
 from dray.client.clock import timestamp
 from dray.client.informer import Informer
 from dray.controllers.environment import Environment
 from dray.controllers.jobs import accounting, conditions
 from dray.controllers.jobs.actions import PodActions
-from dray.controllers.jobs.metrics import JobMetrics
 from dray.controllers.jobs.outcome import Outcome
 from dray.controllers.jobs.own_writes import OwnWrites
 from dray.controllers.jobs.spec import JobSpec
 from dray.controllers.jobs.view import JobView
 from dray.controllers.kinds import JOBS
+
+
+class JobMetrics:
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.finished = Counter(
+            "job_controller_jobs_finished_total",
+            "Jobs that ended",
+            ("completion_mode", "result", "reason"),
+            registry=registry,
+        )
+        self.pods_finished = Counter(
+            "job_controller_job_pods_finished_total",
+            "Pods of Jobs that were counted",
+            ("completion_mode", "result"),
+            registry=registry,
+        )
 
 
 class StatusWriter:

@@ -14,8 +14,7 @@ from dray.client.discovery import Discovered, discover
 from dray.client.errors import NotFound
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import NAMESPACES
-from dray.controllers.namespaces.contents import empty
-from dray.controllers.namespaces.report import Report, updated
+from dray.controllers.namespaces.contents import Report, empty, updated
 
 FINALIZER: Final = "kubernetes"
 _NEEDED: Final = frozenset({"delete", "list"})

@@ -1,12 +1,8 @@
 """Node lifecycle: conditions of nodes without heartbeat become Unknown, taints follow conditions, and pods are evicted.
 
-`heartbeats` tell when a node was last heard of, `health` what that makes of its conditions and taints, `tolerations`
-how long a pod stays on a tainted node; `controller` looks after nodes, `evictions` and `readiness` after their pods.
+`heartbeats` tell when a node was last heard of, `health` what that makes of its conditions and taints; `controller`
+looks after nodes, `evictions` after pods on tainted nodes and how long they stay there.
 
 A node that never had a lease nor a heartbeat in its status has nobody who could send one: it is as its author wrote it
 down, and its conditions are never called unknown.
 """
-
-from dray.controllers.node_lifecycle.controller import NodeLifecycle
-
-__all__ = ["NodeLifecycle"]

@@ -1,7 +1,7 @@
 """The controller of ResourcePoolStatusRequests: answers each once, from its caches.
 
 While a pool is still being published a request is tried again a few times in quick succession. After that it waits:
-for a change of the driver's slices, or for its end by age.
+for a change of the driver's slices, or for its end by age: answered ones are deleted after an hour, others after a day.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Final
 
 from prometheus_client import Counter, Histogram
@@ -20,6 +21,7 @@ from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object
 from dray.api.resource_claims import devices_of, results_of
 from dray.client.cache import Change
+from dray.client.clock import moment
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ApiError, ClientError, Conflict, NotFound
 from dray.client.interface import DeleteOptions
@@ -28,7 +30,24 @@ from dray.controllers.device_taints.rules import has_selector, taint_rules
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.controllers.pool_status import counting
-from dray.controllers.pool_status.expiry import is_expired
+
+_ANSWERED: Final = timedelta(hours=1)
+_PENDING: Final = timedelta(hours=24)
+
+
+def is_expired(request: Object, now: datetime) -> bool:
+    status = request.get("status")
+    if status is None:
+        return _is_older(request["metadata"].get("creationTimestamp"), _PENDING, now)
+    for condition in status.get("conditions") or ():
+        if condition.get("type") in ("Complete", "Failed"):
+            return _is_older(condition.get("lastTransitionTime"), _ANSWERED, now)
+    return _is_older(request["metadata"].get("creationTimestamp"), _ANSWERED, now)
+
+
+def _is_older(text: str | None, age: timedelta, now: datetime) -> bool:
+    return bool(text) and now - moment(str(text)) > age
+
 
 _BY_DRIVER: Final = "pool-status: driver"
 _RETRIES: Final = 5

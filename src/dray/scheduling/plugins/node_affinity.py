@@ -7,11 +7,10 @@ from typing import Final
 
 from dray.api.objects import Object, mappings
 from dray.scheduling.cycle import Cycle
-from dray.scheduling.details import LabelMismatch
 from dray.scheduling.model import Node, Requirements
 from dray.scheduling.node_terms import term_matches
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
-from dray.scheduling.reasons import Code
+from dray.scheduling.reasons import Code, LabelMismatch
 from dray.scheduling.status import Status
 
 

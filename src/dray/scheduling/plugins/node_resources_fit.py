@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from dray.scheduling.cycle import Cycle
-from dray.scheduling.details import Shortage
 from dray.scheduling.model import PODS, Amounts, Node, Pod, Requirements
 from dray.scheduling.plugin import Depends, Plugin
-from dray.scheduling.reasons import Code, Reason
+from dray.scheduling.reasons import Code, Reason, Shortage
 from dray.scheduling.status import Status
 
 _FIRST: Final = {"cpu": 0, "memory": 1, "ephemeral-storage": 2}

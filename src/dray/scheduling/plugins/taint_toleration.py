@@ -6,10 +6,9 @@ from typing import Final
 
 from dray.allocation import taints
 from dray.scheduling.cycle import Cycle
-from dray.scheduling.details import UntoleratedTaint
 from dray.scheduling.model import Node
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
-from dray.scheduling.reasons import Code
+from dray.scheduling.reasons import Code, UntoleratedTaint
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
 from dray.scheduling.tolerations import count_intolerable, is_repelled

@@ -14,7 +14,7 @@ from dray.api import errors
 from dray.api.errors import FieldError
 from dray.cel.errors import CompileError
 from dray.cel.estimate import Declared, estimate_cost
-from dray.cel.estimate_sizes import FIXED_ONE
+from dray.cel.estimate_calls import FIXED_ONE
 from dray.server.custom.definitions import Schema
 from dray.server.custom.rules import compile_rule
 
