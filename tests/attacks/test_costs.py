@@ -24,7 +24,7 @@ def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": data or {}}
 
 
-def test_bodies_that_are_small_and_mean_much(tmp_path: Path) -> None:
+def test_bodies_and_answers_that_are_small_and_mean_much(tmp_path: Path) -> None:
     levels = [f"a{level}: &a{level} {{<<: [*a{level - 1}, *a{level - 1}]}}" for level in range(1, 25)]
     merged = "\n".join(["a0: &a0 {k: v}", *levels])
     minutes = "x: 1" + ":59" * 160_000
@@ -35,6 +35,8 @@ def test_bodies_that_are_small_and_mean_much(tmp_path: Path) -> None:
         for body in (merged, minutes, keys, numbers):
             cluster.request("POST", REVIEWS, body, headers=YAML)
         cluster.request("POST", REVIEWS, b'{"a":' * 300_000)
+        long_lists_as_yaml(cluster)
+        roles_that_aggregate_each_other(cluster)
 
     withstands(tmp_path, attack)
 
@@ -73,30 +75,20 @@ def test_applied_lists_of_many_items(tmp_path: Path) -> None:
     withstands(tmp_path, attack)
 
 
-def test_long_lists_as_yaml(tmp_path: Path) -> None:
+def long_lists_as_yaml(cluster: Cluster) -> None:
     data = {f"key-{number}": "value" for number in range(1000)}
-
-    def attack(cluster: Cluster) -> None:
-        for number in range(50):
-            cluster.create(MAPS, config_map(f"map-{number}", data))
-        answer = cluster.request("GET", MAPS, headers={"Accept": "application/yaml"}, timeout=120)
-        assert answer.status == 200
-
-    withstands(tmp_path, attack)
+    for number in range(50):
+        cluster.create(MAPS, config_map(f"map-{number}", data))
+    answer = cluster.request("GET", MAPS, headers={"Accept": "application/yaml"}, timeout=120)
+    assert answer.status == 200
 
 
-def test_roles_that_aggregate_each_other(tmp_path: Path) -> None:
+def roles_that_aggregate_each_other(cluster: Cluster) -> None:
     selectors = [{"matchLabels": {"aggregate": "all"}}]
-
-    def attack(cluster: Cluster) -> None:
-        for number in range(12):
-            metadata = {"name": f"role-{number}", "labels": {"aggregate": "all"}}
-            role = {"metadata": metadata, "aggregationRule": {"clusterRoleSelectors": selectors}, "rules": []}
-            cluster.request(
-                "POST", ROLES, {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", **role}
-            )
-
-    withstands(tmp_path, attack)
+    for number in range(12):
+        metadata = {"name": f"role-{number}", "labels": {"aggregate": "all"}}
+        role = {"metadata": metadata, "aggregationRule": {"clusterRoleSelectors": selectors}, "rules": []}
+        cluster.request("POST", ROLES, {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", **role})
 
 
 def hard_nodes(cluster: Cluster) -> None:
