@@ -1,12 +1,21 @@
-"""The event loops of asynchronous tests: a test fails after a while instead of hanging, or runs in virtual time."""
+"""The event loops of asynchronous tests: a test fails after a while instead of hanging, or runs in virtual time.
+
+Property tests try the same examples each time, however slow the machine; `--hypothesis-profile=random` tries others.
+"""
 
 import asyncio
 import functools
 import inspect
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.virtual_time import VirtualLoop, VirtualTime
+
+_ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("random", _ANY_SPEED)
+settings.register_profile("repeatable", _ANY_SPEED, derandomize=True)
+settings.load_profile("repeatable")
 
 LONGEST = 120
 """Seconds, where no mark says otherwise."""
