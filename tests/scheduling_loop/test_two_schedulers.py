@@ -1,4 +1,4 @@
-"""Two schedulers on one cluster: with a lease one works at a time; without, they share a ledger."""
+"""Two schedulers on one cluster: with a lease one works at a time; without, they share an intent log."""
 
 import asyncio
 import contextlib
@@ -55,7 +55,7 @@ async def test_schedulers_that_share_never_give_a_device_twice(seed, virtual_tim
             assert attempts._value.get() > 0, name
 
 
-async def test_without_the_ledger_the_test_would_notice(virtual_time):
+async def test_without_the_intent_log_the_test_would_notice(virtual_time):
     """That the case above can fail: the same two schedulers, each of which believes to be alone."""
     async with VirtualCluster(0) as world:
         await world.create(objects.claim_template("gpu"))
@@ -73,7 +73,7 @@ async def test_what_a_dead_scheduler_meant_to_give_is_free_after_a_while(virtual
         await world.create(objects.claim_template("gpu"))
         world.share("one", slowest=0.02)
         await asyncio.sleep(1)
-        # It gets as far as the ledger, and no further.
+        # It gets as far as the intent log, and no further.
         transport = world.transports["one"]
         send = transport._inner.send
 
@@ -87,8 +87,8 @@ async def test_what_a_dead_scheduler_meant_to_give_is_free_after_a_while(virtual
             await world.create(each)
         await asyncio.sleep(3)
         await world.kill("one")
-        pages = (await world.client.list_all(kind_of("ConfigMap"), namespace="kube-system"))["items"]
-        assert any("gpu-" in each["data"].get("intents", "") for each in pages if each.get("data"))
+        records = (await world.client.list_all(kind_of("ConfigMap"), namespace="kube-system"))["items"]
+        assert any("gpu-" in each["data"].get("intents", "") for each in records if each.get("data"))
         for pod in await world.pods():
             await world.client.delete(kind_of("Pod"), pod["metadata"]["name"], namespace="default")
         world.share("other", slowest=0.02)
@@ -137,8 +137,8 @@ async def test_with_a_lease_one_works_and_the_other_goes_on_when_it_dies(virtual
 
 
 async def _pages(world):
-    pages = (await world.client.list_all(kind_of("ConfigMap"), namespace="kube-system"))["items"]
-    return sorted(each["data"]["pool"] for each in pages if each["metadata"]["name"].startswith("dray-ledger-"))
+    records = (await world.client.list_all(kind_of("ConfigMap"), namespace="kube-system"))["items"]
+    return sorted(each["data"]["pool"] for each in records if each["metadata"]["name"].startswith("dray-ledger-"))
 
 
 async def _finish_all(world):
@@ -179,10 +179,10 @@ async def test_pages_of_pools_that_are_gone_are_deleted_once_nothing_is_held_the
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_no_device_is_given_twice_while_pools_and_pages_come_and_go(seed, monkeypatch, virtual_time):
-    """As above, with pages that are deleted as soon as that may be."""
-    monkeypatch.setattr("dray.scheduling_loop.old_pages.WHILE", 1.0)
-    monkeypatch.setattr("dray.scheduling_loop.ledger._CLEARING", 0.0)
+async def test_no_device_is_given_twice_while_pools_and_records_come_and_go(seed, monkeypatch, virtual_time):
+    """As above, with records that are deleted as soon as that may be."""
+    monkeypatch.setattr("dray.scheduling_loop.pool_intents.WHILE", 1.0)
+    monkeypatch.setattr("dray.scheduling_loop.intent_log._CLEARING", 0.0)
     async with VirtualCluster(seed) as world:
         await world.create(objects.claim_template("gpu"))
         await world.create(objects.claim_template("two", objects.request(count=2)))

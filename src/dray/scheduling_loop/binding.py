@@ -23,7 +23,7 @@ from dray.scheduling.model import Pod
 from dray.scheduling.readiness import Binding
 from dray.scheduling.scheduler import Scheduler
 from dray.scheduling_loop.claim_writes import ClaimWriter, Lost
-from dray.scheduling_loop.ledger import Ledger, Stamp
+from dray.scheduling_loop.intent_log import IntentLog, Transaction
 from dray.scheduling_loop.metrics import Metrics
 from dray.scheduling_loop.pod_writes import Elsewhere, PodWriter
 from dray.scheduling_loop.volumes import VolumeWriter
@@ -48,7 +48,7 @@ class _Work:
     """One decision, and how far it is."""
 
     action: Bind
-    stamp: Stamp | None
+    transaction: Transaction | None
     written: list[Object] = field(default_factory=list)
     special: Object | None = None
 
@@ -58,7 +58,7 @@ class _Work:
 
 
 class Binder:
-    """Without a ledger it must be the only one that gives devices away."""
+    """Without an intent log it must be the only one that gives devices away."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Binder:
         events: EventRecorder,
         metrics: Metrics,
         now: Callable[[], float],
-        ledger: Ledger | None = None,
+        log: IntentLog | None = None,
     ) -> None:
         self._scheduler = scheduler
         self._claims = claims
@@ -78,12 +78,12 @@ class Binder:
         self._events = events
         self._metrics = metrics
         self._now = now
-        self._ledger = ledger
+        self._log = log
         self._throttled = ThrottledLog(_logger)
 
-    async def bind(self, action: Bind, stamp: Stamp | None) -> bool:
-        """Whether the pod is on its node now; `stamp` is what the ledger gave when it was decided."""
-        pod, work = action.pod, _Work(action, stamp)
+    async def bind(self, action: Bind, transaction: Transaction | None) -> bool:
+        """Whether the pod is on its node now; `transaction` is what the intent log gave when it was decided."""
+        pod, work = action.pod, _Work(action, transaction)
         waiting = self._scheduler.queue.get(pod.uid)
         try:
             await self._write_claims(work)
@@ -142,17 +142,17 @@ class Binder:
             _logger.debug("Pod %s/%s does not say why it is not bound: %s", *pod.key, problem)
 
     def _leave(self, work: _Work) -> None:
-        if self._ledger is not None and work.stamp is not None:
-            self._ledger.leave(work.stamp)
+        if self._log is not None and work.transaction is not None:
+            self._log.finish(work.transaction)
 
     async def _write_claims(self, work: _Work) -> None:
-        """All are made ready before the first is written: with a ledger, their devices are entered in between."""
-        writes, shared = work.action.writes, self._ledger is not None and work.stamp is not None
+        """All are made ready before the first is written: with an intent log, their devices are entered in between."""
+        writes, shared = work.action.writes, self._log is not None and work.transaction is not None
         prepared: dict[int, Object] = {}
         await _all([self._prepare(work, number, write, prepared) for number, write in enumerate(writes)])
-        if self._ledger is not None and work.stamp is not None:
+        if self._log is not None and work.transaction is not None:
             allocated = [(prepared[n], each.allocation) for n, each in enumerate(writes) if each.allocation is not None]
-            await self._ledger.enter(work.stamp, allocated)
+            await self._log.enter(work.transaction, allocated)
         await _all([self._put_claim(work, write, prepared[n], exactly=shared) for n, write in enumerate(writes)])
 
     async def _prepare(self, work: _Work, number: int, write: ClaimWrite, prepared: dict[int, Object]) -> None:

@@ -1,6 +1,6 @@
 """Devices that two claims hold, each for itself alone: reported by an event about each claim, a metric and the log.
 
-Nobody who knows of the other gives a device away twice; a second scheduler that shares no ledger does. Shares of a
+Nobody who knows of the other gives a device away twice; a second scheduler that shares no intent log does. Shares of a
 device and admin access are no such case, nor is what was only decided or noted. What a watch shows in between two
 events may look like one, so a device is looked at again a moment later.
 """

@@ -34,7 +34,7 @@ from dray.scheduling_loop.doubles import Doubles
 from dray.scheduling_loop.faults import Faults
 from dray.scheduling_loop.feed import CLAIMS, feed
 from dray.scheduling_loop.gangs import Gangs
-from dray.scheduling_loop.ledger import PATIENCE, Ledger, Stamp
+from dray.scheduling_loop.intent_log import PATIENCE, IntentLog, Transaction
 from dray.scheduling_loop.metrics import Metrics
 from dray.scheduling_loop.plugin_reports import PluginReports
 from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
@@ -122,15 +122,15 @@ class SchedulerLoop:
             set_aside=self._faults.set_aside,
         )
         self._doubles = Doubles(self.scheduler.state, informers.of(CLAIMS), events, self.metrics)
-        self._ledger = self._made(client, sharing) if sharing is not None else None
+        self._log = self._made(client, sharing) if sharing is not None else None
         placed = volumes.VolumeWriter(client, self.scheduler.state.volumes, self.now)
         self._searcher = Searcher(self.scheduler, self.now, self._stirred.set)
         self._binder = Binder(
-            self.scheduler, self._claims, self._pods, placed, events, self.metrics, self.now, ledger=self._ledger
+            self.scheduler, self._claims, self._pods, placed, events, self.metrics, self.now, log=self._log
         )
 
-    def _made(self, client: ApiClient, sharing: Sharing) -> Ledger:
-        return Ledger(
+    def _made(self, client: ApiClient, sharing: Sharing) -> IntentLog:
+        return IntentLog(
             client,
             self.scheduler.state,
             self._informers.of(CLAIMS),
@@ -158,15 +158,15 @@ class SchedulerLoop:
             *self._optional,
             self._doubles,
             self._searcher,
-            *([self._ledger] if self._ledger else []),
+            *([self._log] if self._log else []),
         ]
         # One of them that fails ends all, and whoever runs this starts it again.
         async with asyncio.TaskGroup() as tasks:
             for each in beside:
                 tasks.create_task(each.run())
             try:
-                if self._ledger is not None:
-                    await self._ledger.synced()
+                if self._log is not None:
+                    await self._log.synced()
                 await self._decide()
             finally:
                 await self._finish_writing()
@@ -200,9 +200,9 @@ class SchedulerLoop:
             if took > WARN:
                 _logger.warning("deciding on Pod %s/%s took %.1f s", *action.pod.key, took)
             self._searcher.wake()
-            stamp = self._ledger.stamp(action) if self._ledger is not None and isinstance(action, Bind) else None
+            transaction = self._log.begin(action) if self._log is not None and isinstance(action, Bind) else None
             await self._slots.acquire()
-            self._start(action, stamp, began)
+            self._start(action, transaction, began)
             in_a_row += 1 if took < _LONG else _IN_A_ROW
             if in_a_row >= _IN_A_ROW:
                 in_a_row = 0
@@ -217,9 +217,9 @@ class SchedulerLoop:
         except TimeoutError:
             pass
 
-    def _start(self, action: Action, stamp: Stamp | None, began: float) -> None:
+    def _start(self, action: Action, transaction: Transaction | None, began: float) -> None:
         uid = action.pod.uid
-        task = asyncio.create_task(self._do(action, stamp, began, self._saying.get(uid)))
+        task = asyncio.create_task(self._do(action, transaction, began, self._saying.get(uid)))
         if isinstance(action, Refuse):
             self._saying[uid] = task
             task.add_done_callback(lambda _: self._said(uid, task))
@@ -238,7 +238,7 @@ class SchedulerLoop:
             _logger.error("a decision could not be carried out", exc_info=error)
 
     async def _do(
-        self, action: Action, stamp: Stamp | None, began: float, before: asyncio.Task[None] | None = None
+        self, action: Action, transaction: Transaction | None, began: float, before: asyncio.Task[None] | None = None
     ) -> None:
         loop = asyncio.get_running_loop()
         if before is not None:
@@ -246,7 +246,7 @@ class SchedulerLoop:
         if action.pod.document["spec"].get("schedulingGroup"):
             await self._gangs.tell(action.pod)
         if isinstance(action, Bind):
-            done = await self._binder.bind(action, stamp)
+            done = await self._binder.bind(action, transaction)
             result = "scheduled" if done else "error"
             if _logger.isEnabledFor(logging.INFO):
                 _logger.info("%s", decisions.line(action, done=done))

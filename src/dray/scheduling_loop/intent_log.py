@@ -1,21 +1,21 @@
-"""Keeps schedulers that work at the same time from giving one device to two claims.
+"""IntentLog: keeps schedulers that work at the same time from giving one device to two claims.
 
-The API server locks a claim, not a device. So before a scheduler writes an allocation it enters an intent on the page
+The API server locks a claim, not a device. So before a scheduler writes an allocation it enters an intent on the record
 of the device's pool, a ConfigMap, by compare-and-swap. Intents of others count as holds. Why no device is given twice:
 
-1. Each allocation follows an intent, and the intents of a pool are in one order, that of the page's versions. Take two
+1. Each allocation follows an intent, and the intents of a pool are in one order, that of its versions. Take two
    claims that hold one device; the intent of c2 was entered after that of c1.
 2. It was entered on top of the very version that its writer knew when it decided (others' changes since then make it
    fail). If c1's intent was on it, the writer held the device for c1, unless it had seen c1 at a later version than the
    intent names; then c1 is either known to hold the device, or it cannot come to by that intent.
-3. If c1's intent was no longer on it, somebody had seen c1 at a later version, and noted that version on the page as
+3. If c1's intent was no longer on it, somebody had seen c1 at a later version, and noted that version on the record as
    `seen`. The writer of c2 does not decide before its watch of claims has come that far, and so knew of c1 as in 2.
 4. An allocation is written only on top of the version that its intent names, once or not at all, so an intent is over
    when its claim has another version. No clock takes part in that. If a writer died, its intent is brought to an end by
    changing the claim (`_fence`), after a while in which a living one would have written.
 
-5. A page is deleted only when no claim holds a device of its pool and none can come to (`OldPages`): what a new page
-   would have to know of came after it, by intents on the new page.
+5. A record is deleted only when no claim holds a device of its pool and none can come to (`RecordCleaning`): what a new
+   one would have to know of came after it, by intents on the new one.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ from dray.scheduling.actions import Bind
 from dray.scheduling.state import State
 from dray.scheduling_loop.claim_writes import Lost
 from dray.scheduling_loop.feed import CLAIMS
-from dray.scheduling_loop.intents import LABEL, Intent, Page, PoolKey, number, pool_of
-from dray.scheduling_loop.old_pages import OldPages
+from dray.scheduling_loop.pool_intents import LABEL, Intent, PoolIntents, PoolKey, RecordCleaning, number, pool_of
 
 FENCE: Final = "dray.dev/fenced"
 PATIENCE: Final = 60.0
@@ -48,11 +47,11 @@ _LOOK: Final = 1.0
 _CLEARING: Final = 60.0
 _logger = logging.getLogger("dray.scheduler")
 
-_PAGES: Final = built_in("v1", "ConfigMap")
+_CONFIG_MAPS: Final = built_in("v1", "ConfigMap")
 
 
 @dataclass(slots=True)
-class Stamp:
+class Transaction:
     """What was known of the pools when a decision was made, and the intents that came of it."""
 
     epochs: dict[PoolKey, int]
@@ -65,7 +64,7 @@ class _Held:
     since: float
 
 
-class Ledger:
+class IntentLog:
     """`claims` is the informer that the scheduler's state follows; `identity` is another one each time."""
 
     def __init__(
@@ -86,7 +85,7 @@ class Ledger:
         self._identity = identity
         self._patience = patience
         self._changed = changed
-        self._pages: dict[PoolKey, Page] = {}
+        self._records: dict[PoolKey, PoolIntents] = {}
         self._active: set[str] = set()
         """Our own intents that are being carried out, by id."""
         self._entered = 0
@@ -96,14 +95,14 @@ class Ledger:
         self._dead: set[str] = set()
         """Uids of claims that the server was asked for, and that are no more."""
         self._untidy: set[PoolKey] = set()
-        self._old = OldPages(client, state, _PAGES, namespace)
+        self._old = RecordCleaning(client, state, _CONFIG_MAPS, namespace)
         self._next_clearing = 0.0
-        self._informer = Informer(client, _PAGES, namespace=namespace, selection=Selection(labels=LABEL))
-        self._informer.add_handler(self._page_changed)
+        self._informer = Informer(client, _CONFIG_MAPS, namespace=namespace, selection=Selection(labels=LABEL))
+        self._informer.add_handler(self._record_changed)
         claims.add_handler(self._claim_changed)
 
     async def run(self) -> None:
-        """Until it is cancelled: follows the pages, withdraws what was not carried out, ends what the dead left."""
+        """Until it is cancelled: follows the records, withdraws what was not carried out, ends what the dead left."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._informer.run())
             await self._informer.synced()
@@ -118,33 +117,33 @@ class Ledger:
 
     # Entering
 
-    def stamp(self, action: Bind) -> Stamp:
+    def begin(self, action: Bind) -> Transaction:
         """To be taken when the decision is made, before anything else can happen."""
         position = number(self._claims.resource_version or "0")
         epochs = {}
         for write in action.writes:
             for pool in _by_pool(write.allocation or {}):
-                page = self._page(pool)
-                epochs[pool] = page.epoch if page.seen <= position else -1
-        return Stamp(epochs)
+                record = self._record(pool)
+                epochs[pool] = record.epoch if record.seen <= position else -1
+        return Transaction(epochs)
 
-    async def enter(self, stamp: Stamp, allocations: Iterable[tuple[Object, Object]]) -> None:
+    async def enter(self, transaction: Transaction, allocations: Iterable[tuple[Object, Object]]) -> None:
         """Makes it known that the claims, as they are now, may come to hold devices; raises Lost or ClientError."""
         intents: dict[PoolKey, list[Intent]] = {}
         for claim, allocation in allocations:
             for pool, results in _by_pool(allocation).items():
                 intents.setdefault(pool, []).append(self._intent(claim, results))
         for pool in sorted(intents):
-            page = self._page(pool)
-            async with page.lock:
-                if page.epoch != stamp.epochs[pool]:
+            record = self._record(pool)
+            async with record.lock:
+                if record.epoch != transaction.epochs[pool]:
                     raise Lost(f"another scheduler is giving away devices of {'/'.join(pool)}")
-                stamp.intents += [(pool, intent) for intent in intents[pool]]
-                await self._write(page, intents[pool])
+                transaction.intents += [(pool, intent) for intent in intents[pool]]
+                await self._write(record, intents[pool])
 
-    def leave(self, stamp: Stamp) -> None:
+    def finish(self, transaction: Transaction) -> None:
         """The decision is carried out, or will not be."""
-        for pool, intent in stamp.intents:
+        for pool, intent in transaction.intents:
             self._active.discard(intent.id)
             if not self._is_over(intent):
                 self._untidy.add(pool)
@@ -155,67 +154,67 @@ class Ledger:
         where = (metadata["uid"], metadata["namespace"], metadata["name"], metadata["resourceVersion"])
         return Intent(f"{self._identity}/{self._entered}", self._identity, *where, results)
 
-    async def _write(self, page: Page, more: Sequence[Intent]) -> None:
-        kept, seen = [], page.seen
-        for intent in page.intents:
+    async def _write(self, record: PoolIntents, more: Sequence[Intent]) -> None:
+        kept, seen = [], record.seen
+        for intent in record.intents:
             own = intent.writer == self._identity
             if intent.id in self._active or not (own or self._is_over(intent)):
                 kept.append(intent)
             elif (claim := self._state.claims.get(intent.claim)) is not None:
                 seen = max(seen, number(claim["metadata"]["resourceVersion"]))
         self._active.update(intent.id for intent in more)
-        document = page.document(self._namespace, self._identity, [*kept, *more], seen)
-        write = self._client.update if page.version else self._client.create
+        document = record.document(self._namespace, self._identity, [*kept, *more], seen)
+        write = self._client.update if record.version else self._client.create
         try:
-            answer = await write(_PAGES, document)
+            answer = await write(_CONFIG_MAPS, document)
         except (Conflict, AlreadyExists, NotFound) as error:
-            raise Lost(f"another scheduler changed the devices of {'/'.join(page.pool)}") from error
-        if number(answer["metadata"]["resourceVersion"]) > number(page.version or "0"):
-            page.took(answer)
+            raise Lost(f"another scheduler changed the devices of {'/'.join(record.pool)}") from error
+        if number(answer["metadata"]["resourceVersion"]) > number(record.version or "0"):
+            record.took(answer)
 
     # Following
 
-    def _page(self, pool: PoolKey) -> Page:
-        page = self._pages.get(pool)
-        if page is None:
-            page = self._pages[pool] = Page(pool)
-        return page
+    def _record(self, pool: PoolKey) -> PoolIntents:
+        record = self._records.get(pool)
+        if record is None:
+            record = self._records[pool] = PoolIntents(pool)
+        return record
 
-    def _page_changed(self, change: Change) -> None:
+    def _record_changed(self, change: Change) -> None:
         document = change.object
-        page = self._page(pool_of(document))
+        record = self._record(pool_of(document))
         if change.type == "DELETED":
             # What it had seen still holds.
-            page.version, page.intents, page.epoch = "", (), page.epoch + 1
-        elif number(document["metadata"]["resourceVersion"]) <= number(page.version or "0"):
+            record.version, record.intents, record.epoch = "", (), record.epoch + 1
+        elif number(document["metadata"]["resourceVersion"]) <= number(record.version or "0"):
             return
-        elif document["data"].get("written") == page.written(self._identity):
+        elif document["data"].get("written") == record.written(self._identity):
             # The watch was faster than the answer.
-            page.took(document)
+            record.took(document)
         else:
-            page.take(document)
-        self._hold(page)
+            record.take(document)
+        self._hold(record)
         self._changed()
 
     def _claim_changed(self, change: Change) -> None:
         for pool in tuple(self._by_claim.get(change.object["metadata"]["uid"], ())):
-            self._hold(self._pages[pool])
+            self._hold(self._records[pool])
 
-    def _hold(self, page: Page) -> None:
+    def _hold(self, record: PoolIntents) -> None:
         """Holds what others may come to hold, and no more."""
         now = asyncio.get_running_loop().time()
-        before = self._held.get(page.pool, {})
-        others = [each for each in page.intents if each.writer != self._identity and not self._is_over(each)]
+        before = self._held.get(record.pool, {})
+        others = [each for each in record.intents if each.writer != self._identity and not self._is_over(each)]
         held = {each.id: before.get(each.id) or _Held(each, now) for each in others}
         for key in before.keys() - held.keys():
             intent = before[key].intent
-            self._by_claim.get(intent.uid, set()).discard(page.pool)
+            self._by_claim.get(intent.uid, set()).discard(record.pool)
             self._state.release(intent.hold, helps=True)
         for key in held.keys() - before.keys():
             intent = held[key].intent
-            self._by_claim.setdefault(intent.uid, set()).add(page.pool)
+            self._by_claim.setdefault(intent.uid, set()).add(record.pool)
             self._state.hold(intent.hold, intent.results)
-        self._held[page.pool] = held
+        self._held[record.pool] = held
 
     def _is_over(self, intent: Intent) -> bool:
         """Whether the claim has come past the version that is named, so that it holds what it holds without this."""
@@ -232,25 +231,25 @@ class Ledger:
     async def _tidy(self) -> None:
         """Takes back intents of ours that were not carried out."""
         for pool in tuple(self._untidy):
-            page = self._page(pool)
-            async with page.lock:
+            record = self._record(pool)
+            async with record.lock:
                 try:
-                    await self._write(page, ())
+                    await self._write(record, ())
                 except ClientError as error:
-                    _logger.debug("the page of %s/%s stays as it is for now: %s", *pool, error)
+                    _logger.debug("the record of %s/%s stays as it is for now: %s", *pool, error)
                 else:
                     self._untidy.discard(pool)
 
     async def _clear(self) -> None:
-        """Deletes pages of pools that are gone."""
+        """Deletes records of pools that are gone."""
         now = asyncio.get_running_loop().time()
         if now < self._next_clearing:
             return
         self._next_clearing = now + _CLEARING
         position = number(self._claims.resource_version or "0")
-        pages = [page for page in self._pages.values() if not self._held.get(page.pool)]
-        for pool in await self._old.clear(pages, now=now, position=position, is_over=self._is_over):
-            self._pages.pop(pool, None)
+        records = [record for record in self._records.values() if not self._held.get(record.pool)]
+        for pool in await self._old.clear(records, now=now, position=position, is_over=self._is_over):
+            self._records.pop(pool, None)
             self._held.pop(pool, None)
 
     async def _fence_late(self) -> None:
@@ -263,7 +262,7 @@ class Ledger:
                     except ClientError as error:
                         _logger.debug("ResourceClaim %s/%s cannot be fenced yet: %s", *held.intent.claim, error)
             if any(held.since <= late for held in intents.values()):
-                self._hold(self._page(pool))
+                self._hold(self._record(pool))
                 self._changed()
 
     async def _fence(self, intent: Intent) -> None:

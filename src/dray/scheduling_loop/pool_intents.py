@@ -1,0 +1,175 @@
+"""Intents of schedulers to give away devices of a pool: one record for each pool, as it is stored and known.
+
+A record is deleted where nothing is left that a new one would have to know: its pool has not been published for a
+while, no claim holds a device of it, no intent on it may yet be carried out, and the claims are known as far as the
+record was `seen`. All of that holds for one version of the record, and only that version is deleted: an intent that
+another scheduler enters meanwhile makes it another one. Whoever writes on top of a deleted record is refused and
+decides again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from dray.api.objects import Key, Object
+from dray.client.api import ApiClient
+from dray.client.errors import ApiError, ClientError, Conflict, NotFound
+from dray.client.interface import DeleteOptions, Resource
+from dray.scheduling.state import State
+
+# Label and name stand on clusters, where schedulers of other versions read them.
+LABEL: Final = "dray.dev/ledger"
+PoolKey = tuple[str, str]
+"""Driver, pool."""
+
+
+class Intent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """That a writer may write these devices into a claim, on top of one version of it."""
+
+    id: str
+    """No other intent has it."""
+    writer: str
+    uid: str
+    namespace: str
+    name: str
+    base: str
+    """The claim's resource version. Once it has another, this can no longer be written."""
+    results: list[dict[str, Any]]
+
+    @property
+    def claim(self) -> Key:
+        return self.namespace, self.name
+
+    @property
+    def hold(self) -> Key:
+        """Under which its devices are held; no claim has such a key."""
+        return "", f"intent/{self.id}"
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(list[Intent]).decode
+
+
+@dataclass(slots=True)
+class PoolIntents:
+    """The intents of one pool, with the version they were read at."""
+
+    pool: PoolKey
+    version: str = ""
+    """Empty while there is none."""
+    seen: int = 0
+    """Whoever gives devices away must know the claims up to this resource version: intents that were carried out by
+    then are no longer listed."""
+    intents: tuple[Intent, ...] = ()
+    epoch: int = 0
+    """Changes whenever somebody else changed the record."""
+    serial: int = 0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def document(self, namespace: str, writer: str, intents: Iterable[Intent], seen: int) -> Object:
+        self.serial += 1
+        metadata: Object = {"namespace": namespace, "name": record_name(self.pool), "labels": {LABEL: "devices"}}
+        if self.version:
+            metadata["resourceVersion"] = self.version
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {
+                "driver": self.pool[0],
+                "pool": self.pool[1],
+                "seen": str(seen),
+                "intents": _encode(list(intents)).decode(),
+                "written": self.written(writer),
+            },
+        }
+
+    def written(self, writer: str) -> str:
+        """Tells our last write from those of others."""
+        return f"{writer}/{self.serial}"
+
+    def take(self, document: Object) -> None:
+        """As somebody else left it."""
+        self.version, self.seen, self.intents = read(document)
+        self.epoch += 1
+
+    def took(self, document: Object) -> None:
+        """As we wrote it."""
+        self.version, self.seen, self.intents = read(document)
+
+
+def read(document: Object) -> tuple[str, int, tuple[Intent, ...]]:
+    data = document.get("data") or {}
+    intents = tuple(_decode(data.get("intents") or "[]"))
+    return document["metadata"]["resourceVersion"], number(data.get("seen") or "0"), intents
+
+
+def pool_of(document: Object) -> PoolKey:
+    data = document.get("data") or {}
+    return str(data.get("driver") or ""), str(data.get("pool") or "")
+
+
+def record_name(pool: PoolKey) -> str:
+    return "dray-ledger-" + sha256("/".join(pool).encode()).hexdigest()[:32]
+
+
+def number(version: str) -> int:
+    """Resource versions of one kind are compared as numbers."""
+    return int(version)
+
+
+WHILE: Final = 600.0
+# As many are deleted at a time.
+_BATCH: Final = 20
+_logger = logging.getLogger("dray.scheduler")
+
+
+class RecordCleaning:
+    def __init__(self, client: ApiClient, state: State, resource: Resource, namespace: str) -> None:
+        self._client = client
+        self._state = state
+        self._resource = resource
+        self._namespace = namespace
+        self._vacant: dict[PoolKey, float] = {}
+        """Since when pools are neither published nor in use."""
+
+    async def clear(
+        self, records: Iterable[PoolIntents], *, now: float, position: int, is_over: Callable[[Intent], bool]
+    ) -> list[PoolKey]:
+        """Deletes what may go; gives the pools of which nothing has been left for a while."""
+        used = {device[:2] for device in self._state.inventory.usage.devices}
+        due, over = [], []
+        for record in records:
+            if record.pool in used or self._state.inventory.has_pool(record.pool):
+                self._vacant.pop(record.pool, None)
+            elif now - self._vacant.setdefault(record.pool, now) < WHILE:
+                continue
+            elif not record.version:
+                over.append(record.pool)
+            elif record.seen <= position and all(is_over(intent) for intent in record.intents):
+                due.append((record.pool, record.version))
+        for pool, version in due[:_BATCH]:
+            await self._delete(pool, version)
+            # What is left of it is forgotten later: a decision may still refer to it.
+            self._vacant[pool] = now
+        for pool in over:
+            del self._vacant[pool]
+        return over
+
+    async def _delete(self, pool: PoolKey, version: str) -> None:
+        options = DeleteOptions(resource_version=version)
+        try:
+            with suppress(NotFound, Conflict):
+                await self._client.delete(self._resource, record_name(pool), namespace=self._namespace, options=options)
+        except ApiError as error:
+            _logger.warning("the record of %s/%s cannot be deleted: %s", *pool, error)
+        except ClientError as error:
+            _logger.debug("the record of %s/%s is deleted later: %s", *pool, error)
