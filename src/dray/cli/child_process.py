@@ -1,28 +1,47 @@
-"""A component as a child of `dray up`: see `dray.control_plane.child`, which starts it and serves its requests."""
+"""A component as a child of `dray up`: see `dray.control_plane.child`, which starts it and serves its requests.
+
+What it is to do comes pickled on its input, its end of the link as an argument; it reports on its output.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-
-from dray.cli.serving import stopping
-from dray.control_plane.child import Report
+from dray.cli.serving import log_to_stderr, run, stopping
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
+    from dray.client.link import LinkTransport
+    from dray.control_plane.child import Child, Report
 
 
 class Component(Protocol):
     ready: asyncio.Event
 
     async def run(self) -> None: ...
+
+
+def child(module: str, orders: object, called: str) -> Child:
+    """The process that calls `main` of the module."""
+    from dray.control_plane.child import Child
+
+    return Child(("-c", f"from {module} import main; main()"), pickle.dumps(orders), called=called)
+
+
+def main(work: Callable[[Any, socket.socket], Coroutine[Any, Any, int]]) -> None:
+    """`work` gets the orders and the end of the link."""
+    log_to_stderr()
+    # An interrupt from the keyboard reaches both processes; the other one ends this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    orders = pickle.load(sys.stdin.buffer)
+    sys.exit(run(work(orders, socket.socket(fileno=int(sys.argv[1])))))
 
 
 async def work(
@@ -34,24 +53,31 @@ async def work(
     """Runs the component until the parent says stop or is gone; `made` counts what it has made once it is ready."""
     from dray.client.api import ApiClient
     from dray.client.link import LinkTransport
+    from dray.control_plane.child import Report
 
-    stop = stopping(signal.SIGTERM)
     transport = await LinkTransport.connect(end)
     try:
         component = make(ApiClient(transport))
     except Exception as error:
         # It would not be otherwise the next time.
-        _tell(Report(refused=f"{type(error).__name__}: {error}"))
+        tell(Report(refused=f"{type(error).__name__}: {error}"))
         await transport.close()
         return 2
+    return await until_stopped(component, _report(component, made), transport, logger)
+
+
+async def until_stopped(
+    component: Component, reporting: Coroutine[Any, Any, None], transport: LinkTransport, logger: logging.Logger
+) -> int:
+    """Runs both until the parent says stop or is gone, or the component ends; closes the transport."""
+    stop = stopping(signal.SIGTERM)
     try:
         working = asyncio.create_task(component.run())
-        reporting = asyncio.create_task(_report(component, made))
-        waiting = [asyncio.create_task(each.wait()) for each in (stop, transport.lost)]
-        await asyncio.wait((working, *waiting), return_when=asyncio.FIRST_COMPLETED)
-        for task in (working, reporting, *waiting):
+        others = [asyncio.create_task(each) for each in (reporting, stop.wait(), transport.lost.wait())]
+        await asyncio.wait((working, *others[1:]), return_when=asyncio.FIRST_COMPLETED)
+        for task in (working, *others):
             task.cancel()
-        (ended, *_) = await asyncio.gather(working, reporting, *waiting, return_exceptions=True)
+        (ended, *_) = await asyncio.gather(working, *others, return_exceptions=True)
     finally:
         await transport.close()
     if isinstance(ended, Exception):
@@ -61,13 +87,16 @@ async def work(
 
 
 async def _report(component: Component, made: Callable[[], Mapping[str, int]]) -> None:
+    from dray.control_plane.child import Report
     from dray.process.memory import collect_rarely
 
     await component.ready.wait()
     collect_rarely()
-    _tell(Report(ready=True, made=made()))
+    tell(Report(ready=True, made=made()))
 
 
-def _tell(report: Report) -> None:
+def tell(report: Report) -> None:
+    import msgspec
+
     sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
     sys.stdout.buffer.flush()

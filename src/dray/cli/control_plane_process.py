@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
-import pickle
-import signal
 import socket
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from dray.cli import child_process
 from dray.cli.metrics import MetricsAddress, MetricsError, serving_metrics
 from dray.cli.part_logs import CONTROLLER_MANAGER, SCHEDULER, PartLogs
-from dray.cli.serving import log_to_stderr, run, stopping
 
 if TYPE_CHECKING:
     from dray.api.gates import FeatureGates
-    from dray.control_plane.child import Child, Report
+    from dray.control_plane.child import Child
     from dray.control_plane.control_plane import ControlPlane, PlaneOptions
     from dray.process.loop_watch import Stall
 
@@ -49,21 +45,11 @@ class Orders:
 
 
 def child(orders: Orders) -> Child:
-    from dray.control_plane.child import Child
-
-    return Child(("-c", f"from {__name__} import main; main()"), pickle.dumps(orders))
+    return child_process.child(__name__, orders, "control plane")
 
 
 def main() -> None:
-    log_to_stderr()
-    # An interrupt from the keyboard reaches both processes; the other one ends this one.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    orders = pickle.load(sys.stdin.buffer)
-    end = socket.socket(fileno=int(sys.argv[1]))
-    if orders.logs is not None:
-        orders.logs.open(SCHEDULER, [_SCHEDULER_LOGGER])
-        orders.logs.open(CONTROLLER_MANAGER, but=_SCHEDULER_LOGGER)
-    sys.exit(run(_run(orders, end)))
+    child_process.main(_run)
 
 
 async def _run(orders: Orders, end: socket.socket) -> int:
@@ -72,7 +58,9 @@ async def _run(orders: Orders, end: socket.socket) -> int:
     from dray.control_plane.child import Report
     from dray.control_plane.control_plane import ControlPlane
 
-    stop = stopping(signal.SIGTERM)
+    if orders.logs is not None:
+        orders.logs.open(SCHEDULER, [_SCHEDULER_LOGGER])
+        orders.logs.open(CONTROLLER_MANAGER, but=_SCHEDULER_LOGGER)
     transport = await LinkTransport.connect(end)
     plane = ControlPlane(ApiClient(transport), orders.options())
     plane.watch.limit(_HUNG, _end)
@@ -80,22 +68,11 @@ async def _run(orders: Orders, end: socket.socket) -> int:
     _logger.info("runs the controllers %s", ", ".join(orders.controllers))
     try:
         async with serving_metrics(orders.metrics, plane.metrics, plane.obstacles, plane.plugins) as url:
-            working = asyncio.create_task(plane.run())
-            reporting = asyncio.create_task(_report(plane, url))
-            waiting = [asyncio.create_task(each.wait()) for each in (stop, transport.lost)]
-            await asyncio.wait((working, *waiting), return_when=asyncio.FIRST_COMPLETED)
-            for task in (working, reporting, *waiting):
-                task.cancel()
-            (ended, *_) = await asyncio.gather(working, reporting, *waiting, return_exceptions=True)
+            return await child_process.until_stopped(plane, _report(plane, url), transport, _logger)
     except MetricsError as error:
-        _say(Report(refused=str(error)))
-        return 2
-    finally:
+        child_process.tell(Report(refused=str(error)))
         await transport.close()
-    if isinstance(ended, Exception):
-        _logger.error("the control plane failed", exc_info=ended)
-        return 1
-    return 0
+        return 2
 
 
 async def _report(plane: ControlPlane, metrics: str) -> None:
@@ -108,7 +85,9 @@ async def _report(plane: ControlPlane, metrics: str) -> None:
     with plane.watch.watching():
         while True:
             plane.changed.clear()
-            _say(Report(ready, metrics, {part.name: part.problem for part in plane.parts}, plane.plugins()))
+            child_process.tell(
+                Report(ready, metrics, {part.name: part.problem for part in plane.parts}, plane.plugins())
+            )
             ready = False
             await plane.changed.wait()
 
@@ -117,10 +96,3 @@ def _end(stall: Stall) -> None:
     """In a thread: the loop does not come back."""
     _logger.critical("the control plane is ended, since its event loop computed without a turn for %s", stall)
     os._exit(_HUNG_STATUS)
-
-
-def _say(report: Report) -> None:
-    import msgspec
-
-    sys.stdout.buffer.write(msgspec.json.encode(report) + b"\n")
-    sys.stdout.buffer.flush()

@@ -8,14 +8,10 @@ alone, and when it ends or hangs, the cluster notices what it would notice of no
 from __future__ import annotations
 
 import logging
-import pickle
-import signal
 import socket
-import sys
 from typing import TYPE_CHECKING
 
 from dray.cli import child_process
-from dray.cli.serving import log_to_stderr, run
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
@@ -26,18 +22,11 @@ _logger = logging.getLogger("dray.fleet")
 
 
 def child(chosen: Chosen) -> Child:
-    from dray.control_plane.child import Child
-
-    return Child(("-c", f"from {__name__} import main; main()"), pickle.dumps(chosen), called="fleet")
+    return child_process.child(__name__, chosen, "fleet")
 
 
 def main() -> None:
-    log_to_stderr()
-    # An interrupt from the keyboard reaches both processes; the other one ends this one.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    chosen = pickle.load(sys.stdin.buffer)
-    end = socket.socket(fileno=int(sys.argv[1]))
-    sys.exit(run(_run(chosen, end)))
+    child_process.main(_run)
 
 
 async def _run(chosen: Chosen, end: socket.socket) -> int:

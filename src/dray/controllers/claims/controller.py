@@ -27,8 +27,7 @@ from dray.controllers.claims.generation import BY_OWNER, Generation
 from dray.controllers.claims.metrics import Metrics
 from dray.controllers.claims.own_writes import Written
 from dray.controllers.claims.owners import GROUP, POD, OwnerKind, made_for
-from dray.controllers.claims.release import Release
-from dray.controllers.claims.reservation import Reservation
+from dray.controllers.claims.reservations import Reservations
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 
@@ -62,13 +61,12 @@ class ClaimController:
         self._generation = Generation(
             client, environment.events, claims, templates.cache, self._consumers, written, self._metrics
         )
-        self._reservation = Reservation(client, claims.cache, self._consumers, written)
-        self._release = Release(client, claims.cache, self._consumers, written)
+        self._reservations = Reservations(client, claims.cache, self._consumers, written)
         self._makers: Workers[OwnerKey] = environment.workers(
             "resourceclaim", self._reconcile_owner, called=_called, count=_MAKERS
         )
         self._releasers: Workers[Key] = environment.workers(
-            "resourceclaim release", self._release.reconcile, called=named("ResourceClaim"), count=_RELEASERS
+            "resourceclaim release", self._reservations.release, called=named("ResourceClaim"), count=_RELEASERS
         )
 
     async def run(self) -> None:
@@ -112,7 +110,7 @@ class ClaimController:
             return None
         again = await self._generation.generate(kind, owner)
         if kind is POD:
-            await self._reservation.reserve(owner)
+            await self._reservations.reserve(owner)
         return again
 
     def _on_pod(self, change: Change) -> None:
@@ -133,7 +131,7 @@ class ClaimController:
         if change.type == "DELETED":
             self._look_at_owner(previous or claim)
             return
-        if self._release.is_needed(claim):
+        if self._reservations.is_release_needed(claim):
             self._releasers.queue.add(change.key)
         if allocation_of(claim) is not None:
             for pod in self._pods.by(_BY_CLAIM, "/".join(change.key)):
@@ -168,7 +166,7 @@ class ClaimController:
             self._look_at_living(pod)
 
     def _look_at_living(self, pod: Object) -> None:
-        if self._generation.is_needed(pod) or self._reservation.is_needed(pod):
+        if self._generation.is_needed(pod) or self._reservations.is_needed(pod):
             self._makers.queue.add((POD, *key_of(pod)))
 
     def _look_at_group(self, group: Object) -> None:
@@ -200,7 +198,7 @@ class ClaimController:
             names.update(claim["metadata"]["name"] for claim in self._claims.by(index, uid_of(owner)))
         for name in names:
             claim = self._claims.get(name, namespace=namespace)
-            if claim is not None and self._release.is_needed(claim):
+            if claim is not None and self._reservations.is_release_needed(claim):
                 self._releasers.queue.add((namespace, name))
 
 

@@ -1,4 +1,4 @@
-"""Releases claims whose consumers have ended.
+"""Reservations of claims: released when consumers have ended, made for pods that were bound without the scheduler.
 
 A consumer that has ended is dropped from reservedFor, and with the last one the allocation, in one write: from then on
 the devices are free. The finalizer follows, and a claim whose owner has ended is deleted. A claim that
@@ -10,26 +10,27 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from dray.api.objects import Key, Object, is_deleting, key_of
-from dray.api.resource_claims import FINALIZER, allocation_of, is_protected, reserved_for
+from dray.api.objects import Key, Object, controller_uid, is_deleting, key_of
+from dray.api.pods import claims_used, node_of
+from dray.api.resource_claims import FINALIZER, MAX_CONSUMERS, allocation_of, is_protected, reserved_for
 from dray.client.api import ApiClient
 from dray.client.cache import Cache
 from dray.client.errors import NotFound
 from dray.client.interface import DeleteOptions
-from dray.controllers.claims.consumers import Consumers
+from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.own_writes import Written
-from dray.controllers.claims.owners import made_for, users
+from dray.controllers.claims.owners import GROUP, POD, made_for, reservation, users
 from dray.controllers.kinds import RESOURCE_CLAIMS
 
 
-class Release:
+class Reservations:
     def __init__(self, client: ApiClient, claims: Cache, consumers: Consumers, written: Written) -> None:
         self._client = client
         self._claims = claims
         self._consumers = consumers
         self._written = written
 
-    def is_needed(self, claim: Object) -> bool:
+    def is_release_needed(self, claim: Object) -> bool:
         """Whether, as far as the caches tell, there may be something to take back."""
         if self._written.is_ahead_of(claim):
             # What was made of it comes by watch, and is looked at then.
@@ -42,10 +43,10 @@ class Release:
         owner = made_for(claim)
         return owner is not None and known(owner) is not True
 
-    async def reconcile(self, key: Key) -> float | None:
+    async def release(self, key: Key) -> float | None:
         namespace, name = key
         claim = self._claims.get(name, namespace=namespace)
-        if claim is None or not self.is_needed(claim):
+        if claim is None or not self.is_release_needed(claim):
             return None
         reserved = reserved_for(claim)
         kept = [
@@ -78,6 +79,35 @@ class Release:
         with suppress(NotFound):
             await self._client.delete(RESOURCE_CLAIMS, name, namespace=namespace, options=options)
         self._written.add_deleted(claim)
+
+    def is_needed(self, pod: Object) -> bool:
+        return bool(self._lacking(pod))
+
+    async def reserve(self, pod: Object) -> None:
+        for claim, reference in self._lacking(pod):
+            status = {**claim["status"], "reservedFor": [*reserved_for(claim), reference]}
+            self._written.add(await self._client.update_status(RESOURCE_CLAIMS, {**claim, "status": status}))
+
+    def _lacking(self, pod: Object) -> list[tuple[Object, dict[str, str]]]:
+        """The allocated claims of a pod on a node that are not reserved for it but could be, and how they would be."""
+        found: list[tuple[Object, dict[str, str]]] = []
+        if not node_of(pod):
+            return found
+        for entry, name in claims_used(pod):
+            claim = self._claims.get(name, namespace=pod["metadata"]["namespace"])
+            if claim is None or allocation_of(claim) is None or is_deleting(claim) or self._written.is_ahead_of(claim):
+                continue
+            if entry.get("resourceClaimTemplateName") and not self._consumers.owns(pod, controller_uid(claim)):
+                continue
+            try:
+                group = self._consumers.group_sharing(pod, entry)
+            except UnknownGroup:
+                continue
+            reference = reservation(POD, pod) if group is None else reservation(GROUP, group)
+            listed = reserved_for(claim)
+            if len(listed) < MAX_CONSUMERS and all(each.get("uid") != reference["uid"] for each in listed):
+                found.append((claim, reference))
+        return found
 
 
 def _with_status(claim: Object, reserved: list[dict[str, str]], *, deallocated: bool) -> Object:
