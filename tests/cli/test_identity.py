@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dray.cli.identity import identity, is_foreign
+from dray.cli.lint import identity, is_foreign
 from dray.cli.manifests import Manifest, read
 
 

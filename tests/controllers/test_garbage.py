@@ -9,8 +9,7 @@ from dray.client.errors import ApiError, ConnectionFailed, NotFound
 from dray.client.interface import DeleteOptions, GroupVersionResource
 from dray.client.transport import Answer
 from dray.controllers.garbage.collector import GarbageCollector
-from dray.controllers.garbage.graph import Graph, Source
-from dray.controllers.garbage.owners import blocks, policy, unblocked, without_owners
+from dray.controllers.garbage.graph import Graph, Source, blocks, policy, unblocked, without_owners
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from dray.client.clock import timestamp
 from dray.controllers.jobs.accounting import settle
-from dray.controllers.jobs.backoff import Record
 from dray.controllers.jobs.indexes import Indexes
+from dray.controllers.jobs.plan import Record
 from dray.controllers.jobs.spec import JobSpec
 from dray.controllers.jobs.template import pod as pod_of
 from dray.controllers.jobs.view import JobView

@@ -6,7 +6,6 @@ from typing import Any
 
 from dray.allocation import Work
 from dray.api.objects import Object
-from dray.scheduling import nodes
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.framework import Framework
 from dray.scheduling.messages import reason_text
@@ -27,7 +26,7 @@ def node(name: str = "n", number: int = 0, *, labels: Object | None = None, **me
     amounts = {key.replace("_", "-"): value for key, value in members.items()}
     made = Node(name, number)
     document = objects.node(name, allocatable=amounts, status={"images": images}, **spec)
-    nodes.read(made, {**document, "metadata": {"name": name, "labels": labels or {}}})
+    made.read({**document, "metadata": {"name": name, "labels": labels or {}}})
     return made
 
 

@@ -5,10 +5,9 @@ import math
 import pytest
 
 from dray.scheduling.explainer import Explainer
-from dray.scheduling.guarded_plugin import MOST_FAULTS
+from dray.scheduling.guarded_plugin import MOST_FAULTS, FaultKind, Overrun
 from dray.scheduling.messages import status_text
 from dray.scheduling.plugin import SKIP, Depends, FailurePolicy, Plugin
-from dray.scheduling.plugin_faults import FaultKind, Overrun
 from dray.scheduling.reasons import ObjectRef
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.scheduling.status import Status

@@ -2,8 +2,8 @@
 
 from prometheus_client import generate_latest
 
+from dray.scheduling.guarded_plugin import UnloadedPlugin
 from dray.scheduling.plugin import Depends, Plugin
-from dray.scheduling.plugin_faults import UnloadedPlugin
 from dray.scheduling.scheduler import Options
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster

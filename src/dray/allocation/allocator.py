@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from dray.allocation.errors import AllocationError
 from dray.allocation.inventory import Inventory
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.picks import Picks
@@ -20,7 +19,7 @@ from dray.allocation.requests import Choice, Task, compile_task
 from dray.allocation.results import ShareIds, assemble, derived_share_id
 from dray.allocation.search import Search
 from dray.allocation.usage import ClaimKey, claim_key
-from dray.allocation.work import Work, WorkExhausted, undecided
+from dray.allocation.work import AllocationError, Work, WorkExhausted, undecided
 from dray.api.objects import Object
 
 # Units of work to compile a request.

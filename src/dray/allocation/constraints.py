@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from dray import cel
 from dray.allocation.devices import NO_VALUE, Values
-from dray.allocation.errors import AllocationError
 from dray.allocation.views import AttributeIndex, View
+from dray.allocation.work import AllocationError
 from dray.api.objects import Object
 
 if TYPE_CHECKING:

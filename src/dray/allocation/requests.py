@@ -15,10 +15,10 @@ from dray.allocation import capacity
 from dray.allocation.capacity import Amounts, CapacityError
 from dray.allocation.constraints import Constraint, compile_constraints
 from dray.allocation.devices import quantity
-from dray.allocation.errors import AllocationError
 from dray.allocation.inventory import Inventory
 from dray.allocation.pools import PoolState
 from dray.allocation.views import View
+from dray.allocation.work import AllocationError
 from dray.api.objects import Object, mapping, spec_of, walk
 from dray.api.resource_claims import MAX_DEVICES
 

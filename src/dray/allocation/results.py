@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from dray.allocation import node_selectors
-from dray.allocation.errors import AllocationError
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.allocation.picks import Pick
 from dray.allocation.requests import Task
 from dray.allocation.views import View
+from dray.allocation.work import AllocationError
 from dray.api.objects import Object, spec_of
 
 ShareIds = Callable[[Object, Object], str]

@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from dray.allocation.errors import AllocationError
 from dray.allocation.picks import Pick, Picks
 from dray.allocation.requests import Choice, Request, Task, title
-from dray.allocation.work import Work
+from dray.allocation.work import AllocationError, Work
 from dray.api.resource_claims import MAX_DEVICES
 
 if TYPE_CHECKING:

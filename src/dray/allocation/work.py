@@ -2,6 +2,7 @@
 
 One unit is about a microsecond of one core (CPython 3.12 at 3 GHz); what is charged for each kind of work was measured
 there. So a limit is a promise about time that needs no clock, and the same input always ends at the same place.
+An `AllocationError` ends an attempt too: Kubernetes then gives up on the pod, not only on the node.
 """
 
 from __future__ import annotations
@@ -9,6 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+
+
+class AllocationError(Exception):
+    """The claims cannot be judged: an expression failed, a class is missing, a pool is unfinished."""
+
 
 ATTEMPT: Final = 30_000
 """For whoever must answer others meanwhile: about 50 ms, with all that is not counted."""

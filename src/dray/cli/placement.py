@@ -22,7 +22,7 @@ from dray.cli.stored import Stored, read_objects
 from dray.cli.wanted import Wanted, Workload, claim, pods, unserved
 from dray.scheduling.actions import Bind, ClaimWrite
 from dray.scheduling.extended import ResourceMap
-from dray.scheduling.nodes import DEFAULT_CAPACITY
+from dray.scheduling.model import DEFAULT_CAPACITY
 from dray.scheduling.pods import read
 from dray.scheduling.scheduler import Options, Scheduler
 

@@ -6,13 +6,18 @@ no good answer in attempt after attempt, or overruns again and again, has the pl
 any more, until the scheduler is started again.
 
 A fault is not kept as other answers are: the node is asked again at the next attempt.
+
+This room reads no clock and knows no signals: who interrupts a plugin that does not answer is handed in as a
+`Watchdog`. Without one a plugin may take as long as it likes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from typing import Any, Final, NoReturn, TypeVar
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from dray.api.objects import Object
 from dray.scheduling import faults, plugin_answers
@@ -20,10 +25,73 @@ from dray.scheduling.cycle import Cycle
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugin import SKIP, FailurePolicy, Plugin, Skip
 from dray.scheduling.plugin_answers import Nonsense
-from dray.scheduling.plugin_faults import ATTEMPT_SECONDS, Budget, Fault, FaultKind, FaultReport, Overrun, Watchdog
 from dray.scheduling.reasons import Code, ObjectRef
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
+
+ATTEMPT_SECONDS: Final = 1.0
+"""What a plugin may spend on one attempt, over all nodes. An attempt as a whole takes about a millisecond."""
+
+
+class FaultKind(Enum):
+    RAISED = "raised"
+    NONSENSE = "nonsense"
+    """An answer that no plugin may give."""
+    OVERRAN = "overran"
+    """No answer within the budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    plugin: str
+    method: str
+    kind: FaultKind
+    text: str
+    error: BaseException | None = None
+    switched_off: bool = False
+    """Whether it was one too many, and the plugin is not asked any more."""
+
+
+FaultReport = Callable[[Fault], None]
+
+
+class Budget:
+    """What is left of the time for one attempt, in seconds."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, seconds: float = ATTEMPT_SECONDS) -> None:
+        self.left = seconds
+
+
+class Overrun(BaseException):
+    """Raised inside a plugin by a watchdog. Plugins that catch every Exception do not catch it."""
+
+
+class Watchdog(Protocol):
+    def call(self, budget: Budget, function: Callable[..., Any], *args: Any) -> Any:
+        """Calls the function and takes from the budget what that took. Raises Overrun in it once nothing is left."""
+
+
+class NoWatchdog:
+    def call(self, budget: Budget, function: Callable[..., Any], *args: Any) -> Any:
+        return function(*args)
+
+
+NO_WATCHDOG: Final = NoWatchdog()
+
+
+@dataclass(frozen=True, slots=True)
+class UnloadedPlugin:
+    """A plugin that was asked for and cannot be had."""
+
+    name: str
+    why: str
+
+
+def ignore(_: Fault) -> None:
+    """For those who do not want to know."""
+
 
 MOST_FAULTS: Final = {FaultKind.RAISED: 10, FaultKind.NONSENSE: 10, FaultKind.OVERRAN: 3}
 """In so many attempts one after the other a method may do wrong; an overrun delays everybody."""

@@ -1,24 +1,71 @@
 """Nodes and pods as the scheduler knows them.
 
 `Requirements` are what a pod requires of a node apart from its devices, compiled once for all pods of one signature. A
-`Node` adds up what the pods on it take; it is changed in place, one pod at a time, and never copied.
+`Node` adds up what the pods on it take; it is changed in place, one pod at a time, and never copied. Host ports collide
+where protocol and number are the same and the addresses are too, or one of them stands for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from dray.api.objects import Key, Object, annotations_of, labels_of
+from dray.api.objects import Key, Object, annotations_of, bounded, labels_of, mapping, mappings, strings
+from dray.api.pod_requests import amounts
+from dray.api.quantity import INT64_MAX
 from dray.scheduling.node_terms import NodeTerms
 from dray.scheduling.pod_terms import PodTerms
-from dray.scheduling.ports import Port, TakenPorts
 from dray.scheduling.tolerations import Tolerations
+
+EVERYWHERE: Final = "0.0.0.0"
+
+Port = tuple[str, str, int]
+"""Protocol, address (0.0.0.0 for all), number."""
+
+
+class TakenPorts:
+    """How many pods have each; none that nobody has."""
+
+    __slots__ = ("_addresses",)
+
+    def __init__(self) -> None:
+        self._addresses: dict[tuple[str, int], dict[str, int]] = {}
+        """By protocol and number, then by address."""
+
+    def __bool__(self) -> bool:
+        return bool(self._addresses)
+
+    def all(self) -> dict[Port, int]:
+        return {
+            (protocol, address, number): count
+            for (protocol, number), addresses in self._addresses.items()
+            for address, count in addresses.items()
+        }
+
+    def count(self, ports: Iterable[Port], sign: int) -> None:
+        for protocol, address, number in ports:
+            addresses = self._addresses.setdefault((protocol, number), {})
+            addresses[address] = addresses.get(address, 0) + sign
+            if not addresses[address]:
+                del addresses[address]
+            if not addresses:
+                del self._addresses[protocol, number]
+
+    def collide(self, wanted: Iterable[Port]) -> bool:
+        for protocol, address, number in wanted:
+            taken = self._addresses.get((protocol, number))
+            if taken and (address == EVERYWHERE or EVERYWHERE in taken or address in taken):
+                return True
+        return False
+
 
 Amounts = Mapping[str, int]
 """By resource name: cpu in thousandths, everything else in whole units, rounded up."""
 
 PODS = "pods"
+DEFAULT_CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+"""Of a node that was written by hand and does not say."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -115,6 +162,17 @@ class Node:
         self.scoring: dict[str, int] = {}
         self.ports = TakenPorts()
 
+    def read(self, document: Object) -> None:
+        """Takes everything that the document says; what the pods take stays as it is."""
+        spec, status = mapping(document.get("spec")), mapping(document.get("status"))
+        allocatable, images = amounts(status.get("allocatable")), _images(status)
+        self.document = document
+        self.labels = mapping(mapping(document.get("metadata")).get("labels"))
+        self.taints = tuple(mappings(spec.get("taints")))
+        self.unschedulable = spec.get("unschedulable") is True
+        self.allocatable = allocatable
+        self.images = images
+
     def add(self, pod: Pod) -> None:
         self.pods[pod.uid] = pod
         self._count(pod, 1)
@@ -140,3 +198,12 @@ def _add(total: dict[str, int], amounts: Amounts, sign: int) -> None:
             total[name] = left
         else:
             total.pop(name, None)
+
+
+def _images(status: Object) -> Mapping[str, int]:
+    sizes = {}
+    for image in mappings(status.get("images")):
+        size = bounded(image.get("sizeBytes"), 0, INT64_MAX)
+        for name in strings(image.get("names")):
+            sizes[name] = size
+    return sizes

@@ -20,7 +20,7 @@ from dray.allocation import ATTEMPT, KUBERNETES, Policy, Work
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object, key_of
 from dray.api.pods import claims_used, is_terminal, node_of
-from dray.scheduling import faults, plugin_faults, pods
+from dray.scheduling import faults, guarded_plugin, pods
 from dray.scheduling.actions import Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.algorithm import SchedulingAlgorithm
 from dray.scheduling.attempts import Attempts, InFlightBinding
@@ -28,11 +28,10 @@ from dray.scheduling.claim_assume_cache import CLAIM
 from dray.scheduling.device_demand import DeviceDemand
 from dray.scheduling.faults import Report
 from dray.scheduling.framework import Framework
-from dray.scheduling.guarded_plugin import GuardedPlugin
+from dray.scheduling.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, UnloadedPlugin, Watchdog
 from dray.scheduling.model import Pod
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.plugin import Plugin
-from dray.scheduling.plugin_faults import NO_WATCHDOG, FaultReport, UnloadedPlugin, Watchdog
 from dray.scheduling.plugins import default_plugins
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.preemption import Preemptor
@@ -74,7 +73,7 @@ class Scheduler:
         options: Options | None = None,
         report: Report = faults.ignore,
         *,
-        plugin_fault: FaultReport = plugin_faults.ignore,
+        plugin_fault: FaultReport = guarded_plugin.ignore,
         watchdog: Watchdog = NO_WATCHDOG,
     ) -> None:
         """`report` is told of errors that nobody expected; they concern the object that caused them and no other.

@@ -18,10 +18,9 @@ from dray.api.objects import Object, bounded, mapping, mappings, strings, text
 from dray.api.pod_requests import is_sidecar
 from dray.api.pods import containers_of
 from dray.api.quantity import INT32_MAX
-from dray.scheduling.model import Requirements
+from dray.scheduling.model import EVERYWHERE, Port, Requirements
 from dray.scheduling.node_terms import NodeTerms
 from dray.scheduling.pod_terms import PodTerms
-from dray.scheduling.ports import EVERYWHERE, Port
 from dray.scheduling.tolerations import Tolerations
 
 _MOST: Final = 4096

@@ -16,7 +16,6 @@ from dray.allocation.devices import DeviceID
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Key, Object, mapping, walk
-from dray.scheduling import nodes
 from dray.scheduling.affinity_index import AffinityIndex
 from dray.scheduling.claim_assume_cache import ClaimAssumeCache
 from dray.scheduling.device_demand import DeviceDemands
@@ -111,7 +110,7 @@ class State:
         known = _relevant(node)
         self.size += fresh
         self.soft_taints -= _is_soft(node)
-        nodes.read(node, document)
+        node.read(document)
         self.soft_taints += _is_soft(node)
         self._count_images(images, -1)
         self._count_images(node.images, 1)

@@ -31,12 +31,11 @@ from dray.scheduling_loop import decisions, volumes
 from dray.scheduling_loop.binding import Binder, is_ordinary, reference
 from dray.scheduling_loop.claim_writes import ClaimWriter
 from dray.scheduling_loop.doubles import Doubles
-from dray.scheduling_loop.faults import Faults
+from dray.scheduling_loop.faults import Faults, PluginReports
 from dray.scheduling_loop.feed import CLAIMS, feed
 from dray.scheduling_loop.gangs import Gangs
 from dray.scheduling_loop.intent_log import PATIENCE, IntentLog, Transaction
 from dray.scheduling_loop.metrics import Metrics
-from dray.scheduling_loop.plugin_reports import PluginReports
 from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
 from dray.scheduling_loop.pod_writes import PodWriter
 from dray.scheduling_loop.searching import Searcher

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from dray.scheduling import faults
+from dray.scheduling.guarded_plugin import Budget, Overrun, UnloadedPlugin, Watchdog
 from dray.scheduling.plugin import Plugin
 from dray.scheduling.plugin_answers import Nonsense, check_declaration
-from dray.scheduling.plugin_faults import Budget, Overrun, UnloadedPlugin, Watchdog
 from dray.scheduling.plugins import names
 
 GROUP: Final = "dray.scheduler_plugins"

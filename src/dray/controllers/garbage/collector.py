@@ -17,19 +17,21 @@ from dray.client.discovery import ServedResource
 from dray.client.errors import NotFound
 from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers
-from dray.controllers.garbage.graph import Graph, Item, Source
-from dray.controllers.garbage.monitors import Monitors
-from dray.controllers.garbage.owners import (
+from dray.controllers.garbage.graph import (
     FOREGROUND,
     ORPHAN,
     Fate,
+    Graph,
+    Item,
     Owners,
+    Source,
     blocks,
     is_waiting,
     policy,
     unblocked,
     without_owners,
 )
+from dray.controllers.garbage.monitors import Monitors
 
 # An owner may be seen later than its dependent: they come by different watches.
 _LATE: Final = 0.5

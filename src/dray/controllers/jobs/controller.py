@@ -24,11 +24,10 @@ from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.jobs import accounting, conditions, outcome
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.actions import PodActions, release
-from dray.controllers.jobs.backoff import Record
 from dray.controllers.jobs.groups import JobGroups
 from dray.controllers.jobs.membership import BY_JOB, Membership, index_by_job
 from dray.controllers.jobs.own_writes import OwnWrites, is_behind
-from dray.controllers.jobs.plan import Plan, plan
+from dray.controllers.jobs.plan import Plan, Record, plan
 from dray.controllers.jobs.spec import JobSpec, is_known_mode, is_managed_here
 from dray.controllers.jobs.status_writer import StatusWriter
 from dray.controllers.jobs.view import JobView

@@ -1,18 +1,52 @@
-"""The plan of a Job: which pods to delete or to create next. Never both at once: deletions are observed first."""
+"""The plan of a Job: which pods to delete or to create next. Never both at once: deletions are observed first.
+
+A failed pod is replaced after 10 s, doubling to 10 minutes.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import Final
 
 from dray.api.objects import Object, uid_of
-from dray.controllers.jobs import backoff
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.indexes import Indexes
 from dray.controllers.jobs.view import JobView
+
+_FIRST: Final = 10.0
+_LONGEST: Final = 600.0
+
+
+def remaining(failures: int, last: datetime | None, now: datetime) -> float:
+    """Seconds still to wait after so many failures in a row."""
+    if not failures or last is None:
+        return 0.0
+    wait = min(_LONGEST, _FIRST * 2.0 ** min(failures - 1, 30))
+    return max(0.0, wait - (now - last).total_seconds())
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Failures since the last success."""
+
+    failures: int = 0
+    last: datetime | None = None
+
+    def after(self, succeeded: Iterable[Object], failed: Iterable[Object]) -> Record:
+        """The record once these pods have ended too."""
+        success = max(map(pod_facts.finish_time, succeeded), default=None)
+        before = self if success is None else Record()
+        ends = [end for end in map(pod_facts.finish_time, failed) if success is None or end > success]
+        last = max([*ends, *([before.last] if before.last else [])], default=None)
+        return Record(before.failures + len(ends), last)
+
+    def remaining(self, now: datetime) -> float:
+        return remaining(self.failures, self.last, now)
+
 
 MOST_AT_ONCE: Final = 500
 
@@ -26,7 +60,7 @@ class Plan:
     wait: float | None = None
 
 
-def plan(view: JobView, record: backoff.Record, now: datetime) -> Plan:
+def plan(view: JobView, record: Record, now: datetime) -> Plan:
     if view.spec.suspended:
         return Plan(delete=view.active[:MOST_AT_ONCE])
     number = wanted(view) - len(view.active)
@@ -105,4 +139,4 @@ def _plan_by_index(view: JobView, number: int, now: datetime) -> Plan:
 
 def _wait_of(failed: Object, now: datetime) -> float:
     failures = pod_facts.failure_count(failed) + pod_facts.ignored_failure_count(failed) + 1
-    return backoff.remaining(failures, pod_facts.finish_time(failed), now)
+    return remaining(failures, pod_facts.finish_time(failed), now)

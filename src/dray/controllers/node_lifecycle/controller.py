@@ -16,7 +16,7 @@ from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import NODES, PODS
 from dray.controllers.node_lifecycle import health
 from dray.controllers.node_lifecycle.evictions import Evictions
-from dray.controllers.node_lifecycle.heartbeats import LEASES, Heartbeats, renewed
+from dray.controllers.node_lifecycle.health import LEASES, Heartbeats, renewed
 from dray.controllers.pod_deletion import BY_NODE, node_of
 
 GRACE: Final = 50.0
