@@ -5,6 +5,9 @@ Long chains are walked along their spine, so only nesting deepens the stack.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from dray.cel import types as t
 from dray.cel.declarations import Overload
 from dray.cel.environment import Environment
@@ -29,7 +32,7 @@ from dray.cel.types import Type
 from dray.cel.values import TypeValue, Uint
 
 _MAX_RESOLUTIONS = 4096
-_LITERALS: dict[type, Type] = {
+LITERAL_TYPES: Final[Mapping[type, Type]] = {
     bool: t.BOOL,
     int: t.INT,
     Uint: t.UINT,
@@ -67,7 +70,7 @@ class Checker:
     def check(self, node: Node) -> Step[Node]:
         """Checks a node; its first operands are visited in a loop, everything else is a step of its own."""
         if type(node) is Literal:
-            node.type = _LITERALS[type(node.value)]
+            node.type = LITERAL_TYPES[type(node.value)]
             return node
         chain = [node]
         while (inner := self._first(chain[-1])) is not None:
@@ -105,7 +108,7 @@ class Checker:
         if type(node) is Ident:
             self._ident(node)
         elif isinstance(node, Literal):
-            node.type = _LITERALS[type(node.value)]
+            node.type = LITERAL_TYPES[type(node.value)]
         elif isinstance(node, Select):
             return self._qualified(node)
         elif isinstance(node, Call):

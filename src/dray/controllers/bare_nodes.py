@@ -13,7 +13,7 @@ from dray.api.pods import is_terminal
 from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.interface import Resource, WriteOptions
-from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import NODES, PODS
 from dray.controllers.pod_deletion import end_pod
 from dray.scheduling.model import DEFAULT_CAPACITY
@@ -68,18 +68,15 @@ async def set_node_status(client: ApiClient, resource: Resource, node: Object, o
     return await client.patch(resource, node["metadata"]["name"], {"metadata": pin, "spec": {"taints": left or None}})
 
 
-class BareNodes:
+class BareNodes(QueueController[Key]):
     """Takes pods away that are to end on such a node, as its agent would. Keyed by namespace and name of pods."""
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
-        self._workers: Workers[Key] = environment.workers("bare nodes", self.reconcile, called=named("Pod"))
+        self._workers = environment.workers("bare nodes", self.reconcile, called=named("Pod"))
         self._nodes = environment.informers.of(NODES)
         self._pods = environment.informers.of(PODS)
         self._pods.add_handler(self._pod_changed)
-
-    async def run(self) -> None:
-        await self._workers.run()
 
     def _pod_changed(self, change: Change) -> None:
         pod = change.object

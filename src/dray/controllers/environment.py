@@ -75,6 +75,15 @@ class Controller(Protocol):
         ...
 
 
+class QueueController(Generic[K]):
+    """A controller with one work queue."""
+
+    _workers: Workers[K]
+
+    async def run(self) -> None:
+        await self._workers.run()
+
+
 class Workers(Generic[K]):
     """A work queue and the tasks that empty it."""
 

@@ -21,19 +21,14 @@ def node_of(pod: Object) -> tuple[str, ...]:
     return (node,) if node else ()
 
 
-def disruption(reason: str, message: str, now: datetime) -> Object:
-    return {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": reason,
-        "message": message,
-        "lastTransitionTime": timestamp(now),
-    }
-
-
-def is_disrupted(pod: Object, reason: str) -> bool:
-    """Whether the pod says already that it ends for this reason."""
-    return (condition_of(pod, "DisruptionTarget", "True") or {}).get("reason") == reason
+def disruption(pod: Object, reason: str, message: str, now: datetime) -> Object:
+    """What of a pod's status says that it is to end, and why; empty where it says so already."""
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+    present = condition_of(pod, "DisruptionTarget", "True") or {}
+    if condition.items() <= present.items():
+        return {}
+    since = present.get("lastTransitionTime") or timestamp(now)
+    return {"conditions": [{**condition, "lastTransitionTime": since}]}
 
 
 async def end_pod(client: ApiClient, pod: Object, *, status: Object | None = None, grace: int | None = None) -> bool:

@@ -14,7 +14,7 @@ from dray.api.objects import Key, Object, is_deleting, is_true, spec_of, status_
 from dray.api.pods import is_terminal
 from dray.client.cache import Change
 from dray.client.errors import ClientError, NotFound
-from dray.controllers.environment import Environment, Workers
+from dray.controllers.environment import Environment, QueueController
 from dray.controllers.kinds import NODES, PODS
 from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, node_of
 
@@ -35,7 +35,7 @@ _STRANDED: Final = "out-of-service"
 _ORPHANED: Final = "orphaned"
 
 
-class PodGarbageCollector:
+class PodGarbageCollector(QueueController[Work]):
     """`quarantine` is how long a node must be missed until its pods are lost, `period` how often surplus is counted."""
 
     def __init__(
@@ -51,7 +51,7 @@ class PodGarbageCollector:
         self._threshold = threshold
         self._quarantine = quarantine
         self._period = period
-        self._workers: Workers[Work] = environment.workers("pod garbage collector", self.reconcile, called=_called)
+        self._workers = environment.workers("pod garbage collector", self.reconcile, called=_called)
         self._terminated: set[Key] = set()
         self._out_of_service: set[str] = set()
         self._nodes = environment.informers.of(NODES)
@@ -70,9 +70,6 @@ class PodGarbageCollector:
         )
         self._nodes.add_handler(self._node_changed)
         self._pods.add_handler(self._pod_changed)
-
-    async def run(self) -> None:
-        await self._workers.run()
 
     def _pod_changed(self, change: Change) -> None:
         pod = change.object
@@ -167,7 +164,7 @@ class PodGarbageCollector:
         if not is_terminal(pod):
             status["phase"] = "Failed"
             if message:
-                status["conditions"] = [disruption("DeletionByPodGC", message, self._time.now())]
+                status |= disruption(pod, "DeletionByPodGC", message, self._time.now())
         namespace = pod["metadata"]["namespace"]
         try:
             if await end_pod(self._client, pod, status=status, grace=0):

@@ -20,7 +20,7 @@ from dray.client.cache import Change
 from dray.client.discovery import discover, served_version
 from dray.client.informer import Informer
 from dray.client.interface import Resource
-from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.environment import Environment, QueueController, named
 
 _GATHER: Final = 0.05
 _LONGEST: Final = 5.0
@@ -34,7 +34,7 @@ QUOTAS: Final = built_in("v1", "ResourceQuota")
 CLASSES: Final = built_in("resource.k8s.io/v1", "DeviceClass")
 
 
-class QuotaController:
+class QuotaController(QueueController[Key]):
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
         self._time = environment.time
@@ -47,14 +47,9 @@ class QuotaController:
         self._gather: dict[Key, float] = {}
         self._of_pods: dict[str, tuple[str, Counter[str]]] = {}
         """What a pod takes, by its uid, with the version that was read."""
-        self._workers: Workers[Key] = environment.workers(
-            "resourcequota", self._reconcile, called=named("ResourceQuota"), count=4
-        )
+        self._workers = environment.workers("resourcequota", self._reconcile, called=named("ResourceQuota"), count=4)
         self._quotas.add_handler(self._on_quota)
         self._classes.add_handler(self._on_class)
-
-    async def run(self) -> None:
-        await self._workers.run()
 
     # What happened
 

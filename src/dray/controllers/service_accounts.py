@@ -8,26 +8,23 @@ from dray.api.catalogue import built_in
 from dray.api.objects import Object, status_of
 from dray.client.cache import Change
 from dray.client.errors import AlreadyExists, ApiError, NotFound
-from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import NAMESPACES
 
 ACCOUNT: Final = "default"
 
 
-class ServiceAccountController:
+class ServiceAccountController(QueueController[str]):
     """Keyed by the names of namespaces."""
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
-        self._workers: Workers[str] = environment.workers("service accounts", self.reconcile, called=named("Namespace"))
+        self._workers = environment.workers("service accounts", self.reconcile, called=named("Namespace"))
         self._kind = built_in("v1", "ServiceAccount")
         self._accounts = environment.informers.of(self._kind)
         self._namespaces = environment.informers.of(NAMESPACES)
         self._accounts.add_handler(self._account_changed)
         self._namespaces.add_handler(self._namespace_changed)
-
-    async def run(self) -> None:
-        await self._workers.run()
 
     def _account_changed(self, change: Change) -> None:
         if change.type == "DELETED" and change.key[1] == ACCOUNT:

@@ -1,7 +1,7 @@
 """The exact variant: errors are values, cost is counted, the limit holds.
 
 Every operation becomes a statement, so nesting in the expression does not nest in Python. `compiler` says what becomes
-of each node, with `calls`, `chains` (of selections and indexes) and `comprehensions` for the longer answers; they
+of each node, with `calls` and `chains` (of selections and indexes) for the longer answers; they
 `yield` a node to get the name or constant that holds its value, and all write into one `Code`. What cel-go counts and
 in which order decides the shape of the code: unary and binary calls evaluate all operands even after an error, calls
 with more operands, lists and maps stop at the first, and then such calls cost nothing.

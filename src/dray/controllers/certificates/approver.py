@@ -27,7 +27,7 @@ from dray.api.certificate_requests import (
 from dray.api.objects import Object, mapping, spec_of, status_of
 from dray.client.cache import Change
 from dray.client.errors import NotFound
-from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import NODES
 
 REQUESTS: Final = built_in(f"{CERTIFICATES_GROUP}/v1", "CertificateSigningRequest")
@@ -35,19 +35,16 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _AGAIN: Final = 30.0
 
 
-class CertificateApprover:
+class CertificateApprover(QueueController[str]):
     """Keyed by the names of requests."""
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
         self._events = environment.events
         called = named("CertificateSigningRequest")
-        self._workers: Workers[str] = environment.workers("certificates", self.reconcile, called=called, count=2)
+        self._workers = environment.workers("certificates", self.reconcile, called=called, count=2)
         self._requests = environment.informers.of(REQUESTS)
         self._requests.add_handler(self._changed)
-
-    async def run(self) -> None:
-        await self._workers.run()
 
     def _changed(self, change: Change) -> None:
         if change.type != "DELETED" and certificate_requests.is_open(change.object):

@@ -12,20 +12,15 @@ from typing import Final
 from prometheus_client import Counter, Histogram
 
 from dray.api.caches import BoundedDict
-from dray.api.objects import Object, conditions_of, is_deleting, key_of
-from dray.client.clock import timestamp
+from dray.api.objects import Object, is_deleting, key_of
 from dray.client.errors import NotFound
 from dray.controllers.environment import Environment
 from dray.controllers.kinds import PODS
-from dray.controllers.pod_deletion import end_pod
+from dray.controllers.pod_deletion import disruption, end_pod
 
 EVENT: Final = "DeviceTaintManagerEviction"
-_CONDITION: Final = {
-    "type": "DisruptionTarget",
-    "status": "True",
-    "reason": "DeletionByDeviceTaintManager",
-    "message": "Device Taint manager: deleting due to NoExecute taint",
-}
+_REASON: Final = "DeletionByDeviceTaintManager"
+_MESSAGE: Final = "Device Taint manager: deleting due to NoExecute taint"
 _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 _REMEMBERED: Final = 500
 
@@ -70,16 +65,4 @@ class Deletion:
         if pod["metadata"].get("uid") != uid or is_deleting(pod):
             return False
         self._environment.events.normal(pod, EVENT, "Marking for deletion")
-        condition = self._condition(pod)
-        return await end_pod(client, pod, status={"conditions": [condition]} if condition is not None else None)
-
-    def _condition(self, pod: Object) -> Object | None:
-        """What to write; None where it is there."""
-        since = timestamp(self._environment.time.now())
-        for present in conditions_of(pod):
-            if present.get("type") == _CONDITION["type"]:
-                if all(present.get(member) == value for member, value in _CONDITION.items()):
-                    return None
-                if present.get("status") == _CONDITION["status"]:
-                    since = present.get("lastTransitionTime") or since
-        return {**_CONDITION, "lastTransitionTime": since}
+        return await end_pod(client, pod, status=disruption(pod, _REASON, _MESSAGE, self._environment.time.now()))

@@ -18,7 +18,7 @@ from dray.client.errors import NotFound
 from dray.client.interface import WriteOptions
 from dray.controllers.device_taints.evictions import Eviction
 from dray.controllers.device_taints.rules import NO_EXECUTE, effect_of
-from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.environment import Environment, QueueController, named
 
 TYPE: Final = "EvictionInProgress"
 NO_EFFECT: Final = "NoEffect"
@@ -85,7 +85,7 @@ PERIOD: Final = 10.0
 _MANAGER: Final = "device-taint-eviction-controller"
 
 
-class RuleStatus:
+class RuleStatus(QueueController[str]):
     """`impact` tells what a rule does at the moment."""
 
     def __init__(
@@ -98,7 +98,7 @@ class RuleStatus:
         """Pods by uid of the rule."""
         self._written: dict[str, tuple[str, Object]] = {}
         """By name, the uid and the condition: the informer may not have it yet."""
-        self._workers: Workers[str] = environment.workers(
+        self._workers = environment.workers(
             "device-taint-rule-status", self._reconcile, called=named("DeviceTaintRule"), count=2
         )
 
@@ -116,9 +116,6 @@ class RuleStatus:
         """The rule is gone."""
         self._evicted.pop(rule["metadata"].get("uid") or "", None)
         self._written.pop(rule["metadata"]["name"], None)
-
-    async def run(self) -> None:
-        await self._workers.run()
 
     async def _reconcile(self, name: str) -> float | None:
         rule = self._rules.cache.get(name)

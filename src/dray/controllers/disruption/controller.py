@@ -10,7 +10,7 @@ from dray.api.objects import Key, Object, conditions_of, controller_of, is_true,
 from dray.client.cache import Change
 from dray.controllers.disruption import budget as budgets
 from dray.controllers.disruption.scale import Scales, UnknownScale
-from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import JOBS, PODS
 
 # Pods come and go in crowds: a budget waits for this long for more of them, then counts once.
@@ -24,7 +24,7 @@ _UNMANAGED: Final = (
 BUDGETS: Final = built_in("policy/v1", "PodDisruptionBudget")
 
 
-class DisruptionController:
+class DisruptionController(QueueController[Key]):
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
         self._events = environment.events
@@ -34,15 +34,10 @@ class DisruptionController:
         self._jobs = environment.informers.of(JOBS)
         self._scales = Scales(environment.client, self._jobs.cache)
         self._matchers: dict[Key, Matcher] = {}
-        self._workers: Workers[Key] = environment.workers(
-            "disruption", self._reconcile, called=named("PodDisruptionBudget"), count=4
-        )
+        self._workers = environment.workers("disruption", self._reconcile, called=named("PodDisruptionBudget"), count=4)
         self._budgets.add_handler(self._on_budget)
         self._pods.add_handler(self._on_pod)
         self._jobs.add_handler(self._on_job)
-
-    async def run(self) -> None:
-        await self._workers.run()
 
     # What happened
 

@@ -12,7 +12,7 @@ from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
 from dray.client.discovery import Discovered, discover
 from dray.client.errors import NotFound
-from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import NAMESPACES
 from dray.controllers.namespaces.contents import Report, empty, updated
 
@@ -22,20 +22,15 @@ _PODS: Final = ("", "pods")
 _SHORTEST, _LONGEST = 0.2, 8.0
 
 
-class NamespaceController:
+class NamespaceController(QueueController[str]):
     """Keyed by the names of namespaces."""
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
         self._time = environment.time
-        self._workers: Workers[str] = environment.workers(
-            "namespaces", self.reconcile, called=named("Namespace"), count=4
-        )
+        self._workers = environment.workers("namespaces", self.reconcile, called=named("Namespace"), count=4)
         self._namespaces = environment.informers.of(NAMESPACES)
         self._namespaces.add_handler(self._changed)
-
-    async def run(self) -> None:
-        await self._workers.run()
 
     def _changed(self, change: Change) -> None:
         if change.type != "DELETED" and _is_ours(change.object) and not _is_repeated(change):

@@ -13,9 +13,9 @@ from dray.api.objects import Key, Object, condition_of, key_of, spec_of
 from dray.api.times import after
 from dray.client.cache import Change
 from dray.client.clock import moment
-from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import PODS
-from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, is_disrupted, node_of
+from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, node_of
 from dray.scheduling.tolerations import tolerates
 
 
@@ -61,14 +61,14 @@ _REASON: Final = "DeletionByTaintManager"
 _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
-class Evictions:
+class Evictions(QueueController[Key]):
     """Keyed by the namespace and name of pods."""
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
         self._time = environment.time
         self._events = environment.events
-        self._workers: Workers[Key] = environment.workers("taint eviction", self.reconcile, called=named("Pod"))
+        self._workers = environment.workers("taint eviction", self.reconcile, called=named("Pod"))
         # By node; nodes without such taints are not in it.
         self._expulsions: dict[str, tuple[Expulsion, ...]] = {}
         # Pods whose time has not come yet.
@@ -86,9 +86,6 @@ class Evictions:
             registry=environment.metrics,
         )
         self._pods.add_handler(self._pod_changed)
-
-    async def run(self) -> None:
-        await self._workers.run()
 
     def node_changed(self, change: Change) -> None:
         name = change.key[1]
@@ -167,10 +164,8 @@ class Evictions:
         self._events.normal(about, "TaintManagerEviction", f"{message} {'/'.join(key_of(pod))}")
 
     async def _evict(self, pod: Object, late: float) -> None:
-        status: Object = {}
-        if not is_disrupted(pod, _REASON):
-            text = "Taint manager: deleting due to NoExecute taint"
-            status["conditions"] = [disruption(_REASON, text, self._time.now())]
+        text = "Taint manager: deleting due to NoExecute taint"
+        status = disruption(pod, _REASON, text, self._time.now())
         if await end_pod(self._client, pod, status=status):
             self._tell(pod, "Marking for deletion Pod")
             self._deleted.inc()

@@ -18,6 +18,7 @@ import msgspec
 from dray.api.objects import mapping
 from dray.cel import Device, compile_expression, compile_selector
 from dray.cel import types as t
+from dray.cel.checker import LITERAL_TYPES
 from dray.cel.errors import CompileError, CostLimitExceeded, EvaluationError
 from dray.cel.library.moments import parse_duration, parse_timestamp
 from dray.cel.program import Program
@@ -112,17 +113,7 @@ _SCALARS: dict[str, Any] = {
     "duration": parse_duration,
     "timestamp": parse_timestamp,
 }
-_TYPES: dict[type, Type] = {
-    bool: t.BOOL,
-    int: t.INT,
-    Uint: t.UINT,
-    float: t.DOUBLE,
-    str: t.STRING,
-    bytes: t.BYTES,
-    type(None): t.NULL,
-    Duration: t.DURATION,
-    Timestamp: t.TIMESTAMP,
-}
+_TYPES: dict[type, Type] = {**LITERAL_TYPES, Duration: t.DURATION, Timestamp: t.TIMESTAMP}
 
 
 def _type_of(value: Value) -> Type:
