@@ -13,8 +13,8 @@ import click
 
 from dray.allocation.policies import Policy
 from dray.allocation.text import Tree
-from dray.api.objects import Object, status_of
-from dray.api.pods import extended_claim
+from dray.api.objects import Object, is_deleting, key_of
+from dray.api.pods import claims_used, entries_without_claim, extended_claim, is_terminal, node_of, phase_of
 from dray.api.resource_claims import allocation_of
 from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import NodeAnswers, few, holding
@@ -161,7 +161,7 @@ class World:
     def get(self, kind: str, name: str) -> Object | None:
         listed = self._listed["Pod" if kind == "pod" else "ResourceClaim"]
         wanted = (self.namespace, name)
-        return next((each for each in listed if _key(each) == wanted), None)
+        return next((each for each in listed if key_of(each) == wanted), None)
 
     def _scheduler(self, name: str) -> Scheduler:
         scheduler = asked_scheduler(Options(name, policy=self._policy), self._plugins)
@@ -175,35 +175,27 @@ class World:
         return scheduler
 
     def _claims_of(self, document: Object) -> Iterator[Object]:
-        status = status_of(document)
-        names = {each["name"]: each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()}
-        for entry in document["spec"].get("resourceClaims") or ():
-            name = entry.get("resourceClaimName") or names.get(entry["name"])
+        for name in (*(name for _, name in claims_used(document)), extended_claim(document)):
             if name and (claim := self.get("claim", name)) is not None:
                 yield claim
-        special = extended_claim(document)
-        if special and (claim := self.get("claim", special)) is not None:
-            yield claim
 
     # Pods
 
     def pod(self, name: str, node: str) -> Explanation:
         document = self.get("pod", name)
         assert document is not None
-        spec, metadata = document["spec"], document["metadata"]
-        phase = status_of(document).get("phase")
-        if phase in ("Succeeded", "Failed"):
-            return self._say("pod", name, f"has ended ({phase})", good=True)
-        if place := spec.get("nodeName"):
+        if is_terminal(document):
+            return self._say("pod", name, f"has ended ({phase_of(document)})", good=True)
+        if place := node_of(document):
             made = self._say("pod", name, f"on node {place}", good=True)
             made.trees = [holding(claim) for claim in self._claims_of(document)] or [Tree("it has no claims")]
             made.data = lambda: {"node": place, "claims": list(self._claims_of(document))}
             return made
-        if gates := spec.get("schedulingGates"):
+        if gates := document["spec"].get("schedulingGates"):
             return self._say(
                 "pod", name, "waits until its scheduling gates are removed", few([each["name"] for each in gates])
             )
-        if metadata.get("deletionTimestamp"):
+        if is_deleting(document):
             return self._say("pod", name, "is being deleted")
         return self._waiting(document, node)
 
@@ -237,18 +229,13 @@ class World:
 
     def _unmade(self, document: Object) -> list[str]:
         """The templates of claims that the pod has not been given yet."""
-        statuses = status_of(document).get("resourceClaimStatuses") or ()
-        made = {each["name"] for each in statuses}
-        entries = document["spec"].get("resourceClaims") or ()
-        return [
-            name for each in entries if (name := each.get("resourceClaimTemplateName")) and each["name"] not in made
-        ]
+        return [entry["resourceClaimTemplateName"] for entry in entries_without_claim(document)]
 
     def _missing_template(self, document: Object) -> str:
         """A template that does not exist; none where they could not be looked at."""
         if "ResourceClaimTemplate" not in self._listed:
             return ""
-        known = {_key(each) for each in self._listed["ResourceClaimTemplate"]}
+        known = {key_of(each) for each in self._listed["ResourceClaimTemplate"]}
         return next((name for name in self._unmade(document) if (self.namespace, name) not in known), "")
 
     # Claims
@@ -271,7 +258,3 @@ class World:
 def _tell(made: Explanation, nodes: NodeAnswers) -> None:
     made.conclusion = "" if nodes.fitting else nodes.conclusion()
     made.trees, made.data = list(nodes.trees()), lambda: {"nodes": nodes.rows()}
-
-
-def _key(obj: Object) -> tuple[str, str]:
-    return obj["metadata"].get("namespace") or "", obj["metadata"]["name"]
