@@ -10,7 +10,7 @@ from dray.testing.cluster import LocalCluster
 from dray.testing.objects import claim, claim_template
 from tests.controllers.claims import allocate, claims, noted, pod, start
 
-VERBS = ("create", "apply", "update", "update_status", "delete", "get")
+VERBS = ("create", "apply", "update", "update_status", "delete_object", "get")
 
 
 class Unreliable:

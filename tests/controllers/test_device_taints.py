@@ -376,7 +376,7 @@ async def test_writes_that_fail_are_tried_again():
     faults = {
         "get": [ConnectionFailed("no answer", sent=True)],
         "patch_status": [ApiError(409, "Conflict", "changed in between")],
-        "delete": [ApiError(429, "TooManyRequests", "later"), ApiError(503, "ServiceUnavailable", "restarting")],
+        "delete_object": [ApiError(429, "TooManyRequests", "later"), ApiError(503, "ServiceUnavailable", "restarting")],
         "apply": [ApiError(500, "InternalError", "what")],
     }
     cluster = LocalCluster(controllers=["device-taint-eviction"])

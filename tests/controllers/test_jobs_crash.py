@@ -14,7 +14,7 @@ from dray.controllers.registry import make
 from dray.testing.cluster import LocalCluster
 from tests.controllers.jobs import Clock, end, job, nudge, pods, running
 
-WRITES = ("create", "update_status", "patch", "delete")
+WRITES = ("create", "update_status", "patch", "delete", "delete_object")
 
 
 class Mortal:

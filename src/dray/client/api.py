@@ -178,6 +178,22 @@ class ApiClient:
         """The object if it is still being deleted, or a Status."""
         return await self._call("DELETE", interface.item(resource, namespace, name), None, _deleting(options))
 
+    async def delete_object(
+        self,
+        resource: Resource,
+        obj: Object,
+        *,
+        pinned: bool = False,
+        grace_period: int | None = None,
+        propagation: str = "",
+    ) -> Object:
+        """Deletes this very object, not one that took its name; `pinned`: only at this version."""
+        (namespace, name), version = key_of(obj), obj["metadata"]["resourceVersion"] if pinned else ""
+        options = DeleteOptions(
+            uid=uid_of(obj), resource_version=version, grace_period=grace_period, propagation=propagation
+        )
+        return await self.delete(resource, name, namespace=namespace, options=options)
+
     async def delete_collection(
         self,
         resource: Resource,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from dray.api.objects import Object, condition_of, key_of, spec_of
+from dray.api.objects import Object, condition_of, spec_of
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import NotFound
-from dray.client.interface import DeleteOptions
 from dray.controllers.kinds import PODS
 
 BY_NODE: Final = "spec.nodeName"
@@ -33,12 +32,10 @@ def disruption(pod: Object, reason: str, message: str, now: datetime) -> Object:
 
 async def end_pod(client: ApiClient, pod: Object, *, status: Object | None = None, grace: int | None = None) -> bool:
     """Patches the status, if there is something to say, and deletes the pod; False if it is gone already."""
-    namespace, name = key_of(pod)
     try:
         if status:
             await client.patch_status(PODS, pod, status)
-        options = DeleteOptions(uid=pod["metadata"]["uid"], grace_period=grace)
-        await client.delete(PODS, name, namespace=namespace, options=options)
+        await client.delete_object(PODS, pod, grace_period=grace)
     except NotFound:
         return False
     return True

@@ -8,9 +8,8 @@ from typing import Final
 
 from dray.api import bootstrap_tokens
 from dray.api.catalogue import built_in
-from dray.api.objects import metadata_of, uid_of
 from dray.client.errors import ClientError
-from dray.client.interface import DeleteOptions, Selection
+from dray.client.interface import Selection
 from dray.controllers.environment import Environment
 
 _SECRETS: Final = built_in("v1", "Secret")
@@ -39,5 +38,4 @@ class TokenCleaner:
         found = await self._client.list_all(_SECRETS, namespace=namespace, selection=_TOKENS)
         for secret in found["items"]:
             if bootstrap_tokens.is_expired(secret, self._time.now()):
-                options = DeleteOptions(uid=uid_of(secret))
-                await self._client.delete(_SECRETS, metadata_of(secret)["name"], namespace=namespace, options=options)
+                await self._client.delete_object(_SECRETS, secret)

@@ -15,7 +15,6 @@ from dray.api.objects import Key, Object, is_deleting, key_of, uid_of
 from dray.api.pods import claims_used, extended_claim, is_terminal, node_of
 from dray.client.cache import Change
 from dray.client.errors import Conflict, NotFound
-from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers, named
 from dray.fleet.machine import Machine
 from dray.fleet.pod_lives import Life, Step
@@ -150,7 +149,5 @@ class Kubelets:
                 raise
 
     async def _remove(self, pod: Object) -> None:
-        namespace, name = key_of(pod)
         with suppress(NotFound, Conflict):
-            options = DeleteOptions(uid=uid_of(pod), grace_period=0)
-            await self._client.delete(PODS, name, namespace=namespace, options=options)
+            await self._client.delete_object(PODS, pod, grace_period=0)

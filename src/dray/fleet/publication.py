@@ -18,7 +18,6 @@ from dray.api.objects import Object, annotations_of, metadata_of, spec_of, versi
 from dray.client.cache import Change
 from dray.client.clock import moment
 from dray.client.errors import NotFound
-from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers
 from dray.fleet.machine import Machine
 from dray.fleet.outages import Outages, soonest
@@ -128,9 +127,8 @@ class Publication:
         return stored
 
     async def _delete(self, slice_: Object) -> None:
-        metadata = slice_["metadata"]
         with suppress(NotFound):
-            await self._client.delete(SLICES, metadata["name"], options=DeleteOptions(uid=metadata["uid"]))
+            await self._client.delete_object(SLICES, slice_)
 
     def _taints(
         self, key: PoolKey, contents: tuple[SliceContent, ...], node: Object, time: float

@@ -15,8 +15,9 @@ import msgspec
 
 from dray.api.objects import Object, annotations_of, labels_of, spec_of
 from dray.client.api import ApiClient
-from dray.client.errors import NotFound
-from dray.client.interface import DeleteOptions, PatchType, WriteOptions
+from dray.client.errors import AlreadyExists, NotFound
+from dray.client.interface import PatchType, WriteOptions
+from dray.drivers.devices.classes import device_classes
 from dray.fleet.machine import MACHINE_TYPE, Machine
 from dray.fleet.publication import NODES
 from dray.fleet.stages import ANNOTATION
@@ -56,11 +57,8 @@ async def _register(client: ApiClient, machine: Machine, present: Object | None)
 
 
 async def _delete(client: ApiClient, node: Object) -> None:
-    try:
-        options = DeleteOptions(uid=node["metadata"]["uid"])
-        await client.delete(NODES, node["metadata"]["name"], options=options)
-    except NotFound:
-        pass
+    with suppress(NotFound):
+        await client.delete_object(NODES, node)
 
 
 async def _each(items: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from dray.api.catalogue import built_in
-from dray.api.objects import Object, key_of, metadata_of, uid_of
+from dray.api.objects import Object, metadata_of
 from dray.client.api import ApiClient
 from dray.client.errors import ClientError, Conflict, NotFound
-from dray.client.interface import DeleteOptions
 from dray.node.pod_status import same
 
 PODS: Final = built_in("v1", "Pod")
@@ -80,11 +79,9 @@ class PodStatusWriter:
         pod = self._pod()
         if pod is None:
             return
-        namespace, name = key_of(pod)
         while True:
             try:
-                options = DeleteOptions(uid=uid_of(pod), grace_period=0)
-                await self._client.delete(PODS, name, namespace=namespace, options=options)
+                await self._client.delete_object(PODS, pod, grace_period=0)
                 return
             except (NotFound, Conflict):
                 return

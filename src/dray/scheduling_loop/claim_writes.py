@@ -24,7 +24,6 @@ from dray.api.resource_claims import (
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, Conflict, ConnectionFailed, Garbled, NotFound
-from dray.client.interface import DeleteOptions
 from dray.client.retries import Retries
 from dray.scheduling.actions import ClaimWrite
 from dray.scheduling.model import Pod
@@ -204,7 +203,7 @@ class ClaimWriter:
             if allocation_of(claim):
                 await self.release(claim)
             await self._client.patch(CLAIMS, name, {"metadata": {"finalizers": finalizers}}, namespace=namespace)
-            await self._client.delete(CLAIMS, name, namespace=namespace, options=DeleteOptions(uid=metadata["uid"]))
+            await self._client.delete_object(CLAIMS, claim)
         except NotFound:
             pass
 

@@ -10,7 +10,6 @@ from dray.api.objects import Object, condition_of
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ClientError, Conflict, ConnectionFailed, Garbled, NotFound
-from dray.client.interface import DeleteOptions
 from dray.client.retries import Retries
 from dray.scheduling.model import Pod
 from dray.scheduling_loop.feed import PODS
@@ -100,8 +99,7 @@ class PodWriter:
         }
         try:
             await self.patch_status(victim, {"conditions": [condition]})
-            options = DeleteOptions(uid=victim.uid)
-            await self._client.delete(PODS, victim.key[1], namespace=victim.key[0], options=options)
+            await self._client.delete_object(PODS, victim.document)
         except NotFound:
             pass
         except Conflict:

@@ -9,10 +9,9 @@ from typing import Final
 
 from dray.api import certificate_requests
 from dray.api.certificate_requests import APPROVED, DENIED, FAILED
-from dray.api.objects import Object, condition_of, is_true, metadata_of, status_of, uid_of
+from dray.api.objects import Object, condition_of, is_true, metadata_of, status_of
 from dray.client.clock import moment
 from dray.client.errors import ClientError
-from dray.client.interface import DeleteOptions
 from dray.controllers.certificates.approver import REQUESTS
 from dray.controllers.environment import Environment
 
@@ -38,7 +37,7 @@ class CertificateCleaner:
         for obj in [each for each in self._requests.cache if is_old(each, now)]:
             name = metadata_of(obj)["name"]
             try:
-                await self._client.delete(REQUESTS, name, options=DeleteOptions(uid=uid_of(obj)))
+                await self._client.delete_object(REQUESTS, obj)
             except ClientError as error:
                 _logger.warning("CertificateSigningRequest %s cannot be deleted: %s", name, error)
 

@@ -15,7 +15,7 @@ from dray.api.pods import claim_names
 from dray.client.api import ApiClient
 from dray.client.dropped_fields import NotKept
 from dray.client.errors import ClientError, Conflict
-from dray.client.interface import DeleteOptions, WriteOptions
+from dray.client.interface import WriteOptions
 from dray.controllers.claims.own_writes import Written
 from dray.controllers.claims.owners import OwnerKind
 from dray.controllers.kinds import RESOURCE_CLAIMS
@@ -77,9 +77,5 @@ class ClaimStatuses:
 
     async def _take_back(self, claim: Object) -> None:
         """Unless somebody has taken it up: then its owner's end is its end."""
-        metadata = claim["metadata"]
-        options = DeleteOptions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
         with suppress(ClientError):
-            await self._client.delete(
-                RESOURCE_CLAIMS, metadata["name"], namespace=metadata["namespace"], options=options
-            )
+            await self._client.delete_object(RESOURCE_CLAIMS, claim, pinned=True)

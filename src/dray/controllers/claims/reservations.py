@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from dray.api.objects import Key, Object, controller_uid, is_deleting, key_of
+from dray.api.objects import Key, Object, controller_uid, is_deleting
 from dray.api.pods import claims_used, node_of
 from dray.api.resource_claims import FINALIZER, MAX_CONSUMERS, allocation_of, is_protected, reserved_for
 from dray.client.api import ApiClient
 from dray.client.cache import Cache
 from dray.client.errors import NotFound
-from dray.client.interface import DeleteOptions
 from dray.controllers.claims.consumers import Consumers, UnknownGroup
 from dray.controllers.claims.own_writes import Written
 from dray.controllers.claims.owners import GROUP, POD, made_for, reservation, users
@@ -73,11 +72,9 @@ class Reservations:
         return owner is not None and not await self._consumers.uses(owner)
 
     async def _delete(self, claim: Object) -> None:
-        metadata, (namespace, name) = claim["metadata"], key_of(claim)
         # At this version: somebody may just have taken the owner away from it, to keep it.
-        options = DeleteOptions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
         with suppress(NotFound):
-            await self._client.delete(RESOURCE_CLAIMS, name, namespace=namespace, options=options)
+            await self._client.delete_object(RESOURCE_CLAIMS, claim, pinned=True)
         self._written.add_deleted(claim)
 
     def is_needed(self, pod: Object) -> bool:

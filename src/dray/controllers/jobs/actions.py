@@ -12,7 +12,7 @@ from dray.api.objects import Object, finalizers_of, uid_of
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
 from dray.client.errors import AlreadyExists, ApiError, ClientError, Conflict, NotFound
-from dray.client.interface import DeleteOptions, PatchType, Selection
+from dray.client.interface import PatchType, Selection
 from dray.controllers.environment import Environment
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import template
@@ -74,18 +74,16 @@ class PodActions:
         await _in_batches(one, list(pods))
 
     async def _delete(self, job: Object, pod: Object) -> None:
-        metadata = pod["metadata"]
-        options = DeleteOptions(uid=metadata["uid"])
         after = pod
         try:
-            answer = await self._client.delete(PODS, metadata["name"], namespace=metadata["namespace"], options=options)
+            answer = await self._client.delete_object(PODS, pod)
         except ApiError as error:
             if not _is_gone(error):
                 self._events.warning(job, "FailedDelete", f"Error deleting: {error}")
                 raise
         else:
             after = answer if answer.get("kind") == "Pod" else pod
-            self._events.normal(job, "SuccessfulDelete", f"Deleted pod: {metadata['name']}")
+            self._events.normal(job, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
         # Also where the answer only says that it succeeded.
         self._keep(job, _leaving(after, self._time.now()))
 

@@ -19,7 +19,6 @@ from dray.api.times import after
 from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ClientError, NotFound
-from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.jobs import accounting, conditions, outcome
 from dray.controllers.jobs import pods as pod_facts
@@ -181,10 +180,8 @@ class JobController:
         if wait > 0:
             return wait
         # Only as it was judged: a later write may have given it more time.
-        options = DeleteOptions(uid=uid, resource_version=job["metadata"]["resourceVersion"], propagation="Foreground")
-        metadata = job["metadata"]
         with suppress(NotFound):
-            await self._client.delete(JOBS, metadata["name"], namespace=metadata["namespace"], options=options)
+            await self._client.delete_object(JOBS, job, pinned=True, propagation="Foreground")
         return None
 
     async def _advance(self, job: Object) -> float | None:

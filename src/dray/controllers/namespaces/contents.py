@@ -146,7 +146,5 @@ async def _delete_all(client: ApiClient, resource: ServedResource, namespace: st
 
 
 async def _delete_one(client: ApiClient, resource: ServedResource, obj: Object) -> None:
-    metadata = obj["metadata"]
-    options = DeleteOptions(uid=metadata.get("uid") or "", propagation="Background")
     with suppress(NotFound):
-        await client.delete(resource, metadata["name"], namespace=metadata["namespace"], options=options)
+        await client.delete_object(resource, obj, propagation="Background")

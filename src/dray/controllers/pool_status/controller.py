@@ -24,8 +24,6 @@ from dray.client.cache import Change
 from dray.client.clock import moment
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ApiError, ClientError, Conflict, NotFound
-from dray.client.interface import DeleteOptions
-from dray.client.retries import Backoff
 from dray.controllers.device_taints.rules import has_selector, taint_rules
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -215,10 +213,8 @@ class PoolStatus:
         version, now = self._requests.version, self._environment.time.now()
         for request in self._requests.cache:
             if version is not None and is_expired(request, now):
-                metadata = request["metadata"]
-                options = DeleteOptions(uid=metadata.get("uid") or "")
                 with suppress(NotFound, Conflict):
-                    await self._environment.client.delete(version, metadata["name"], options=options)
+                    await self._environment.client.delete_object(version, request)
         return _CLEAN_UP
 
 

@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 from dray.api.objects import Object, spec_of, uid_of
 from dray.client.api import ApiClient
 from dray.client.errors import ClientError, Conflict, NotFound
-from dray.client.interface import DeleteOptions
 from dray.client.queue import WorkQueue
 from dray.client.retries import Backoff, Retries
 from dray.driver.devices import NodeSelection, Pool
@@ -187,10 +186,8 @@ class Publisher:
         return Declaration(self._driver.name, pool.name, self._owner, specs, pool.generation)
 
     async def _delete(self, each: Object) -> None:
-        metadata = each["metadata"]
-        options = DeleteOptions(uid=metadata["uid"], resource_version=metadata["resourceVersion"])
         with suppress(NotFound):
-            await self._client.delete(RESOURCE_SLICES, metadata["name"], options=options)
+            await self._client.delete_object(RESOURCE_SLICES, each, pinned=True)
         self._metrics.wrote("delete")
         assert self._slices is not None
         self._slices.deleted(each)
