@@ -6,11 +6,10 @@ from typing import Any
 
 from dray.allocation import Work
 from dray.api.objects import Object
-from dray.scheduling.cycle import Cycle
+from dray.scheduling.cycle import NO_CLAIMS, Cycle
 from dray.scheduling.framework import Framework
 from dray.scheduling.messages import reason_text
 from dray.scheduling.model import Node, Pod
-from dray.scheduling.pod_claims import NO_CLAIMS
 from dray.scheduling.signatures import Signatures
 from dray.testing import objects
 

@@ -15,14 +15,13 @@ from typing import Final
 from dray.allocation import Policy, Rejection, RejectionKind, Work, WorkExhausted, allocate
 from dray.allocation.nearness import nearest
 from dray.api.objects import Object, status_of
-from dray.scheduling.cycle import Cycle
+from dray.scheduling.cycle import NO_CLAIMS, NO_DEVICES, Cycle, DevicePlan
 from dray.scheduling.device_demand import CANNOT_ALLOCATE
 from dray.scheduling.feasible_nodes import FeasibleNodes, FeasibleNodesCache
 from dray.scheduling.framework import Framework
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugin import Plugin
 from dray.scheduling.plugins.dynamic_resources import NOT_AVAILABLE, DynamicResources
-from dray.scheduling.pod_claims import NO_CLAIMS, NO_DEVICES, DevicePlan
 from dray.scheduling.reasons import Code, Reason
 from dray.scheduling.state import State
 from dray.scheduling.status import Diagnosis, Status

@@ -1,4 +1,7 @@
-"""Cycle: what is known during one attempt to schedule a pod; plugins leave there what they prepare for it."""
+"""Cycle: what is known during one attempt to schedule a pod; plugins leave there what they prepare for it.
+
+`PodClaims` are the claims of the pod as they are then, a `DevicePlan` the devices that were found for them on a node.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,71 @@ from typing import TYPE_CHECKING, Any
 
 from dray.allocation import Work
 from dray.scheduling.model import Node, Pod
-from dray.scheduling.pod_claims import DevicePlan, PodClaims
 
 if TYPE_CHECKING:
     from dray.scheduling.feasible_nodes import FeasibleNodes
+from dataclasses import dataclass, field
+
+from dray.allocation import Allocation
+from dray.api.objects import Object
+from dray.api.pods import group_name
+from dray.api.resource_claims import reserved_for
+from dray.scheduling.device_demand import NO_DEMAND, DeviceDemand
+from dray.scheduling.groups import PLURAL
+from dray.scheduling.model import Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaims:
+    claims: tuple[Object, ...] = ()
+    """All of the pod's own, in its order."""
+    entries: tuple[Object, ...] = ()
+    """The entry of spec.resourceClaims for each of them."""
+    unallocated: tuple[Object, ...] = ()
+    allocated: tuple[Object, ...] = ()
+    unavailable: tuple[Object, ...] = ()
+    """Of the allocated ones those whose binding conditions failed: they must be deallocated first."""
+    demand: DeviceDemand = NO_DEMAND
+    """What the unallocated ones and extended resources ask for."""
+    leftover: Object | None = None
+    """A claim for extended resources that an earlier attempt made: in the way of a new one."""
+
+
+NO_CLAIMS = PodClaims()
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedResourceClaim:
+    """The claim for extended resources that has yet to be created, and which container gets which request."""
+
+    claim: Object
+    mappings: tuple[Object, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePlan:
+    """The devices of one node that a pod would get there."""
+
+    allocation: Allocation | None = None
+    """Of the unallocated claims in their order, the one for extended resources last."""
+    extended: ExtendedResourceClaim | None = None
+    extra: Amounts = field(default_factory=dict)
+    """What the devices take from the node beside the pod's own requests."""
+    node_allocatable: tuple[Object, ...] = ()
+    """The same as it stands in the pod's status."""
+
+
+NO_DEVICES = DevicePlan()
+
+
+def is_reserved(claim: Object, pod: Pod) -> bool:
+    """Whether a claim is reserved for the pod, or for the group it belongs to."""
+    return any(each.get("uid") == pod.uid or is_group_of(each, pod) for each in reserved_for(claim))
+
+
+def is_group_of(consumer: Object, pod: Pod) -> bool:
+    """Whether it is the group of the pod, which it knows by name only."""
+    return consumer.get("resource") == PLURAL and consumer.get("name") == group_name(pod.document)
 
 
 class Cycle:

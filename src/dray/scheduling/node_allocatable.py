@@ -14,8 +14,8 @@ from dray.api.pods import containers_of
 from dray.api.quantity import Quantity
 from dray.api.resource_claims import allocation_of, allocation_results, reserved_for
 from dray.scheduling.claim_assume_cache import ClaimAssumeCache
+from dray.scheduling.cycle import PodClaims
 from dray.scheduling.model import Amounts, Pod
-from dray.scheduling.pod_claims import PodClaims
 from dray.scheduling.reasons import Code, Reason
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dray.allocation import Work
-from dray.scheduling.cycle import Cycle
+from dray.scheduling.cycle import Cycle, PodClaims
 from dray.scheduling.framework import Framework
 from dray.scheduling.model import Node
 from dray.scheduling.nominations import Nominations
-from dray.scheduling.pod_claims import PodClaims
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.queue import Queue, SignatureGroup, SubQueue
 from dray.scheduling.reasons import ObjectRef

@@ -29,20 +29,20 @@ from dray.api.resource_claims import MAX_CONSUMERS, allocation_of, allocation_re
 from dray.scheduling import node_allocatable
 from dray.scheduling.actions import ClaimWrite
 from dray.scheduling.claim_assume_cache import CLAIM
-from dray.scheduling.cycle import Cycle
-from dray.scheduling.device_demand import CANNOT_ALLOCATE, chosen_rank
-from dray.scheduling.extended import claim_for, wanted
-from dray.scheduling.model import Node, Pod
-from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
-from dray.scheduling.plugins.node_resources_fit import insufficient
-from dray.scheduling.pod_claims import (
+from dray.scheduling.cycle import (
     NO_DEVICES,
+    Cycle,
     DevicePlan,
     ExtendedResourceClaim,
     PodClaims,
     is_group_of,
     is_reserved,
 )
+from dray.scheduling.device_demand import CANNOT_ALLOCATE, chosen_rank
+from dray.scheduling.extended import claim_for, wanted
+from dray.scheduling.model import Node, Pod
+from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
+from dray.scheduling.plugins.node_resources_fit import insufficient
 from dray.scheduling.readiness import Binding, binding_of
 from dray.scheduling.reasons import Code, ObjectRef, Reason
 from dray.scheduling.searches import Searches
