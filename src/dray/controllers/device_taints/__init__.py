@@ -1,5 +1,5 @@
 """Eviction of pods from devices with a NoExecute taint, and the status of DeviceTaintRules.
 
 `evictions` decides when which claim ends a pod and why, `tainted` and `rules` know the taints, `lookup` which claims a
-pod uses, `deletion` ends it, `rule_status` tells how far a rule has come. `controller` puts them together.
+pod uses, `rule_status` tells how far a rule has come. `controller` puts them together and ends the pods.
 """

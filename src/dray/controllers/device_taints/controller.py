@@ -3,6 +3,9 @@
 The key of the work is the pod: what is to happen to it is worked out from the caches each time. The handlers only
 find the pods that a change may concern: nothing is asked where no device is tainted, and then claims are found by
 device and pods by claim. A change of a rule concerns claims that no index finds; a sweep through them is work too.
+
+What the informer knows may be old, so a pod is read again before it is deleted. Everything is bound to its uid: a pod
+of the same name that came since is left alone.
 """
 
 from __future__ import annotations
@@ -10,20 +13,76 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
+from prometheus_client import Counter, Histogram
+
 from dray.allocation.devices import DeviceID
+from dray.api.caches import BoundedDict
 from dray.api.objects import Key, Object, is_deleting, key_of, status_of
 from dray.api.pods import node_of
 from dray.api.resource_claims import devices_of
 from dray.client.cache import Change
+from dray.client.errors import NotFound
 from dray.controllers.device_taints import evictions, rules
-from dray.controllers.device_taints.deletion import EVENT, Deletion
 from dray.controllers.device_taints.evictions import Eviction, Reason
 from dray.controllers.device_taints.lookup import Lookup, uses
 from dray.controllers.device_taints.rule_status import Impact, RuleStatus
 from dray.controllers.device_taints.tainted import TaintedDevices
 from dray.controllers.environment import Environment, Workers, named
+from dray.controllers.kinds import PODS
+from dray.controllers.pod_deletion import disruption, end_pod
+
+EVENT: Final = "DeviceTaintManagerEviction"
+_REASON: Final = "DeletionByDeviceTaintManager"
+_MESSAGE: Final = "Device Taint manager: deleting due to NoExecute taint"
+_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+_REMEMBERED: Final = 500
+
+
+class Deletion:
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._ended: BoundedDict[str, None] = BoundedDict(_REMEMBERED)
+        self._total = Counter(
+            "device_taint_eviction_controller_pod_deletions",
+            "Pods deleted because of device taints.",
+            registry=environment.metrics,
+        )
+        self._latency = Histogram(
+            "device_taint_eviction_controller_pod_deletion_duration_seconds",
+            "Seconds from the moment at which a pod was due to be deleted to its deletion.",
+            buckets=_BUCKETS,
+            registry=environment.metrics,
+        )
+
+    def is_done(self, pod: Object) -> bool:
+        """Whether the pod was seen to end here, though the informer may not know yet."""
+        return pod["metadata"].get("uid") in self._ended
+
+    async def delete(self, known: Object, due: datetime) -> bool:
+        """False where somebody else was faster. Raises ClientError."""
+        uid = known["metadata"].get("uid") or ""
+        try:
+            deleted = await self._delete(known, uid)
+        except NotFound:
+            deleted = False
+        self._ended[uid] = None
+        if deleted:
+            self._total.inc()
+            self._latency.observe(max(0.0, (self._environment.time.now() - due).total_seconds()))
+        return deleted
+
+    async def _delete(self, known: Object, uid: str) -> bool:
+        client = self._environment.client
+        namespace, name = key_of(known)
+        pod = await client.get(PODS, name, namespace=namespace)
+        if pod["metadata"].get("uid") != uid or is_deleting(pod):
+            return False
+        self._environment.events.normal(pod, EVENT, "Marking for deletion")
+        return await end_pod(client, pod, status=disruption(pod, _REASON, _MESSAGE, self._environment.time.now()))
+
 
 # The time of day may be set anew while the timer runs.
 _LONGEST_WAIT: Final = 3600.0
