@@ -54,6 +54,9 @@ class Sizes(Protocol):
     def element_size(self, node: Node) -> Size | None: ...
 
 
+Estimator = Callable[[Sizes, Call], "Estimate | None"]
+
+
 def call_estimate(sizes: Sizes, node: Call, overload: str) -> Estimate:
     """The cost of one overload of a call, without its operands'."""
     estimator = _LISTS.get(overload) or _BY_FUNCTION.get(node.function) or _BY_OVERLOAD.get(overload)
@@ -72,8 +75,14 @@ def _target_traversal(sizes: Sizes, node: Call) -> Estimate | None:
     return scaled(size[1], _TRAVERSAL), size
 
 
-def _first_traversal(sizes: Sizes, node: Call) -> Estimate:
-    return scaled(_max(sizes, node.operands()[0]), _TRAVERSAL), None
+def _operand(position: int, factor: float | None = None, result: Size | None = None) -> Estimator:
+    """By the size of one operand; without a factor one for each of its parts."""
+
+    def estimate(sizes: Sizes, node: Call) -> Estimate:
+        size = _max(sizes, node.operands()[position])
+        return size if factor is None else scaled(size, factor), result
+
+    return estimate
 
 
 def _elements(sizes: Sizes, node: Call) -> Estimate | None:
@@ -88,10 +97,6 @@ def _elements(sizes: Sizes, node: Call) -> Estimate | None:
     if node.target.type.params[0].kind in ("string", "bytes"):
         each = cap(each + scaled(element[1], _TRAVERSAL))
     return cap(size * each), None
-
-
-def _includes(sizes: Sizes, node: Call) -> Estimate:
-    return _max(sizes, node.operands()[0]), None
 
 
 def _replace(sizes: Sizes, node: Call) -> Estimate | None:
@@ -179,22 +184,6 @@ def _concatenation(sizes: Sizes, node: Call) -> Estimate:
     return scaled(total[1], _TRAVERSAL), total
 
 
-def _list_concatenation(sizes: Sizes, node: Call) -> Estimate:
-    return 1, add(sizes.size_or_unknown(node.args[0]), sizes.size_or_unknown(node.args[1]))
-
-
-def _format(sizes: Sizes, node: Call) -> Estimate:
-    return scaled(_max(sizes, node.operands()[0]), _TRAVERSAL), UNKNOWN
-
-
-def _prefix(sizes: Sizes, node: Call) -> Estimate:
-    return scaled(_max(sizes, node.args[0]), _TRAVERSAL), None
-
-
-def _in_list(sizes: Sizes, node: Call) -> Estimate:
-    return _max(sizes, node.args[1]), None
-
-
 def _converted(growth: int) -> Callable[[Sizes, Call], Estimate]:
     def estimate(sizes: Sizes, node: Call) -> Estimate:
         size = sizes.size_or_unknown(node.args[0])
@@ -229,10 +218,6 @@ def _range(sizes: Sizes, node: Call) -> Estimate:
     return _allocated(1, (count, count))
 
 
-def _reverse(sizes: Sizes, node: Call) -> Estimate:
-    return _allocated(1, sizes.size_or_unknown(node.operands()[0]))
-
-
 def _flatten(sizes: Sizes, node: Call) -> Estimate:
     depth = _whole(node.args[0], MAX) if node.args else 1
     return _allocated(float(depth), sizes.size_or_unknown(node.operands()[0]))
@@ -254,11 +239,10 @@ def _product(factor: int) -> Callable[[Sizes, Call], Estimate]:
 
 
 _OWN_TYPES: Final = frozenset((t.QUANTITY, t.SEMVER, t.URL, t.IP, t.CIDR, t.FORMAT))
-Estimator = Callable[[Sizes, Call], "Estimate | None"]
 _BY_FUNCTION: Final[dict[str, Estimator]] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _elements),
-    "includes": _includes,
-    "url": _first_traversal,
+    "includes": _operand(0),
+    "url": _operand(0, _TRAVERSAL),
     **dict.fromkeys(("lowerAscii", "upperAscii", "substring", "trim"), _target_traversal),
     "replace": _replace,
     "split": _split,
@@ -279,14 +263,14 @@ _BY_OVERLOAD: Final[dict[str, Estimator]] = {
         ),
         _smaller,
     ),
-    **dict.fromkeys(("starts_with_string", "ends_with_string"), _prefix),
+    **dict.fromkeys(("starts_with_string", "ends_with_string"), _operand(1, _TRAVERSAL)),
     "string_to_bytes": _converted(4),
     "bytes_to_string": _converted(1),
     "strings_quote": _quote,
-    "string_format": _format,
+    "string_format": _operand(0, _TRAVERSAL, UNKNOWN),
     **dict.fromkeys(("add_string", "add_bytes"), _concatenation),
-    "add_list": _list_concatenation,
-    "in_list": _in_list,
+    "add_list": lambda sizes, node: (1, add(*map(sizes.size_or_unknown, node.args))),
+    "in_list": _operand(1),
     "matches_string": _search,
     "contains_string": _contains,
 }
@@ -299,7 +283,7 @@ _LISTS: Final[dict[str, Estimator]] = {
     "list_flatten": _flatten,
     "list_flatten_int": _flatten,
     "lists_range": _range,
-    "list_reverse": _reverse,
+    "list_reverse": lambda sizes, node: _allocated(1, sizes.size_or_unknown(node.operands()[0])),
     "list_distinct": _self_compare(0, False),
     **{f"list_{kind}_sort": _self_compare(0, False) for kind in _KINDS},
     **{f"list_{kind}_sort": _self_compare(0, True) for kind in ("string", "bytes")},

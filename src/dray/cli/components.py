@@ -95,13 +95,9 @@ def choosing(command: Command) -> Command:
         default="*",
         show_default=True,
         metavar="LIST",
-        callback=_chosen,
+        callback=lambda _, __, value: chosen(value),
         help="With commas between: * for all, NAME to switch one on, -NAME to switch it off.",
     )(command)
-
-
-def _chosen(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
-    return chosen(value)
 
 
 def chosen(value: str) -> tuple[str, ...]:

@@ -89,7 +89,8 @@ class Binder:
             await self._write_claims(work)
             await self._write_pod(work)
             if action.volumes:
-                await self._volumes.provision(action.volumes, action.node, lambda: self._is_wanted(pod.uid))
+                queue = self._scheduler.queue
+                await self._volumes.provision(action.volumes, action.node, lambda: queue.get(pod.uid) is not None)
             await self._ready(work)
             await self._pods.bind(pod, action.node)
         except ClientError as error:
@@ -127,9 +128,6 @@ class Binder:
         if isinstance(error, NotKept) and _EXTENDED in error.field:
             _logger.warning("devices serve no extended resources from now on: %s", error)
             self._scheduler.leave_out_extended()
-
-    def _is_wanted(self, uid: str) -> bool:
-        return self._scheduler.queue.get(uid) is not None
 
     async def _explain(self, work: _Work, error: ClientError) -> None:
         pod = work.action.pod

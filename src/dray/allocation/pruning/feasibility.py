@@ -85,7 +85,7 @@ class Feasibility:
                 self._weights[demand.number] += 1
             self._fail()
             return False
-        key = self._key(demands)
+        key = self._pruning.signature(demands, self._kinds)
         if key in self._vain:
             self._fail()
             return False
@@ -155,9 +155,6 @@ class Feasibility:
             if id(constraint) in touched:
                 bits &= constraint.mask(alternative.request)
         return Alternative(alternative.request, need, bits)
-
-    def _key(self, demands: Sequence[Demand]) -> Any:
-        return self._pruning.signature(demands, self._kinds)
 
 
 def _size(option: Request) -> float:

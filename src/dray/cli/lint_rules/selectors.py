@@ -7,7 +7,7 @@ device. The selectors of a class come first; those of a request are asked about 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.errors import render
@@ -83,12 +83,8 @@ def _devices(given: Given) -> list[Published]:
             spec = walk(manifest.document, "spec")
             driver, pool = text(spec.get("driver")), text(walk(spec, "pool").get("name"))
             for entry in mappings(spec.get("devices")):
-                body = _body(entry)
+                body = mapping(entry.get("basic")) or entry
                 kind = render([driver, body.get("attributes"), body.get("capacity")])
                 kinds.setdefault(kind, (f"{pool}/{text(entry.get('name'))}", Device(driver, body)))
         known = given.memo["devices"] = list(kinds.values())
     return known
-
-
-def _body(entry: dict[str, Any]) -> dict[str, Any]:
-    return mapping(entry.get("basic")) or entry

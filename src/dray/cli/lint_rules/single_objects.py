@@ -124,7 +124,7 @@ def unknown_request(manifest: Manifest) -> Iterator[Finding]:
             for index, name in enumerate(sequence(entry.value.get("requests"))):
                 if isinstance(name, str) and name not in known:
                     field = f"{entry.path}.requests[{index}]"
-                    hint = f"the claim has {_listed(known)}"
+                    hint = f"the claim has {', '.join(sorted(filter(None, known))) or 'no requests'}"
                     yield warning("unknown-request", manifest, field, f"no request is named {name!r}", hint)
 
 
@@ -182,7 +182,3 @@ def _selectors(body: Spec) -> Iterator[tuple[str, str]]:
         expression = text(walk(selector.value, "cel").get("expression"))
         if expression:
             yield f"{selector.path}.cel.expression", expression
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(name for name in names if name)) or "no requests"

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from dray.api.catalogue import built_in, split_api_version
-from dray.api.label_selectors import Matcher, from_object
+from dray.api.label_selectors import Matcher, from_object, nothing
 from dray.api.objects import (
     Key,
     Object,
@@ -133,7 +133,7 @@ class DisruptionController(QueueController[Key]):
             return
         selector = change.object["spec"].get("selector")
         # No selector selects nothing, an empty one everything.
-        self._matchers[change.key] = from_object(selector) if selector is not None else _nothing
+        self._matchers[change.key] = from_object(selector) if selector is not None else nothing
         self._workers.queue.add(change.key)
 
     def _on_pod(self, change: Change) -> None:
@@ -202,10 +202,6 @@ class DisruptionController(QueueController[Key]):
         """With the version it was computed from: an eviction granted in between is not overwritten."""
         if budget.get("status") != status:
             await self._client.update_status(BUDGETS, {**budget, "status": status})
-
-
-def _nothing(_: Any) -> bool:
-    return False
 
 
 def _wish(job: Object) -> tuple[Any, int]:

@@ -46,7 +46,7 @@ class GarbageCollector:
         self._events = environment.events
         self._graph = Graph()
         self._workers: Workers[str] = environment.workers(
-            "garbage collector", self.reconcile, called=self._called, count=_WORKERS
+            "garbage collector", self.reconcile, called=lambda uid: str(self._graph.get(uid) or uid), count=_WORKERS
         )
         self._monitors = Monitors(environment, self._observe, dropped=self._drop_source, changed=self._reconsider)
         # Owners that stay until their dependents are gone.
@@ -130,9 +130,6 @@ class GarbageCollector:
         self._undecided.clear()
 
     # What is done about it.
-
-    def _called(self, uid: str) -> str:
-        return str(self._graph.get(uid) or uid)
 
     async def reconcile(self, uid: str) -> None:
         item = self._graph.get(uid)

@@ -44,7 +44,7 @@ class JobGroups:
         if not (self._enabled and _has_group(job)):
             return ""
         name, uid, size = _name(job), job["metadata"]["uid"], _size(view)
-        if uid not in self._sizes and view.pods and not any(_is_in(name, pod) for pod in view.pods):
+        if uid not in self._sizes and view.pods and not any(group_name(pod) == name for pod in view.pods):
             return ""
         if self._sizes.get(uid) != size:
             spec = _spec(job, size)
@@ -79,10 +79,6 @@ def _has_group(job: Object) -> bool:
     if job["spec"].get("scheduling") is None or _owner(job):
         return False
     return not spec_of(job["spec"]["template"]).get("schedulingGroup")
-
-
-def _is_in(name: str, pod: Object) -> bool:
-    return group_name(pod) == name
 
 
 def _name(job: Object) -> str:

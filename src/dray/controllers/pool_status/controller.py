@@ -61,7 +61,7 @@ class PoolStatus:
         self._environment = environment
         informers = environment.informers
         self._claims = informers.of(RESOURCE_CLAIMS, {_BY_DRIVER: _drivers_of_claim})
-        self._slices = informers.of(RESOURCE_SLICES, {_BY_DRIVER: _driver_of_slice})
+        self._slices = informers.of(RESOURCE_SLICES, {_BY_DRIVER: lambda each: (each["spec"]["driver"],)})
         self._rules = taint_rules(environment)
         self._requests = OptionalInformer(environment.client, informers, RESOURCE_GROUP, "resourcepoolstatusrequests")
         self._waiting: dict[str, dict[str, int]] = {}
@@ -216,10 +216,6 @@ class PoolStatus:
                 with suppress(NotFound, Conflict):
                     await self._environment.client.delete_object(version, request)
         return _CLEAN_UP
-
-
-def _driver_of_slice(document: Object) -> tuple[str, ...]:
-    return (document["spec"]["driver"],)
 
 
 def _drivers_of_claim(claim: Object) -> set[str]:

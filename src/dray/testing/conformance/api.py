@@ -71,7 +71,8 @@ def _compare(expect: dict[str, Any], answer: Answer) -> str | None:
     given = answer.document
     if answer.code != expect["code"]:
         text = given.get("message", "") if isinstance(given, dict) else given
-        return f"expected {expect['code']} {_short(expect)}, got {answer.code}: {text[:300]}"
+        causes = str(expect.get("causes") or "")[:200]
+        return f"expected {expect['code']} {causes}, got {answer.code}: {text[:300]}"
     if answer.code >= 300:
         wanted = {(field, reason) for field, reason in expect.get("causes") or []}
         found = {
@@ -82,10 +83,6 @@ def _compare(expect: dict[str, Any], answer: Answer) -> str | None:
             return f"causes missing {sorted(wanted - found)}, not expected {sorted(found - wanted)}"
         return None
     return first_difference(_stripped(expect["object"]), _stripped(given), "")
-
-
-def _short(expect: dict[str, Any]) -> str:
-    return str(expect.get("causes") or "")[:200]
 
 
 def _stripped(value: Any) -> Any:

@@ -6,7 +6,6 @@ import asyncio
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -63,13 +62,9 @@ async def handled(api: ApiServer, method: str, path: str, body: bytes, headers: 
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     answer = await api.handle(Request(method, unquote(parts.path), parts.query, named, body))
     if isinstance(answer, Stream):
-        return Answer(200, await _all(answer.chunks))
+        return Answer(200, b"".join([chunk async for chunk in answer.chunks]))
     assert isinstance(answer, Response)
     return Answer(answer.code, answer.body)
-
-
-async def _all(chunks: AsyncIterator[bytes]) -> bytes:
-    return b"".join([chunk async for chunk in chunks])
 
 
 @dataclass(frozen=True, slots=True)
