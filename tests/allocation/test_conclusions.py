@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dray.allocation import Inventory, Rejection, allocate
-from dray.allocation.alike import alike
 from dray.allocation.conclusions import Apart, NoneTogether, NothingSuitable, Short, Unjudged, conclude
-from dray.allocation.nearness import nearest
+from dray.allocation.nearness import alike, nearest
 from dray.allocation.text import Reasoning, Tree, concluding, lines, summary
 from dray.api.objects import Object
 from tests.allocation.claims import claim, classes, exactly, holding, node, request

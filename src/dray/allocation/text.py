@@ -13,12 +13,11 @@ from typing import Final
 
 from dray.allocation import conclusions as c
 from dray.allocation import reasons as r
-from dray.allocation.alike import alike
 from dray.allocation.allocator import Allocation
 from dray.allocation.devices import DeviceID
 from dray.allocation.encounters import encounters
 from dray.allocation.inventory import Inventory
-from dray.allocation.nearness import stage
+from dray.allocation.nearness import alike, stage
 from dray.allocation.usage import ClaimKey
 from dray.allocation.wording import (
     cause_text,

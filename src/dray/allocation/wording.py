@@ -91,15 +91,11 @@ def _wanting(requests: Sequence[str]) -> str:
     return f"request {requests[0]} needs" if len(requests) == 1 else f"requests {', '.join(requests)} need"
 
 
-def _competing(values: Sequence[tuple[str, int]]) -> str:
-    return some([f"{value} ({number})" for value, number in values])
-
-
 _CONFLICTS: Final[dict[type[r.Conflict], Callable[[Any], str]]] = {
     r.TooFewTogether: lambda each: f"{_wanting(each.requests)} {each.need} devices and there are {each.devices} in all",
     r.NoCommonValue: lambda each: (
         f"{_wanting(each.requests)} {each.need} devices with one value of {each.attribute}; "
-        f"devices by value: {_competing(each.values)}"
+        f"devices by value: {some([f'{value} ({number})' for value, number in each.values])}"
     ),
     r.TooFewValues: lambda each: (
         f"{_wanting(each.requests)} {each.need} different values of {each.attribute}; "
@@ -135,10 +131,6 @@ def _short(each: c.Short) -> str:
     return f"{short} on the best node, {each.nearest.node}"
 
 
-def _unsuitable(each: c.NothingSuitable) -> str:
-    return f"no node has a device that request {each.request} takes"
-
-
 def _apart(each: c.Apart) -> str:
     why = conflict_text(each.conflict) if each.conflict is not None else "they do not go together"
     return f"node {each.node} has enough devices, but {why}"
@@ -147,7 +139,7 @@ def _apart(each: c.Apart) -> str:
 _CONCLUSIONS: Final[dict[type[c.Conclusion], Callable[[Any], str]]] = {
     c.Unjudged: lambda each: each.message,
     c.NoneTogether: lambda each: f"no node has {all_of(each.requests)}",
-    c.NothingSuitable: _unsuitable,
+    c.NothingSuitable: lambda each: f"no node has a device that request {each.request} takes",
     c.Apart: _apart,
     c.Short: _short,
 }

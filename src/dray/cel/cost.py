@@ -65,10 +65,6 @@ def _search(value: Value, pattern: Value, *rest: Value) -> int:
     return ceil((1.0 + size(value)) * _TRAVERSAL) * ceil(size(pattern) * _REGEX)
 
 
-def _contains(value: Value, part: Value) -> int:
-    return ceil(size(value) * _TRAVERSAL) * ceil(size(part) * _TRAVERSAL)
-
-
 def _join(values: Value, separator: Value = "") -> int:
     if not isinstance(values, list) or not isinstance(separator, str):
         return ceil(2 * _TRAVERSAL)
@@ -78,17 +74,9 @@ def _join(values: Value, separator: Value = "") -> int:
     return ceil(total * 2 * _TRAVERSAL)
 
 
-def _ip(value: Value) -> int:
-    return 1 if isinstance(value, CIDR) else ceil(size(value) * _TRAVERSAL)
-
-
 def _contains_ip(cidr: Value, other: Value) -> int:
     parse = ceil(size(other) * _TRAVERSAL) if isinstance(other, str) else 0
     return ceil(2 * size(cidr) * _TRAVERSAL) + parse
-
-
-def _contains_cidr(cidr: Value, other: Value) -> int:
-    return _contains_ip(cidr, other) + ceil(size(cidr) * _TRAVERSAL) + 1
 
 
 def _validate(format_: Value, text: Value) -> int:
@@ -136,9 +124,9 @@ _BY_FUNCTION: Final[dict[str, RuntimeCost]] = {
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _first(2 * _TRAVERSAL)),
     "join": _join,
     **dict.fromkeys(("find", "findAll"), _search),
-    "ip": _ip,
+    "ip": lambda value: 1 if isinstance(value, CIDR) else ceil(size(value) * _TRAVERSAL),
     "containsIP": _contains_ip,
-    "containsCIDR": _contains_cidr,
+    "containsCIDR": lambda cidr, other: _contains_ip(cidr, other) + ceil(size(cidr) * _TRAVERSAL) + 1,
     "validate": _validate,
     "_==_": _smaller,
     "_!=_": _smaller,
@@ -159,7 +147,7 @@ _BY_OVERLOAD: Final[dict[str, RuntimeCost]] = {
     **dict.fromkeys(("add_string", "add_bytes"), lambda a, b: ceil((size(a) + size(b)) * _TRAVERSAL)),
     "in_list": lambda _, values: size(values),
     "matches_string": _search,
-    "contains_string": _contains,
+    "contains_string": lambda value, part: ceil(size(value) * _TRAVERSAL) * ceil(size(part) * _TRAVERSAL),
     "list_sets_contains_list": _product(1),
     "list_sets_intersects_list": _product(1),
     "list_sets_equivalent_list": _product(2),

@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from dray.allocation import POLICIES, Policy
-from dray.allocation.alike import alike
+from dray.allocation.nearness import alike
 from dray.allocation.text import nodes_text, summary
 from dray.api.objects import Object
 from dray.api.resource_claims import allocation_results

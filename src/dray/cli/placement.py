@@ -18,7 +18,7 @@ from dray.api.resource_claims import allocation_of, reserved_for
 from dray.cli.explanation_trees import NodeAnswers
 from dray.cli.manifests import Manifest
 from dray.cli.plugins import asked_scheduler
-from dray.cli.stored import Stored, read_objects
+from dray.cli.stored import read_objects
 from dray.cli.wanted import Wanted, Workload, claim, pods, unserved
 from dray.scheduling.actions import Bind, ClaimWrite
 from dray.scheduling.extended import ResourceMap
@@ -116,8 +116,10 @@ def read_cluster(
     for kind in ("DeviceClass", "ResourceSlice", "DeviceTaintRule", "ResourceClaim"):
         for each in stored.of(kind):
             scheduler.put(kind, each, now)
-    capacity = {**DEFAULT_CAPACITY, **dict.fromkeys(_not_looked_at(stored.workloads, state.resources), _PLENTY)}
-    for position, each in enumerate(_nodes(stored)):
+    not_looked_at = {name for each in stored.workloads for name in unserved(each, state.resources)}
+    capacity = {**DEFAULT_CAPACITY, **dict.fromkeys(not_looked_at, _PLENTY)}
+    nodes = stored.of("Node") or [{"metadata": {"name": name}} for name in _named(stored.of("ResourceSlice"))]
+    for position, each in enumerate(nodes):
         name = each["metadata"]["name"]
         if node in ("", name):
             scheduler.put("Node", _with_room(each, capacity), now)
@@ -139,19 +141,11 @@ def _with_room(node: Object, capacity: Object) -> Object:
     return {**node, "status": {**status, "allocatable": {**capacity, **given}}}
 
 
-def _nodes(stored: Stored) -> Sequence[Object]:
-    return stored.of("Node") or [{"metadata": {"name": name}} for name in _named(stored.of("ResourceSlice"))]
-
-
 def _named(slices: Iterable[Object]) -> list[str]:
     """The nodes that slices name, for want of Node objects; one without a name of its own where there are none."""
     names = {each["spec"].get("nodeName") for each in slices}
     names |= {device.get("nodeName") for each in slices for device in each["spec"].get("devices") or ()}
     return sorted(name for name in names if name) or ["node"]
-
-
-def _not_looked_at(workloads: Iterable[Workload], resources: ResourceMap) -> set[str]:
-    return {name for each in workloads for name in unserved(each, resources)}
 
 
 def _notes(workloads: Iterable[Workload], resources: ResourceMap) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import Counter
 
 from dray.api.objects import Object, uid_of, version_of
 from dray.client.clock import timestamp
@@ -19,22 +19,6 @@ from dray.controllers.jobs.view import JobView
 from dray.controllers.kinds import JOBS
 
 
-class JobMetrics:
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.finished = Counter(
-            "job_controller_jobs_finished_total",
-            "Jobs that ended",
-            ("completion_mode", "result", "reason"),
-            registry=registry,
-        )
-        self.pods_finished = Counter(
-            "job_controller_job_pods_finished_total",
-            "Pods of Jobs that were counted",
-            ("completion_mode", "result"),
-            registry=registry,
-        )
-
-
 class StatusWriter:
     """`pods_of` gives the pods of a Job."""
 
@@ -44,7 +28,18 @@ class StatusWriter:
         self._client = environment.client
         self._events = environment.events
         self._time = environment.time
-        self._metrics = JobMetrics(environment.metrics)
+        self._finished = Counter(
+            "job_controller_jobs_finished_total",
+            "Jobs that ended",
+            ("completion_mode", "result", "reason"),
+            registry=environment.metrics,
+        )
+        self._pods_finished = Counter(
+            "job_controller_job_pods_finished_total",
+            "Pods of Jobs that were counted",
+            ("completion_mode", "result"),
+            registry=environment.metrics,
+        )
         self._jobs = jobs
         self._written = OwnWrites(jobs)
         self._versions: dict[str, int] = {}
@@ -115,12 +110,12 @@ class StatusWriter:
 
     def _count_pods(self, spec: JobSpec, entry: accounting.Entry) -> None:
         mode = "Indexed" if spec.indexed else "NonIndexed"
-        self._metrics.pods_finished.labels(mode, "succeeded").inc(entry.succeeded)
-        self._metrics.pods_finished.labels(mode, "failed").inc(entry.failed)
+        self._pods_finished.labels(mode, "succeeded").inc(entry.succeeded)
+        self._pods_finished.labels(mode, "failed").inc(entry.failed)
 
     def _tell_end(self, spec: JobSpec, job: Object, found: Outcome) -> None:
         mode, result = "Indexed" if spec.indexed else "NonIndexed", "succeeded" if found.succeeded else "failed"
-        self._metrics.finished.labels(mode, result, found.reason).inc()
+        self._finished.labels(mode, result, found.reason).inc()
         if found.succeeded:
             self._events.normal(job, "Completed", "Job completed")
         else:
