@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from dray.cli import main
+from tests.server.process import listening
 
 Run = Callable[..., Result]
 Write = Callable[..., str]
@@ -24,6 +25,21 @@ def run() -> Run:
         return result
 
     return invoke
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Iterator[Path]:
+    """A kubeconfig that leads to an empty server."""
+    path = tmp_path / "kubeconfig"
+    with listening(kubeconfig=path):
+        yield path
+
+
+@pytest.fixture
+def dray(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`dray` where $KUBECONFIG leads to that server."""
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    return run
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from click.testing import Result
@@ -13,7 +12,6 @@ from dray.client.api import ApiClient
 from dray.client.http import HttpTransport
 from dray.client.interface import WriteOptions
 from dray.client.kubeconfig import Kubeconfig
-from tests.server.process import listening
 
 Write = Callable[..., str]
 Dray = Callable[..., Result]
@@ -24,15 +22,6 @@ kind: ConfigMap
 metadata: {name: a}
 data: {k: "1"}
 """
-
-
-@pytest.fixture
-def dray(run: Dray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dray]:
-    """`dray` where $KUBECONFIG leads to an empty server."""
-    kubeconfig = tmp_path / "kubeconfig"
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-    with listening(kubeconfig=kubeconfig):
-        yield run
 
 
 def test_created_configured_unchanged(dray: Dray, write: Write) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,6 @@ from tests.cli.running import Running, eventually, running
 from tests.server.process import listening
 
 Dray = Callable[..., Result]
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "kubeconfig"
-    with listening(kubeconfig=path):
-        yield path
 
 
 @pytest.fixture

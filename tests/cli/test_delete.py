@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,15 +34,6 @@ kind: Pod
 metadata: {name: p}
 spec: {nodeName: node-1, containers: [{name: c, image: i}]}
 """
-
-
-@pytest.fixture
-def dray(run: Dray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dray]:
-    """`dray` where $KUBECONFIG leads to an empty server."""
-    kubeconfig = tmp_path / "kubeconfig"
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-    with listening(kubeconfig=kubeconfig):
-        yield run
 
 
 def applied(dray: Dray, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from dray.client.events import EventRecorder
 from dray.controllers.registry import CONTROLLERS
 from dray.testing.cluster import LocalCluster
 from tests.cli.running import running
-from tests.server.process import listening
 from tests.virtual_time import VirtualTime
 
 Dray = Callable[..., Result]
@@ -35,13 +34,6 @@ def lease(name: str, renewed: str = "") -> dict[str, Any]:
         "metadata": {"name": name, "namespace": "kube-system"},
         "spec": {"holderIdentity": "master-1", "leaseDurationSeconds": 600, "renewTime": renewed},
     }
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "kubeconfig"
-    with listening(kubeconfig=path):
-        yield path
 
 
 @pytest.fixture

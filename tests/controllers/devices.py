@@ -1,8 +1,20 @@
 """Slices, claims, pods and rules for tests of what happens to devices."""
 
+from datetime import UTC, datetime, timedelta
+
 from dray.client.clock import timestamp
 from dray.testing import objects
 from dray.testing.objects import DRIVER as DRIVER
+
+
+class Shifted:
+    """The time of day, as far ahead as a test wants it."""
+
+    def __init__(self, **ahead):
+        self.ahead = timedelta(**ahead)
+
+    def now(self):
+        return datetime.now(UTC) + self.ahead
 
 
 def resource_slice(name, *devices, pool="pool", count=1, **members):

@@ -1,6 +1,6 @@
 import asyncio
 import contextlib
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
@@ -10,6 +10,7 @@ from dray.client.interface import DeleteOptions
 from dray.testing.cluster import LocalCluster
 from tests.controllers.devices import (
     DRIVER,
+    Shifted,
     allocate,
     claim,
     pod,
@@ -22,16 +23,6 @@ from tests.controllers.devices import (
 
 EXISTS = {"operator": "Exists", "effect": "NoExecute"}
 MOMENT = 0.1
-
-
-class Shifted:
-    """The time of day, as far ahead as a test wants it."""
-
-    def __init__(self, **ahead):
-        self.ahead = timedelta(**ahead)
-
-    def now(self):
-        return datetime.now(UTC) + self.ahead
 
 
 @contextlib.asynccontextmanager

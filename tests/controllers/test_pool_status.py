@@ -1,20 +1,11 @@
 import asyncio
 import contextlib
-from datetime import UTC, datetime, timedelta
 
 from dray.api.gates import ALL_GATES
 from dray.testing.cluster import LocalCluster
-from tests.controllers.devices import DRIVER, allocate, claim, resource_slice, result, rule, running, taint
+from tests.controllers.devices import DRIVER, Shifted, allocate, claim, resource_slice, result, rule, running, taint
 
 MOMENT = 0.15
-
-
-class Shifted:
-    def __init__(self, **ahead):
-        self.ahead = timedelta(**ahead)
-
-    def now(self):
-        return datetime.now(UTC) + self.ahead
 
 
 @contextlib.asynccontextmanager

@@ -39,12 +39,8 @@ def hard_pod(core, name="hard", **more):
     return core.put(gpus.pod(name, claims=[f"{name}-claim"], **more))
 
 
-def search(core, limit=LIMIT):
-    """The next search, done as the other process would do it."""
-    wanted = core.scheduler.further()
-    if wanted is None:
-        return None
-    found = answer(
+def searched(core, wanted, limit=LIMIT):
+    return answer(
         {
             "snapshot": wanted.snapshot,
             "gates": sorted(core.scheduler.options.gates.enabled),
@@ -54,6 +50,14 @@ def search(core, limit=LIMIT):
             "limit": limit,
         }
     )
+
+
+def search(core, limit=LIMIT):
+    """The next search, done as the other process would do it."""
+    wanted = core.scheduler.further()
+    if wanted is None:
+        return None
+    found = searched(core, wanted, limit)
     results = tuple(found["results"]) if found["kind"] == "allocated" else None
     core.scheduler.searched(wanted, Outcome(results, STILL, found["columns"]), core.now)
     return wanted.node["metadata"]["name"]
@@ -111,16 +115,7 @@ def test_devices_that_were_taken_meanwhile_are_not_given_twice():
     core.put(gpus.pod("other", claims=["other"]))
     for action in core.actions():
         core.do(action)
-    found = answer(
-        {
-            "snapshot": wanted.snapshot,
-            "gates": sorted(core.scheduler.options.gates.enabled),
-            "policy": "kubernetes",
-            "node": wanted.node,
-            "claims": list(wanted.claims),
-            "limit": LIMIT,
-        }
-    )
+    found = searched(core, wanted)
     core.scheduler.searched(wanted, Outcome(tuple(found["results"])), core.now)
     assert "hard" not in bound(core.later(30))
 
