@@ -28,7 +28,7 @@ from dray.cli.lint_rules import pools, references, selectors, single_objects
 from dray.cli.manifests import Manifest, read
 from dray.cli.reports import FORMATS, Report
 from dray.cli.stored import Namespaces
-from dray.yaml.positions import segments
+from dray.yaml.text import segments
 
 
 def without(document: Object, fields: Iterable[str]) -> Object:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from typing import Final, TypeVar
 
@@ -15,9 +16,8 @@ import msgspec
 
 from dray.api.objects import Object, annotations_of, labels_of, spec_of
 from dray.client.api import ApiClient
-from dray.client.errors import AlreadyExists, NotFound
+from dray.client.errors import NotFound
 from dray.client.interface import PatchType, WriteOptions
-from dray.drivers.devices.classes import device_classes
 from dray.fleet.machine import MACHINE_TYPE, Machine
 from dray.fleet.publication import NODES
 from dray.fleet.stages import ANNOTATION

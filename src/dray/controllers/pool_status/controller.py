@@ -24,6 +24,7 @@ from dray.client.cache import Change
 from dray.client.clock import moment
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ApiError, ClientError, Conflict, NotFound
+from dray.client.retries import Backoff
 from dray.controllers.device_taints.rules import has_selector, taint_rules
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
