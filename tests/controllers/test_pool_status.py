@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 
 from dray.api.gates import ALL_GATES
+from dray.controllers.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.testing.cluster import LocalCluster
 from tests.controllers.devices import DRIVER, Shifted, allocate, claim, resource_slice, result, rule, running, taint
 
@@ -28,7 +29,19 @@ async def status_of(cluster, name="q"):
     return None if found is None else found.get("status")
 
 
+async def is_seen(cluster):
+    """Whether the controller's caches have what the server has: a request is answered once, from these."""
+    for kind in (RESOURCE_CLAIMS, RESOURCE_SLICES):
+        cache = cluster.environment.informers.of(kind).cache
+        for each in (await cluster.client.list_all(kind))["items"]:
+            cached = cache.get(each["metadata"]["name"], namespace=each["metadata"].get("namespace", ""))
+            if cached is None or cached["metadata"]["resourceVersion"] != each["metadata"]["resourceVersion"]:
+                return False
+    return True
+
+
 async def answer(cluster, name="q", **spec):
+    await cluster.eventually(lambda: is_seen(cluster))
     await cluster.create(request(name, **spec))
     return await cluster.eventually(lambda: status_of(cluster, name))
 
