@@ -60,6 +60,13 @@ def test_a_cluster_that_was_killed_does_not_hide_which_context_was_current(tmp_p
     assert load(path)["current-context"] == "work"
 
 
+def test_a_file_that_was_not_there_is_not_there_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / ".kube/config"
+    with merged(path, OURS):
+        assert load(path)["current-context"] == "dray-lab"
+    assert not path.exists()
+
+
 def test_what_somebody_changed_meanwhile_stays(tmp_path: Path) -> None:
     path = tmp_path / "config"
     with merged(path, OURS):

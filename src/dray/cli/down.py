@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -26,11 +27,12 @@ data_option = click.option(
 
 @click.command()
 @data_option
-def down(data: Path | None) -> None:
+@click.option("--pods", is_flag=True, help="End the pods of this machine too.")
+def down(data: Path | None, pods: bool) -> None:
     """End the cluster that `dray up` runs with this directory.
 
-    What it keeps stays, and the next `dray up` carries on with it. So do pods of this machine: they go on running, as
-    after Ctrl-C, and the next start finds them.
+    What it keeps stays, and the next `dray up` carries on with it. Pods of this machine go on running, as after Ctrl-C,
+    and the next start finds them; with --pods they end too, and the next start treats them as after a reboot.
 
     Exit status: 0 ended, or none was running, 2 it cannot be ended.
     """
@@ -53,10 +55,21 @@ def down(data: Path | None) -> None:
             click.echo(f"error: process {state.pid} has not ended within {_PATIENCE:g} s; see {log}", err=True)
             sys.exit(2)
         time.sleep(_POLL)
-    click.echo(_told(state))
+    ended = asyncio.run(_end_pods(state)) if pods else None
+    click.echo(_told(state, ended))
 
 
-def _told(state: UpState) -> str:
-    parts = ["API server", "scheduler", "controllers", *(f"node {each}" for each in state.nodes)]
-    rest = "; pods of this machine go on running" if state.nodes and state.keeps_pods else ""
+async def _end_pods(state: UpState) -> int:
+    from dray.cli.machine import MachineOptions, end_pods
+
+    return sum([await end_pods(MachineOptions(each.name, Path(each.root), each.runtime)) for each in state.nodes])
+
+
+def _told(state: UpState, ended: int | None) -> str:
+    parts = ["API server", "scheduler", "controllers", *(f"node {each.name}" for each in state.nodes)]
+    rest = ""
+    if ended is not None:
+        rest = f"; {ended} pod{'' if ended == 1 else 's'} ended"
+    elif state.nodes and state.keeps_pods:
+        rest = "; pods of this machine go on running"
     return f"stopped: {', '.join(parts)}, at {state.url} since {state.since}{rest}"

@@ -134,7 +134,7 @@ class Machine:
                 task.cancel()
             await asyncio.gather(agent, *drivers, readiness, return_exceptions=True)
             if not self.options.keep_pods:
-                await self._end_pods()
+                await _end_pods(self._runtime)
 
     async def _drive(self, runner: DriverRunner) -> None:
         """A driver that fails does not end the node."""
@@ -152,10 +152,6 @@ class Machine:
         for runner in self._runners:
             await runner.registration.registered.wait()
         self.ready.set()
-
-    async def _end_pods(self) -> None:
-        for uid in await self._runtime.pods():
-            await self._runtime.remove_sandbox(uid)
 
 
 class Machines:
@@ -239,6 +235,18 @@ def check_runtime(name: str) -> None:
         if problem := why_not():
             click.echo(f"error: {problem}", err=True)
             sys.exit(2)
+
+
+async def end_pods(options: MachineOptions) -> int:
+    """Of a node whose agent has ended; how many there were."""
+    return await _end_pods(_runtime(replace(options, root=_short(options.root))))
+
+
+async def _end_pods(runtime: Runtime) -> int:
+    uids = await runtime.pods()
+    for uid in uids:
+        await runtime.remove_sandbox(uid)
+    return len(uids)
 
 
 def _runtime(options: MachineOptions) -> Runtime:

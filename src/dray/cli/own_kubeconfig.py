@@ -37,7 +37,7 @@ def own_path(environ: Mapping[str, str] = os.environ) -> Path:
 @contextmanager
 def merged(path: Path, document: Object) -> Iterator[None]:
     """While the block lasts, the file has the document's entries, and its context is the current one."""
-    document = deepcopy(document)
+    document, existed = deepcopy(document), path.exists()
     before = _change(path, lambda found: _put(found, document))
     try:
         yield
@@ -45,6 +45,8 @@ def merged(path: Path, document: Object) -> Iterator[None]:
         # It is no reason to fail at the end that somebody removed or broke the file.
         with suppress(KubeconfigError, OSError):
             _change(path, lambda found: _take_out(found, document, before))
+            if not existed and not any(_read(path).get(section) for section in _SECTIONS):
+                path.unlink()
 
 
 def _put(found: Object, document: Object) -> str:

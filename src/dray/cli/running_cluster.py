@@ -121,7 +121,7 @@ def _known(options: ClusterOptions, server: RunningServer) -> Iterator[None]:
         timestamp(SystemTime().now()),
         server.url,
         str((options.server.kubeconfig or Path()).absolute()),
-        tuple(each.node for each in options.nodes),
+        tuple(up_state.UpNode(each.node, str(each.root), each.runtime) for each in options.nodes),
         all(each.keep_pods for each in options.nodes),
     )
     with ExitStack() as stack:

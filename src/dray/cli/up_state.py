@@ -20,6 +20,12 @@ _FILE: Final = "up.json"
 LOG: Final = "up.log"
 
 
+class UpNode(msgspec.Struct, frozen=True):
+    name: str
+    root: str
+    runtime: str
+
+
 class UpState(msgspec.Struct, frozen=True):
     pid: int
     started: str
@@ -28,7 +34,7 @@ class UpState(msgspec.Struct, frozen=True):
     """The same for people."""
     url: str
     kubeconfig: str
-    nodes: tuple[str, ...] = ()
+    nodes: tuple[UpNode, ...] = ()
     """That this machine is."""
     keeps_pods: bool = True
 

@@ -1,0 +1,58 @@
+"""`dray down`: what it ends, and what it leaves. Any process that a state names stands for the cluster here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from dray.cli import up_state
+from dray.cli.up_state import UpNode, UpState
+from dray.node.runtimes.interface import ContainerConfig, SandboxConfig
+from dray.node.runtimes.process import ProcessRuntime
+from dray.process.identity import started_at
+
+Dray = Callable[..., Result]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Path]:
+    """A directory in which something runs, with a node."""
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        nodes = (UpNode("n", str(tmp_path / "node"), "process"),)
+        state = UpState(process.pid, started_at(process.pid), "2030-01-01T00:00:00Z", "http://x", "", nodes)
+        with up_state.kept(tmp_path, state):
+            yield tmp_path
+        process.kill()
+
+
+async def _start(root: Path) -> None:
+    runtime = ProcessRuntime(root / "run", cdi_directories=[])
+    await runtime.create_sandbox(SandboxConfig("uid", "default", "p"))
+    command = ("sh", "-c", f"echo $$ > {root}/pid; sleep 1000")
+    await runtime.start(ContainerConfig("uid", "default", "p", "c", 0, "busybox", command, (), root / "log"))
+    async with asyncio.timeout(30):
+        while not (root / "pid").exists() or not (root / "pid").read_text():
+            await asyncio.sleep(0.02)
+
+
+def test_pods_go_on_unless_they_are_to_end(run: Dray, cluster: Path) -> None:
+    asyncio.run(_start(cluster / "node"))
+    pid = int((cluster / "node/pid").read_text())
+    ended = run("down", "--data", str(cluster), "--pods")
+    assert ended.exit_code == 0, ended.output
+    expected = (
+        "stopped: API server, scheduler, controllers, node n, at http://x since 2030-01-01T00:00:00Z; 1 pod ended"
+    )
+    assert ended.stdout == expected + "\n"
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_without_being_told_so_they_are_left(run: Dray, cluster: Path) -> None:
+    assert run("down", "--data", str(cluster)).stdout.endswith("; pods of this machine go on running\n")
+    assert os.path.exists(cluster / "up.json")
