@@ -10,10 +10,11 @@ from dray.driver import Driver, DriverError, Pool
 from dray.drivers.devices import gpu, nic, tpu
 from dray.drivers.simulated.gpus import SimulatedGpus
 from dray.drivers.simulated.nics import SimulatedNics
+from dray.drivers.simulated.published import simulated_devices
 from dray.drivers.simulated.tpus import SimulatedTpus
 from dray.fleet.choice import ChoiceError, choose
 from dray.fleet.machine import Machine
-from dray.fleet.pools import declared
+from dray.fleet.pools import declared, published
 from dray.yaml.text import ManifestError
 
 
@@ -27,7 +28,8 @@ def drivers_of(machine: Machine) -> list[Driver]:
         made.append(SimulatedNics(lambda _: (pools[nic.DRIVER], machine.nics)))
     if tpu.DRIVER in pools and tpus is not None:
         made.append(SimulatedTpus(lambda _: (pools[tpu.DRIVER], tpus)))
-    return made
+    others = {each.driver for each in machine.type.slices} - set(pools)
+    return [*made, *(simulated_devices(each, published(machine, each)) for each in sorted(others))]
 
 
 class MachineOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

@@ -53,6 +53,22 @@ def pools_of(machine: Machine) -> Pools:
     return made
 
 
+def published(machine: Machine, driver: str) -> Pool:
+    """What the machine type says that a driver has published, as its driver would declare it."""
+    contents = pools_of(machine)[driver]
+    counters = {
+        each["name"]: {name: counter["value"] for name, counter in each["counters"].items()}
+        for content in contents
+        for each in content.shared_counters
+    }
+    groups = [[_device(each) for each in content.devices] for content in contents if content.devices]
+    return Pool(machine.name, counters=counters, slices=groups)
+
+
+def _device(document: Object) -> Device:
+    return Device(document["name"], extra={name: each for name, each in document.items() if name != "name"})
+
+
 def _of_machine(device: Object, machine: Machine) -> Object:
     """With the machine's own UUIDs in place of `{uuid:N}`."""
     attributes = {}

@@ -3,18 +3,22 @@
 import os
 import subprocess
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from dray.driver import RunnerOptions
 from dray.driver.runner import DriverRunner
 from dray.drivers.devices.classes import device_classes
 from dray.drivers.registry import load
+from dray.fleet.choice import choose
+from dray.fleet.machine_drivers import drivers_of
 from dray.node.cdi import resolve
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import LocalCluster
 from dray.testing.kubelet.double import KubeletDouble
-from dray.testing.objects import claim, container, node, pod, request
+from dray.testing.objects import claim, container, device_class, node, pod, request
 
 NODE = "worker"
 GPU, MIG = "gpu.nvidia.com", "mig.nvidia.com"
@@ -46,7 +50,7 @@ class World:
 
 @asynccontextmanager
 async def world(driver, **settings):
-    made = load(driver, settings)
+    made = load(driver, settings) if isinstance(driver, str) else driver
     objects = [node(NODE, cpu="64"), *device_classes([made.name])]
     async with (
         LocalCluster(scheduler=Options(), controllers=["resourceclaim"], objects=objects) as cluster,
@@ -164,3 +168,41 @@ async def test_interfaces_stand_in_the_status_of_their_claim():
         await here.edits("p", request("nic", deviceClassName="dra.net"))
         (status,) = (await here.cluster.get("ResourceClaim", "p"))["status"]["devices"]
         assert status["networkData"]["interfaceName"] == "eth1"
+
+
+PUBLISHED = """
+apiVersion: fleet.dray.dev/v1alpha1
+kind: MachineType
+name: fpgas
+cpus: 8
+memory: 8Gi
+slices:
+- driver: fpga.example.com
+  sharedCounters: [{name: card, counters: {regions: {value: "2"}}}]
+- driver: fpga.example.com
+  devices:
+  - {name: whole, consumesCounters: [{counterSet: card, counters: {regions: {value: "2"}}}]}
+  - name: half
+    attributes: {board: {string: "{uuid:1}"}}
+    consumesCounters: [{counterSet: card, counters: {regions: {value: "1"}}}]
+"""
+
+
+async def test_devices_as_somebody_published_them(tmp_path):
+    (tmp_path / "fpgas.yaml").write_text(PUBLISHED)
+    (chosen,) = choose([str(tmp_path / "fpgas.yaml"), "fpgas=1"]).machines
+    machine = replace(chosen, name=NODE, options=structs.replace(chosen.options, cpus="none"))
+    (driver,) = drivers_of(machine)
+    async with world(driver) as here:
+        await here.cluster.create(device_class("fpga", 'device.driver == "fpga.example.com"'))
+        half = request(deviceClassName="fpga", selectors=["has(device.attributes['fpga.example.com'].board)"])
+        edits = await here.edits("p", half)
+        assert edits.environment == {"SIMULATED_DEVICE_HALF": f"fpga.example.com/{NODE}/half"}
+        slices = await here.cluster.list("ResourceSlice")
+        boards = [
+            device["attributes"]["board"]["string"]
+            for each in slices
+            for device in each["spec"].get("devices", ())
+            if "attributes" in device
+        ]
+        assert boards == [machine.uuid("1")]
