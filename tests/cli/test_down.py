@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,4 +54,4 @@ def test_pods_go_on_unless_they_are_to_end(run: Dray, cluster: Path) -> None:
 
 def test_without_being_told_so_they_are_left(run: Dray, cluster: Path) -> None:
     assert run("down", "--data", str(cluster)).stdout.endswith("; pods of this machine go on running\n")
-    assert os.path.exists(cluster / "up.json")
+    assert up_state.read(cluster) is None
