@@ -1,6 +1,8 @@
 """What a cluster on one machine costs: `dray up --node` to ready, its memory, and pods from creation to run."""
 
 import asyncio
+import contextlib
+import os
 import statistics
 import time
 from pathlib import Path
@@ -37,16 +39,13 @@ def megabytes(pids):
 
 
 def shims(folder):
-    marks = [path.name.encode() for path in (folder / "data/node/run/containers").iterdir()]
-    found = []
+    """Each works in the directory of its container."""
+    found, place = [], folder / "data/node/run/containers"
     for each in Path("/proc").iterdir():
         if each.name.isdigit():
-            try:
-                command = (each / "cmdline").read_bytes()
-            except OSError:
-                continue
-            if any(mark in command for mark in marks):
-                found.append(int(each.name))
+            with contextlib.suppress(OSError):
+                if Path(os.path.realpath(os.readlink(each / "cwd"))).parent == place:
+                    found.append(int(each.name))
     return found
 
 

@@ -160,13 +160,14 @@ class Churn:
 
 
 def processes(mark: bytes):
-    """Command lines of processes whose command or environment has the mark, by pid."""
+    """Command lines, by pid, of processes whose command, working directory or environment has the mark, a path."""
     found = {}
     for each in Path("/proc").iterdir():
         if not each.name.isdigit() or int(each.name) == os.getpid():
             continue
         with contextlib.suppress(OSError):
             command = (each / "cmdline").read_bytes()
-            if mark in command or mark in (each / "environ").read_bytes():
+            there = os.fsencode(os.readlink(each / "cwd"))
+            if mark in command or there.startswith(mark) or mark in (each / "environ").read_bytes():
                 found[int(each.name)] = command.replace(b"\0", b" ").decode(errors="replace")[-200:]
     return found

@@ -7,11 +7,12 @@ import json
 import os
 import shutil
 import signal
+import socket
 from pathlib import Path
 
 import pytest
 
-from dray.node.runtimes import process, shim_lock
+from dray.node.runtimes import shim_lock, shim_server
 from dray.node.runtimes.interface import Mount, StartError
 from tests.node.runtimes.conftest import UIDS
 from tests.node.runtimes.streams import Recorder, lines
@@ -108,12 +109,12 @@ async def test_a_container_that_never_stops_writing_can_be_stopped(runtime, conf
 @root_only
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="needs setpriv, of util-linux")
 async def test_where_nothing_can_be_mounted_programs_are_found_by_path(runtime, config, tmp_path, monkeypatch):
-    shim_command = process.shim_command
+    shim_command = shim_server.shim_command
 
     def unable(*arguments: str) -> list[str]:
         return ["setpriv", "--bounding-set=-sys_admin", *shim_command(*arguments)]
 
-    monkeypatch.setattr(process, "shim_command", unable)
+    monkeypatch.setattr(shim_server, "shim_command", unable)
     tool = tmp_path / "tool"
     tool.write_text("#!/bin/sh\necho it works\n")
     tool.chmod(0o755)
@@ -126,3 +127,11 @@ async def test_where_nothing_can_be_mounted_programs_are_found_by_path(runtime, 
     assert ("stdout", "F", "it works") in lines(given.log_path)
     with pytest.raises(StartError, match="cannot mount /nowhere/data"):
         await runtime.start(config("true", name="other", mounts=[Mount(str(tmp_path), "/nowhere/data")]))
+
+
+async def test_a_shim_server_that_has_ended_is_started_again_and_its_containers_go_on(runtime, config):
+    first = await runtime.start(config("sleep", "1000"))
+    with socket.socket(fileno=os.dup(runtime._shims._end)) as end:
+        end.shutdown(socket.SHUT_RDWR)
+    second = await runtime.start(config("sleep", "1000", name="other"))
+    assert {each.id for each in await runtime.containers() if each.running} == {first.id, second.id}

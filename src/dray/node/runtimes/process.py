@@ -22,7 +22,6 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any, Final
 
-import dray
 from dray.driver.cdi.edits import Hook
 from dray.node import cdi
 from dray.node.cgroups import Cgroups
@@ -42,6 +41,7 @@ from dray.node.runtimes.interface import (
 )
 from dray.node.runtimes.process_exec import ExecProcess
 from dray.node.runtimes.process_spec import container_spec
+from dray.node.runtimes.shim_server import ShimServer
 
 _logger = logging.getLogger(__name__)
 _START_SECONDS: Final = 60.0
@@ -71,6 +71,7 @@ class ProcessRuntime:
         self._cgroups = cgroups or Cgroups()
         self._unknown_images_wait = unknown_images_wait
         self._starting: set[str] = set()
+        self._shims = ShimServer()
         for directory in (root, self._pods, self._containers):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -149,22 +150,14 @@ class ProcessRuntime:
         return self._state(directory, started)
 
     async def _launch(self, directory: Path, lock: int) -> dict[str, Any]:
-        shim = await asyncio.create_subprocess_exec(
-            *shim_command("start", str(directory)),
-            # It has the lock of the directory from its first moment to its last.
-            stdin=lock,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env={},
-        )
-        # The process that was made ends at once; what it leaves is the shim, which tells how it went.
-        assert shim.stdout is not None
-        await shim.wait()
         try:
             async with asyncio.timeout(_START_SECONDS):
-                told = json.loads(await shim.stdout.read() or b"{}")
+                # It has the lock of the directory from its first moment to its last.
+                told = json.loads(await self._shims.start(directory, lock) or b"{}")
         except TimeoutError:
             raise StartError("CreateContainerError", f"not started within {_START_SECONDS:g} s") from None
+        except OSError as error:
+            raise StartError("CreateContainerError", f"no shim can be started: {error}") from None
         if problem := told.get("problem", "" if "pid" in told else "CreateContainerError: the shim ended"):
             reason, _, message = str(problem).partition(": ")
             raise StartError(reason, message)
@@ -287,13 +280,6 @@ class ProcessRuntime:
             code == -SIGKILL and self._cgroups.find(pod_uid, f"{name}-{attempt}").oom_killed(),
             state.image,
         )
-
-
-def shim_command(*arguments: str) -> list[str]:
-    """Python without the packages of this installation: it starts in a fraction of the time."""
-    source = str(Path(dray.__file__).parent.parent)
-    program = f"import sys; sys.path.insert(0, {source!r}); from dray.node.runtimes.shim.supervisor import main; main()"
-    return [sys.executable, "-I", "-S", "-c", program, *arguments]
 
 
 def _write_private(path: Path, content: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dray.node.runtimes import streamed_command
+from dray.node.runtimes import shim_server, streamed_command
 from dray.node.runtimes.interface import Streams
 
 
@@ -19,10 +19,8 @@ class ExecProcess:
         self._pid = pid
 
     async def run(self, command: Sequence[str], streams: Streams, *, tty: bool, stdin: bool) -> int:
-        from dray.node.runtimes.process import shim_command
-
         handle, path = tempfile.mkstemp(prefix="exec", dir=self._directory)
         with open(handle, "w") as file:
             json.dump({**self._spec, "argv": list(command)}, file)
-        arguments = shim_command("exec", path, str(self._pid))
+        arguments = shim_server.shim_command("execution", path, str(self._pid))
         return await streamed_command.run(arguments, streams, tty=tty, stdin=stdin)

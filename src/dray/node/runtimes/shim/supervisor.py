@@ -14,7 +14,6 @@ import pty
 import selectors
 import signal
 import socket
-import sys
 import time
 from functools import partial
 from typing import Any
@@ -310,25 +309,3 @@ def _write_json(name: str, content: dict[str, Any]) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.rename(f"{name}.new", name)
-
-
-def main() -> None:
-    """`start DIRECTORY` supervises a container; `exec FILE PID` becomes a process in the container of that process."""
-    mode, place = sys.argv[1:3]
-    # Nothing of the agent, such as its connections to the API server, reaches a container.
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    if mode == "exec":
-        with open(place) as file:
-            spec = json.load(file)
-        os.unlink(place)
-        child.enter(spec, int(sys.argv[3]))
-    # The lock of the directory is on standard input; it is kept, and no container gets it.
-    os.dup(0)
-    if os.fork():
-        os._exit(0)
-    # Nobody's child from here on: the agent may end.
-    os.setsid()
-    os.chdir(place)
-    with open("spec.json") as file:
-        spec = json.load(file)
-    sys.exit(Supervisor(spec).run())

@@ -12,7 +12,7 @@ CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 # Options of a mount that a remount in a user namespace must not lose: nosuid, nodev, noexec, noatime, relatime.
 _KEPT_FLAGS = 0x2 | 0x4 | 0x8 | 0x400 | 0x200000
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -54,6 +54,11 @@ def setns(descriptor: int, flags: int = 0) -> None:
 def become_subreaper() -> None:
     """Descendants whose parent ends become children of this process."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl")
+
+
+def name_process(name: str) -> None:
+    """What `ps` and `top` call it: up to 15 bytes."""
+    _checked(_libc.prctl(_PR_SET_NAME, name.encode(), 0, 0, 0), "prctl")
 
 
 def die_with_parent() -> None:
