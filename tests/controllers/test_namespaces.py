@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dray.client.api import ApiClient
 from dray.client.discovery import ServedResource
 from dray.client.interface import GroupVersionResource
-from dray.controllers.namespaces.contents import Report, empty, updated
-from dray.controllers.namespaces.controller import NamespaceController
+from dray.controllers.namespaces import NamespaceController, Report, empty, updated
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster
 from dray.testing.objects import namespace

@@ -28,21 +28,18 @@ from dray.scheduling.scheduler import Options, Scheduler
 if TYPE_CHECKING:
     from dray.client.interface import Resource
 
-_READ: Final = (
-    "Namespace",
-    "Node",
-    "ResourceSlice",
-    "DeviceClass",
-    "DeviceTaintRule",
-    "PodGroup",
-    "PersistentVolumeClaim",
-    "PersistentVolume",
-    "StorageClass",
-    "PodDisruptionBudget",
-    "ResourceClaim",
-    "Pod",
-)
-"""The kinds that the scheduler is given, in this order."""
+_DEVICES: Final = "resource.k8s.io/v1"
+_KINDS: Final = {
+    "Namespace": "v1",
+    "Node": "v1",
+    "ResourceSlice": _DEVICES,
+    "DeviceClass": _DEVICES,
+    "ResourceClaimTemplate": _DEVICES,
+    "PodDisruptionBudget": "policy/v1",
+    "ResourceClaim": _DEVICES,
+    "Pod": "v1",
+}
+"""Those that every server has, with their versions."""
 _CREATION_FAILED: Final = "FailedResourceClaimCreation"
 _DISPENSABLE: Final = (
     "PersistentVolumeClaim",
@@ -112,19 +109,7 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
     from dray.client.errors import ApiError
     from dray.scheduling_loop import volumes
 
-    wanted: dict[str, Resource | None] = {
-        name: find(api_version, name)
-        for api_version, name in (
-            ("v1", "Node"),
-            ("v1", "Pod"),
-            ("v1", "Namespace"),
-            ("resource.k8s.io/v1", "ResourceSlice"),
-            ("resource.k8s.io/v1", "DeviceClass"),
-            ("resource.k8s.io/v1", "ResourceClaim"),
-            ("resource.k8s.io/v1", "ResourceClaimTemplate"),
-            ("policy/v1", "PodDisruptionBudget"),
-        )
-    }
+    wanted: dict[str, Resource | None] = {name: find(version, name) for name, version in _KINDS.items()}
     wanted["DeviceTaintRule"] = await served_version(cluster.client, "resource.k8s.io", "devicetaintrules")
     wanted["PodGroup"] = await served_version(cluster.client, groups.API_GROUP, groups.PLURAL)
     found: dict[str, list[Object]] = {}
@@ -169,8 +154,9 @@ class World:
         state.groups.served = "PodGroup" in listed
         state.volumes.known = "PersistentVolumeClaim" in listed
         state.volumes.volumes_known = "PersistentVolume" in listed and "StorageClass" in listed
-        for kind in _READ:
-            for each in listed.get(kind, ()):
+        last = ("ResourceClaim", "Pod")
+        for kind in (*sorted(listed.keys() - {"ResourceClaimTemplate", *last}), *last):
+            for each in listed[kind]:
                 scheduler.put(kind, each, self._now)
         return scheduler
 

@@ -14,7 +14,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "resource-pool-status": "dray.controllers.pool_status.controller:PoolStatus",
     "garbage-collector": "dray.controllers.garbage.collector:GarbageCollector",
     "pod-garbage-collector": "dray.controllers.pod_garbage:PodGarbageCollector",
-    "namespace": "dray.controllers.namespaces.controller:NamespaceController",
+    "namespace": "dray.controllers.namespaces:NamespaceController",
     "serviceaccount": "dray.controllers.service_accounts:ServiceAccountController",
     "node-lifecycle": "dray.controllers.node_lifecycle.controller:NodeLifecycle",
     "resourcequota": "dray.controllers.quota:QuotaController",
