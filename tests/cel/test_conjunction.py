@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dray.cel.conjunction import conditions
+from dray.cel.lexer import conditions
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 from dray.allocation.devices import Device, DeviceID, read_values
 from dray.allocation.inventory import Inventory
 from dray.cel import CompileError, Reads, compile_selector
-from dray.cel.conjunction import conditions
+from dray.cel.lexer import conditions
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,13 @@ Python code objects in two variants: `exact` counts cost and treats errors as va
 where it may. `estimate` gives the worst case before running; `reads` what an expression looks at.
 """
 
-from dray.cel.admission import Expressions
 from dray.cel.device import Device
 from dray.cel.environment import DEFAULT_GATES, DEVICE, Environment, device_environment
 from dray.cel.errors import CelError, CompileError, CostLimitExceeded, EvaluationError
 from dray.cel.program import Evaluation, Program
 from dray.cel.reads import Reads
 from dray.cel.runtime import COST_LIMIT
-from dray.cel.selector import MAX_LENGTH, compile_derived, compile_expression, compile_selector
+from dray.cel.selector import MAX_LENGTH, Expressions, compile_derived, compile_expression, compile_selector
 
 __all__ = [
     "COST_LIMIT",

@@ -1,7 +1,8 @@
 """Programs from text: parse, check types, check the type of the result, and literals that can be judged before running:
 patterns, durations and timestamps.
 
-Programs do not change, so those of device expressions are kept and shared: one LRU for all of them.
+Programs do not change, so those of device expressions are kept and shared: one LRU for all of them. `Expressions` is
+what an API server asks about an expression before it stores it: does it compile, and what may it cost.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from dray.api.caches import Cache
+from dray.api.gates import FeatureGates
+from dray.api.rules import ExpressionReport
 from dray.cel import size_limit
 from dray.cel import types as t
 from dray.cel.checker import check
 from dray.cel.constants import FOLDED, Folder
-from dray.cel.environment import DEVICE, Environment, plain
+from dray.cel.environment import DEVICE, Environment, device_environment, plain
 from dray.cel.errors import CompileError, EvaluationError
 from dray.cel.library.moments import parse_duration, parse_timestamp
 from dray.cel.library.regex import compile_pattern
@@ -130,3 +133,26 @@ def _resolve(expression: str, environment: Environment) -> Node:
     if environment.checked:
         return check(root, environment, expression)
     return resolve_names(root, environment)
+
+
+class Expressions:
+    """The expression checker that validation is handed; it compiles against the environment of the gates."""
+
+    def selector(self, expression: str, gates: FeatureGates) -> ExpressionReport:
+        return _report(lambda: compile_selector(expression, env=environment_of(gates)))
+
+    def derived(self, expression: str, gates: FeatureGates) -> ExpressionReport:
+        return _report(lambda: compile_derived(expression, env=environment_of(gates)))
+
+
+def environment_of(gates: FeatureGates) -> Environment:
+    return device_environment(
+        consumable_capacity=gates["DRAConsumableCapacity"], list_attributes=gates["DRAListTypeAttributes"]
+    )
+
+
+def _report(compile_: Callable[[], Program]) -> ExpressionReport:
+    try:
+        return ExpressionReport(cost=compile_().estimated_cost)
+    except CompileError as error:
+        return ExpressionReport(error=f"compilation failed: {error}")

@@ -12,7 +12,7 @@ from uuid import uuid4
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object
 from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
-from dray.cel.admission import Expressions
+from dray.cel.selector import Expressions
 from dray.client.clock import timestamp
 from dray.server import documents, quota_usage
 from dray.server.authorization import Authorizer

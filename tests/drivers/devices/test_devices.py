@@ -6,7 +6,7 @@ from dray.api import intake
 from dray.api.catalogue import built_in
 from dray.api.gates import ALL_GATES
 from dray.api.rules import Rules
-from dray.cel.admission import Expressions
+from dray.cel.selector import Expressions
 from dray.drivers.devices import gpu, mig
 from dray.drivers.devices.classes import device_classes
 from dray.fleet.catalogue import library
