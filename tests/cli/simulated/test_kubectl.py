@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import socket
 import subprocess
 import urllib.request
 from pathlib import Path
@@ -132,7 +133,9 @@ spec:
 
 
 def test_looking_into_a_pod(up: Up, tmp_path: Path) -> None:
-    serve = "echo ready; exec python3 -u -m http.server 18431 --bind 127.0.0.1"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        serving = free.getsockname()[1]
+    serve = f"echo ready; exec python3 -u -m http.server {serving} --bind 127.0.0.1"
     apply(up, TEMPLATE % {"count": 1} + pod("web", count=1, script=serve))
     eventually(lambda: runs(up, "web"))
     config = ("--kubeconfig", str(up.config))
@@ -141,11 +144,11 @@ def test_looking_into_a_pod(up: Up, tmp_path: Path) -> None:
     try:
         assert following.stdout is not None
         assert following.stdout.readline() == "ready\n"
-        assert following.stdout.readline().startswith("Serving HTTP on 127.0.0.1 port 18431")
-        forward = [str(KUBECTL), *config, "port-forward", "web", ":18431"]
+        assert following.stdout.readline().startswith(f"Serving HTTP on 127.0.0.1 port {serving}")
+        forward = [str(KUBECTL), *config, "port-forward", "web", f":{serving}"]
         forwarding = subprocess.Popen(forward, stdout=subprocess.PIPE, text=True)
         assert forwarding.stdout is not None
-        port = re.findall(r"127\.0\.0\.1:(\d+) -> 18431", forwarding.stdout.readline())[0]
+        port = re.findall(rf"127\.0\.0\.1:(\d+) -> {serving}", forwarding.stdout.readline())[0]
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
             assert answer.status == 200
         refused = up.kubectl("exec", "web", "--", "sh", "-c", "nvidia-smi -L; exit 3", check=False)
