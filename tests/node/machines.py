@@ -87,3 +87,8 @@ def states(found, kind="containerStatuses"):
 def ready(found):
     conditions = {each["type"]: each["status"] for each in found["status"].get("conditions") or ()}
     return conditions.get("Ready") == "True"
+
+
+def restarts(found):
+    """Of its first container."""
+    return next((each["restartCount"] for each in found["status"].get("containerStatuses") or ()), 0)

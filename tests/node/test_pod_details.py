@@ -10,7 +10,7 @@ import pytest
 from dray.client.interface import PatchType
 from dray.node import handlers
 from dray.testing.cluster import LocalCluster, kind_of
-from tests.node.machines import Machine, pod, ready, shell, states
+from tests.node.machines import Machine, pod, ready, restarts, shell, states
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -132,3 +132,23 @@ async def test_a_probe_follows_redirects_on_its_own_host_alone():
         for path, problem in (("/away", None), ("/here", "HTTP probe failed with statuscode: 500")):
             handler = {"httpGet": {"path": path, "port": port}}
             assert await handlers.run(handler, {}, "", None, "127.0.0.1") == problem
+
+
+async def test_a_container_that_a_probe_ends_runs_its_hook_first(machine, tmp_path):
+    probe = {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}
+    hook = {"preStop": {"exec": {"command": ["touch", f"{tmp_path}/stopped"]}}}
+    await machine.cluster.create(pod("p", shell("sleep 1000", livenessProbe=probe, lifecycle=hook)))
+    found = await machine.until("p", lambda each: restarts(each) == 1)
+    assert (tmp_path / "stopped").exists()
+    assert found["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] in (137, 143)
+
+
+async def test_a_container_whose_first_hook_fails_is_started_again(machine, tmp_path):
+    hook = {"postStart": {"exec": {"command": ["test", "-e", f"{tmp_path}/go"]}}}
+    await machine.cluster.create(pod("p", shell(f"touch {tmp_path}/ran; sleep 1000", lifecycle=hook)))
+    async with asyncio.timeout(20):
+        while not (tmp_path / "ran").exists():
+            await asyncio.sleep(0.05)
+    (tmp_path / "go").touch()
+    found = await machine.until("p", ready)
+    assert restarts(found) <= 1

@@ -24,7 +24,7 @@ from dray.client.informer import Informer
 from dray.client.interface import Selection
 from dray.node import root_lock
 from dray.node.container_config import PodSetup
-from dray.node.container_runs import NodeParts
+from dray.node.container_control import NodeParts
 from dray.node.dra_node import DraNode
 from dray.node.eviction.pressure import EvictionOptions, Pressure
 from dray.node.host_parts import HostPart, HostParts, HostPod

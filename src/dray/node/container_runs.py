@@ -3,46 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time as monotonic
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from signal import SIGTERM
-from typing import TYPE_CHECKING, Final
 
 from dray.api.objects import Object, mapping, mappings, spec_of
-from dray.client.api import ApiClient
-from dray.client.clock import TimeOfDay
-from dray.client.errors import ClientError
-from dray.client.events import EventRecorder
-from dray.node import handlers
-from dray.node.container_records import FIRST_BACKOFF, LONGEST_BACKOFF, ContainerRecord, PodRecords, runs_again
-from dray.node.dra_node import DraNode
-from dray.node.errors import NodeError
+from dray.node.container_control import ContainerControl, NodeParts
+from dray.node.container_records import ContainerRecord, PodRecords, runs_again
 from dray.node.limits import limits_of
 from dray.node.pod_status import PodState
-from dray.node.probes import Probes
-from dray.node.runtimes.interface import ContainerState, Runtime, StartError
-
-if TYPE_CHECKING:
-    from dray.node.container_config import PodSetup
-
-_IMAGE_REASONS: Final = {"ErrImagePull": "ImagePullBackOff"}
-_LEAST_GRACE: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class NodeParts:
-    """What the workers of a node's pods share."""
-
-    client: ApiClient
-    runtime: Runtime
-    setup: PodSetup
-    dra: DraNode
-    events: EventRecorder
-    time: TimeOfDay
-    host_ip: str
-    refresh_seconds: float = 60.0
 
 
 class ContainerRuns:
@@ -53,6 +21,7 @@ class ContainerRuns:
         self._pod = pod
         self._state = state
         self._changed = changed
+        self._control = ContainerControl(parts, pod, state, changed)
         self._beside: list[asyncio.Task[None]] = []
         """What runs beside the containers: ephemeral ones, and changes to containers that run."""
         self._ephemerals: set[str] | None = None
@@ -69,6 +38,7 @@ class ContainerRuns:
                 task.cancel()
             await asyncio.gather(*self._beside, return_exceptions=True)
             self._beside.clear()
+            self._ephemerals = None
 
     async def _run(self, inits: list[ContainerRecord], containers: list[ContainerRecord]) -> None:
         sidecars: list[asyncio.Task[None]] = []
@@ -106,14 +76,14 @@ class ContainerRuns:
     async def _keep(self, record: ContainerRecord) -> None:
         """Runs it, and again for as long as its policy says so."""
         if record.state is None:
-            await self._start(record)
+            await self._control.start(record)
         if record.running or not record.messages:
-            await self._follow(record)
+            await self._control.follow(record)
         while self._again(record):
             self._changed()
             await self._back_off(record)
-            await self._start(record)
-            await self._follow(record)
+            await self._control.start(record)
+            await self._control.follow(record)
         self._changed()
 
     def _again(self, record: ContainerRecord) -> bool:
@@ -138,93 +108,6 @@ class ContainerRuns:
             self._changed()
             left = record.state.finished_at + seconds - self._parts.time.now().timestamp()
             await asyncio.sleep(max(left, 0.0))
-
-    async def _start(self, record: ContainerRecord) -> None:
-        """Tries until it runs."""
-        failures = 0
-        while True:
-            try:
-                await self._start_once(record)
-                return
-            except (NodeError, StartError) as error:
-                reason = getattr(error, "reason", "CreateContainerConfigError")
-                record.waiting = (_IMAGE_REASONS.get(reason, reason) if failures else reason, str(error))
-                self._parts.events.warning(self._pod(), "Failed", f"Error: {error}")
-            except (ClientError, OSError) as error:
-                record.waiting = ("CreateContainerError", str(error))
-            self._changed()
-            await asyncio.sleep(min(FIRST_BACKOFF * 2**failures, LONGEST_BACKOFF))
-            failures = min(failures + 1, 10)
-
-    async def _start_once(self, record: ContainerRecord) -> None:
-        pod, parts = self._pod(), self._parts
-        devices = parts.dra.cdi_ids(pod, record.spec)
-        config = await parts.setup.container(
-            pod, record.spec, record.attempt + 1, pod_ip=self._state.pod_ip, cdi_devices=devices
-        )
-        state = await parts.runtime.start(config)
-        previous = record.last
-        record.began(state)
-        self._state.waiting.discard(record.name)
-        parts.events.normal(pod, "Started", f"Container started: {record.name}")
-        self._changed()
-        if previous is not None:
-            await parts.runtime.remove(previous.id)
-        if handler := mapping(mapping(record.spec.get("lifecycle")).get("postStart")):
-            await self._post_start(record, handler)
-
-    async def _post_start(self, record: ContainerRecord, handler: Object) -> None:
-        problem = await self._handle(handler, record)
-        if problem is not None:
-            self._parts.events.warning(self._pod(), "FailedPostStartHook", f"PostStartHook failed: {problem}")
-            await self._stop_one(record, self._grace_of_pod())
-
-    async def _follow(self, record: ContainerRecord) -> None:
-        """Until it has ended, by itself or because a probe failed."""
-        assert record.state is not None
-        ending = asyncio.create_task(self._parts.runtime.wait(record.state.id))
-        probing = asyncio.create_task(self._probes(record).run())
-        try:
-            await asyncio.wait((ending, probing), return_when=asyncio.FIRST_COMPLETED)
-            if not ending.done():
-                kind, text = probing.result(), f"Container {record.name} failed {probing.result()} probe"
-                self._parts.events.normal(self._pod(), "Killing", f"{text}, will be restarted")
-                given = mapping(record.spec.get(f"{kind}Probe")).get("terminationGracePeriodSeconds")
-                await self._parts.runtime.stop(record.state.id, float(given or self._grace_of_pod()), SIGTERM)
-            self._ended(record, await ending)
-        finally:
-            for task in (ending, probing):
-                task.cancel()
-            await asyncio.gather(ending, probing, return_exceptions=True)
-
-    def _ended(self, record: ContainerRecord, state: ContainerState) -> None:
-        message = self._parts.setup.termination_message(self._pod(), record.spec, state)
-        record.ended(state, message)
-
-    def _probes(self, record: ContainerRecord) -> Probes:
-        def started() -> None:
-            record.started = True
-            self._changed()
-
-        def ready(value: bool) -> None:
-            record.ready = value
-            self._changed()
-
-        def failed(kind: str, problem: str) -> None:
-            self._parts.events.warning(self._pod(), "Unhealthy", f"{kind} probe failed: {problem}")
-
-        return Probes(
-            record.spec, lambda probe: self._handle(probe, record), started=started, ready=ready, failed=failed
-        )
-
-    async def _handle(self, handler: Object, record: ContainerRecord) -> str | None:
-        assert record.state is not None
-        address = self._state.pod_ip or "127.0.0.1"
-        return await handlers.run(handler, record.spec, record.state.id, self._parts.runtime, address)
-
-    def _grace_of_pod(self) -> float:
-        given = spec_of(self._pod()).get("terminationGracePeriodSeconds")
-        return 30.0 if given is None else float(given)
 
     # Changes of a pod that runs
 
@@ -252,11 +135,11 @@ class ContainerRuns:
     async def _once(self, record: ContainerRecord) -> None:
         """Runs an ephemeral container, which is never started again nor probed."""
         if record.state is None:
-            await self._start(record)
+            await self._control.start(record)
         assert record.state is not None
         if record.running:
             record.started = True
-            self._ended(record, await self._parts.runtime.wait(record.state.id))
+            await self._control.wait(record)
         self._changed()
 
     async def _change(self, record: ContainerRecord, before: Object) -> None:
@@ -269,7 +152,7 @@ class ContainerRuns:
             record.restart = True
             text = f"Container {record.name} definition changed, will be restarted"
             self._parts.events.normal(self._pod(), "Killing", text)
-            await self._parts.runtime.stop(record.state.id, self._grace_of_pod())
+            await self._control.end(record, self._control.grace_of_pod())
         elif resized:
             await self._parts.runtime.resize(record.state.id, limits_of(record.spec))
             record.resources = mapping(record.spec.get("resources"))
@@ -288,46 +171,9 @@ class ContainerRuns:
             if each.running:
                 self._parts.events.normal(self._pod(), "Killing", f"Stopping container {each.name}")
         plain = [each for each in records if not each.sidecar and each.running]
-        await asyncio.gather(*(self._stop_within(each, left) for each in plain))
+        await asyncio.gather(*(self._control.stop(each, left) for each in plain))
         for sidecar in reversed([each for each in records.inits if each.sidecar and each.running]):
-            await self._stop_within(sidecar, left)
-
-    async def _stop_within(self, record: ContainerRecord, left: Callable[[], float]) -> None:
-        stopping = asyncio.create_task(self._stop_one(record, left()))
-        probing = asyncio.create_task(self._probes(record).run_readiness(ready=record.ready))
-        try:
-            while not stopping.done():
-                given = left()
-                await asyncio.wait((stopping,), timeout=0.2)
-                if not stopping.done() and left() < given - 1 and record.state is not None:
-                    # Somebody shortened the grace period.
-                    await self._parts.runtime.stop(record.state.id, left())
-            await stopping
-        finally:
-            probing.cancel()
-            await asyncio.gather(probing, return_exceptions=True)
-
-    async def _stop_one(self, record: ContainerRecord, grace: float) -> None:
-        assert record.state is not None
-        began = monotonic.monotonic()
-        handler = mapping(mapping(record.spec.get("lifecycle")).get("preStop"))
-        if handler and grace > 0:
-            try:
-                async with asyncio.timeout(grace):
-                    problem = await self._handle(handler, record)
-            except TimeoutError:
-                problem = f"did not end within the grace period of {grace:g} s"
-            if problem is not None:
-                self._parts.events.warning(self._pod(), "FailedPreStopHook", f"PreStopHook failed: {problem}")
-            grace = max(grace - (monotonic.monotonic() - began), _LEAST_GRACE)
-        number = stop_signal(record.spec)
-        self._ended(record, await self._parts.runtime.stop(record.state.id, grace, number))
-        self._changed()
-
-
-def stop_signal(container: Object) -> int:
-    name = str(mapping(container.get("lifecycle")).get("stopSignal") or "")
-    return int(getattr(signal, name, SIGTERM)) if name.startswith("SIG") else int(SIGTERM)
+            await self._control.stop(sidecar, left)
 
 
 def _resized(before: Object, now: Object) -> set[str]:

@@ -22,8 +22,9 @@ from dray.api.objects import Object, is_deleting, key_of, metadata_of, spec_of, 
 from dray.api.pods import is_terminal
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ClientError
+from dray.node.container_control import NodeParts
 from dray.node.container_records import records_of
-from dray.node.container_runs import ContainerRuns, NodeParts
+from dray.node.container_runs import ContainerRuns
 from dray.node.errors import NodeError, PrepareError, UnprepareError
 from dray.node.eviction import storage
 from dray.node.eviction.ranking import PodConsumption

@@ -1,0 +1,192 @@
+"""Control of one container of a pod: started with its hooks, watched with its probes, stopped with its hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time as monotonic
+from collections.abc import Callable
+from dataclasses import dataclass
+from signal import SIGTERM
+from typing import TYPE_CHECKING, Final
+
+from dray.api.objects import Object, mapping, spec_of
+from dray.client.api import ApiClient
+from dray.client.clock import TimeOfDay
+from dray.client.errors import ClientError
+from dray.client.events import EventRecorder
+from dray.node import handlers
+from dray.node.container_records import FIRST_BACKOFF, LONGEST_BACKOFF, ContainerRecord
+from dray.node.dra_node import DraNode
+from dray.node.errors import NodeError
+from dray.node.pod_status import PodState
+from dray.node.probes import Probes
+from dray.node.runtimes.interface import ContainerState, Runtime, StartError
+
+if TYPE_CHECKING:
+    from dray.node.container_config import PodSetup
+
+_IMAGE_REASONS: Final = {"ErrImagePull": "ImagePullBackOff"}
+_LEAST_GRACE: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeParts:
+    """What the workers of a node's pods share."""
+
+    client: ApiClient
+    runtime: Runtime
+    setup: PodSetup
+    dra: DraNode
+    events: EventRecorder
+    time: TimeOfDay
+    host_ip: str
+    refresh_seconds: float = 60.0
+
+
+class ContainerControl:
+    """`changed` is called whenever the status of the pod does."""
+
+    def __init__(
+        self, parts: NodeParts, pod: Callable[[], Object], state: PodState, changed: Callable[[], None]
+    ) -> None:
+        self._parts = parts
+        self._pod = pod
+        self._state = state
+        self._changed = changed
+
+    # Start
+
+    async def start(self, record: ContainerRecord) -> None:
+        """Tries until it runs."""
+        failures = 0
+        while True:
+            try:
+                await self._start_once(record)
+                return
+            except (NodeError, StartError) as error:
+                reason = getattr(error, "reason", "CreateContainerConfigError")
+                record.waiting = (_IMAGE_REASONS.get(reason, reason) if failures else reason, str(error))
+                self._parts.events.warning(self._pod(), "Failed", f"Error: {error}")
+            except (ClientError, OSError) as error:
+                record.waiting = ("CreateContainerError", str(error))
+            self._changed()
+            await asyncio.sleep(min(FIRST_BACKOFF * 2**failures, LONGEST_BACKOFF))
+            failures = min(failures + 1, 10)
+
+    async def _start_once(self, record: ContainerRecord) -> None:
+        pod, parts = self._pod(), self._parts
+        devices = parts.dra.cdi_ids(pod, record.spec)
+        config = await parts.setup.container(
+            pod, record.spec, record.attempt + 1, pod_ip=self._state.pod_ip, cdi_devices=devices
+        )
+        state = await parts.runtime.start(config)
+        previous = record.last
+        record.began(state)
+        self._state.waiting.discard(record.name)
+        parts.events.normal(pod, "Started", f"Container started: {record.name}")
+        self._changed()
+        if previous is not None:
+            await parts.runtime.remove(previous.id)
+        if handler := mapping(mapping(record.spec.get("lifecycle")).get("postStart")):
+            await self._post_start(record, handler)
+
+    async def _post_start(self, record: ContainerRecord, handler: Object) -> None:
+        """A container whose hook fails is ended; what follows is up to its restart policy."""
+        problem = await self._handle(handler, record)
+        if problem is not None:
+            self._parts.events.warning(self._pod(), "FailedPostStartHook", f"PostStartHook failed: {problem}")
+            await self.end(record, self.grace_of_pod())
+
+    # While it runs
+
+    async def follow(self, record: ContainerRecord) -> None:
+        """Until it has ended, by itself or because a probe failed."""
+        assert record.state is not None
+        ending = asyncio.create_task(self._parts.runtime.wait(record.state.id))
+        probing = asyncio.create_task(self._probes(record).run())
+        try:
+            await asyncio.wait((ending, probing), return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():
+                kind, text = probing.result(), f"Container {record.name} failed {probing.result()} probe"
+                self._parts.events.normal(self._pod(), "Killing", f"{text}, will be restarted")
+                given = mapping(record.spec.get(f"{kind}Probe")).get("terminationGracePeriodSeconds")
+                await self.end(record, float(given or self.grace_of_pod()))
+            self.ended(record, await ending)
+        finally:
+            for task in (ending, probing):
+                task.cancel()
+            await asyncio.gather(ending, probing, return_exceptions=True)
+
+    async def wait(self, record: ContainerRecord) -> None:
+        """Until it has ended by itself, without probes."""
+        assert record.state is not None
+        self.ended(record, await self._parts.runtime.wait(record.state.id))
+
+    def ended(self, record: ContainerRecord, state: ContainerState) -> None:
+        record.ended(state, self._parts.setup.termination_message(self._pod(), record.spec, state))
+
+    def _probes(self, record: ContainerRecord) -> Probes:
+        def started() -> None:
+            record.started = True
+            self._changed()
+
+        def ready(value: bool) -> None:
+            record.ready = value
+            self._changed()
+
+        def failed(kind: str, problem: str) -> None:
+            self._parts.events.warning(self._pod(), "Unhealthy", f"{kind} probe failed: {problem}")
+
+        return Probes(
+            record.spec, lambda probe: self._handle(probe, record), started=started, ready=ready, failed=failed
+        )
+
+    async def _handle(self, handler: Object, record: ContainerRecord) -> str | None:
+        assert record.state is not None
+        address = self._state.pod_ip or "127.0.0.1"
+        return await handlers.run(handler, record.spec, record.state.id, self._parts.runtime, address)
+
+    def grace_of_pod(self) -> float:
+        given = spec_of(self._pod()).get("terminationGracePeriodSeconds")
+        return 30.0 if given is None else 1.0 if given < 0 else float(given)
+
+    # Stop
+
+    async def stop(self, record: ContainerRecord, left: Callable[[], float]) -> None:
+        """Within the seconds that are left, which may become fewer meanwhile; until then it is asked for readiness."""
+        stopping = asyncio.create_task(self.end(record, left()))
+        probing = asyncio.create_task(self._probes(record).run_readiness(ready=record.ready))
+        try:
+            while not stopping.done():
+                given = left()
+                await asyncio.wait((stopping,), timeout=0.2)
+                if not stopping.done() and left() < given - 1 and record.state is not None:
+                    # Somebody shortened the grace period.
+                    await self._parts.runtime.stop(record.state.id, left())
+            self.ended(record, await stopping)
+            self._changed()
+        finally:
+            probing.cancel()
+            await asyncio.gather(probing, return_exceptions=True)
+
+    async def end(self, record: ContainerRecord, grace: float) -> ContainerState:
+        """Its hook, its signal, and after the grace period SIGKILL; how it ended."""
+        assert record.state is not None
+        began = monotonic.monotonic()
+        handler = mapping(mapping(record.spec.get("lifecycle")).get("preStop"))
+        if handler and grace > 0:
+            try:
+                async with asyncio.timeout(grace):
+                    problem = await self._handle(handler, record)
+            except TimeoutError:
+                problem = f"did not end within the grace period of {grace:g} s"
+            if problem is not None:
+                self._parts.events.warning(self._pod(), "FailedPreStopHook", f"PreStopHook failed: {problem}")
+            grace = max(grace - (monotonic.monotonic() - began), _LEAST_GRACE)
+        return await self._parts.runtime.stop(record.state.id, grace, _stop_signal(record.spec))
+
+
+def _stop_signal(container: Object) -> int:
+    name = str(mapping(container.get("lifecycle")).get("stopSignal") or "")
+    return int(getattr(signal, name, SIGTERM)) if name.startswith("SIG") else int(SIGTERM)
