@@ -66,6 +66,11 @@ def owners_of(obj: Mapping[str, Any]) -> list[Object]:
     return metadata_of(obj).get("ownerReferences") or []
 
 
+def controller_reference(api_version: str, kind: str, obj: Mapping[str, Any]) -> Object:
+    """The entry of ownerReferences by which another object says that this one controls it."""
+    return {"apiVersion": api_version, "kind": kind, "name": key_of(obj)[1], "uid": uid_of(obj), "controller": True}
+
+
 def controller_of(obj: Mapping[str, Any]) -> Object | None:
     """The owner reference of its controller."""
     for reference in owners_of(obj):

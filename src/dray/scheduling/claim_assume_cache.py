@@ -14,7 +14,7 @@ from typing import Any, Final
 from dray.allocation import Inventory
 from dray.allocation.devices import DeviceID
 from dray.allocation.usage import device_of
-from dray.api.objects import Key, Object, annotations_of, controller_of, is_deleting, key_of, mappings
+from dray.api.objects import Key, Object, annotations_of, controller_of, controller_uid, is_deleting, key_of, mappings
 from dray.api.pods import claim_entries, claim_names, group_name
 from dray.api.resource_claims import EXTENDED_CLAIM_ANNOTATION, allocation_of, reserved_for, results_of
 from dray.scheduling.device_demand import PLUGIN
@@ -104,7 +104,7 @@ class ClaimAssumeCache:
         for user in users:
             self._used_by.setdefault(user, {})[key] = claim
         if _is_extended(claim):
-            self._extended.setdefault(_controller_uid(claim), {})[key] = claim
+            self._extended.setdefault(controller_uid(claim), {})[key] = claim
         self._follow(key, claim)
         if left:
             # With one user less it may pay to ask the others to go.
@@ -178,7 +178,7 @@ class ClaimAssumeCache:
         self._unlist(key, claim)
         self._assumed.pop(key, None)
         if _is_extended(claim):
-            uid = _controller_uid(claim)
+            uid = controller_uid(claim)
             self._extended.get(uid, {}).pop(key, None)
             if not self._extended.get(uid):
                 self._extended.pop(uid, None)
@@ -244,10 +244,6 @@ def _belongs(claim: Object, pod: Object) -> bool:
 
 def _consumers(claim: Object) -> list[str]:
     return [str(each.get("uid")) for each in mappings(reserved_for(claim))]
-
-
-def _controller_uid(claim: Object) -> str:
-    return str((controller_of(claim) or {}).get("uid") or "")
 
 
 def _is_extended(claim: Object) -> bool:

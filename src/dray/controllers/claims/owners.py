@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from dray.api.catalogue import KindVersion
-from dray.api.objects import Object, annotations_of, controller_of, labels_of, spec_of, uid_of
+from dray.api.objects import Object, annotations_of, controller_of, controller_reference, labels_of, spec_of, uid_of
 from dray.api.resource_claims import POD_CLAIM_ANNOTATION, reserved_for
 from dray.controllers.kinds import POD_GROUPS, PODS
 
@@ -108,15 +108,7 @@ def new_claim(kind: OwnerKind, owner: Object, entry: str, template: Object, avoi
         "generateName": generate_name(metadata["name"], entry),
         "namespace": metadata["namespace"],
         "annotations": {**annotations_of(spec), POD_CLAIM_ANNOTATION: entry},
-        "ownerReferences": [
-            {
-                "apiVersion": kind.resource.api_version,
-                "kind": kind.kind,
-                "name": metadata["name"],
-                "uid": metadata["uid"],
-                "controller": True,
-            }
-        ],
+        "ownerReferences": [controller_reference(kind.resource.api_version, kind.kind, owner)],
     }
     if labels := labels_of(spec):
         made["labels"] = labels

@@ -12,7 +12,7 @@ import hashlib
 from typing import Final
 
 from dray.api.catalogue import KindVersion, built_in
-from dray.api.objects import Object, mapping, owners_of, spec_of
+from dray.api.objects import Object, controller_uid, mapping, spec_of
 from dray.api.pods import group_name
 from dray.client.errors import AlreadyExists, ClientError
 from dray.controllers.environment import Environment
@@ -68,7 +68,7 @@ class JobGroups:
         except AlreadyExists:
             pass
         there = await self._client.get(kind, metadata["name"], namespace=metadata["namespace"])
-        if _owner(there) != _owner(body):
+        if controller_uid(there) != controller_uid(body):
             raise ClientError(f"{kind.kind} {metadata['name']} belongs to somebody else")
         spec = _resized(there["spec"], body["spec"])
         return there if spec == there["spec"] else await self._client.update(kind, {**there, "spec": spec})
@@ -76,7 +76,7 @@ class JobGroups:
 
 def _has_group(job: Object) -> bool:
     """Not where the pods are in another group, nor where the Job is part of something larger."""
-    if job["spec"].get("scheduling") is None or _owner(job):
+    if job["spec"].get("scheduling") is None or controller_uid(job):
         return False
     return not spec_of(job["spec"]["template"]).get("schedulingGroup")
 
@@ -122,11 +122,6 @@ def _group(job: Object, name: str, spec: Object, workload: Object) -> Object:
         "metadata": {"name": name, "namespace": namespace, "ownerReferences": [reference(job), also]},
         "spec": {"workloadRef": {"workloadName": name, "templateName": _TEMPLATE}, **spec},
     }
-
-
-def _owner(value: Object) -> str:
-    references = owners_of(value)
-    return next((str(each["uid"]) for each in references if each.get("controller")), "")
 
 
 def _resized(there: Object, wished: Object) -> Object:

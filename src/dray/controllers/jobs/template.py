@@ -6,7 +6,7 @@ import random
 from typing import Final
 
 from dray.api.defaulting import NAME_LABELS, UID_LABELS
-from dray.api.objects import Object, mapping, metadata_of, spec_of
+from dray.api.objects import Object, controller_reference, mapping, metadata_of, spec_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.view import JobView
@@ -63,14 +63,7 @@ def _prefix(name: str, index: int | None) -> str:
 
 def reference(job: Object) -> Object:
     """By which a pod says that the Job controls it."""
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "name": job["metadata"]["name"],
-        "uid": job["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    return {**controller_reference("batch/v1", "Job", job), "blockOwnerDeletion": True}
 
 
 def _with_index(spec: Object, hostname: str) -> Object:
