@@ -8,6 +8,7 @@ import pytest
 
 from dray.client.errors import ApiError
 from dray.client.interface import PatchType
+from dray.node import container_control
 from dray.node.cgroups import Cgroups
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.node.machines import Machine, pod, ready, shell, states
@@ -104,3 +105,12 @@ async def test_a_container_is_started_anew_where_its_image_or_its_policy_says_so
     await change(machine, "", {"containers": [{"name": "c0", "image": "alpine"}]})
     found = await machine.until("p", lambda each: each["status"]["containerStatuses"][0]["restartCount"] >= 2, 30)
     assert found["status"]["containerStatuses"][0]["image"] == "alpine"
+
+
+async def test_a_new_image_cuts_a_back_off_short(machine, monkeypatch):
+    monkeypatch.setattr(container_control, "FIRST_BACKOFF", 1000.0)
+    monkeypatch.setattr(container_control, "LONGEST_BACKOFF", 1000.0)
+    await machine.cluster.create(pod("p", {"image": "example.com/unknown"}))
+    await machine.until("p", lambda each: "ErrImagePull" in str(states(each)))
+    await change(machine, "", {"containers": [{"name": "c0", "image": "pause"}]})
+    await machine.until("p", ready)

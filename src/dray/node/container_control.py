@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time as monotonic
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from signal import SIGTERM
 from typing import TYPE_CHECKING, Final
@@ -54,6 +55,20 @@ class ContainerControl:
         self._pod = pod
         self._state = state
         self._changed = changed
+        self._woken: dict[str, asyncio.Event] = {}
+
+    async def pause(self, record: ContainerRecord, seconds: float) -> None:
+        """Before the next start; cut short by `wake`."""
+        woken = self._woken[record.name] = asyncio.Event()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(seconds, 0.0)):
+                await woken.wait()
+
+    def wake(self, record: ContainerRecord) -> None:
+        """Its image changed: whatever kept it from running may be over."""
+        record.failures = 0
+        if (woken := self._woken.get(record.name)) is not None:
+            woken.set()
 
     # Start
 
@@ -71,7 +86,7 @@ class ContainerControl:
             except (ClientError, OSError) as error:
                 record.waiting = ("CreateContainerError", str(error))
             self._changed()
-            await asyncio.sleep(min(FIRST_BACKOFF * 2**failures, LONGEST_BACKOFF))
+            await self.pause(record, min(FIRST_BACKOFF * 2**failures, LONGEST_BACKOFF))
             failures = min(failures + 1, 10)
 
     async def _start_once(self, record: ContainerRecord) -> None:

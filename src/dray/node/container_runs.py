@@ -107,7 +107,7 @@ class ContainerRuns:
             self._parts.events.warning(self._pod(), "BackOff", f"Back-off restarting failed container {record.name}")
             self._changed()
             left = record.state.finished_at + seconds - self._parts.time.now().timestamp()
-            await asyncio.sleep(max(left, 0.0))
+            await self._control.pause(record, left)
 
     # Changes of a pod that runs
 
@@ -127,6 +127,8 @@ class ContainerRuns:
         for record, before in changed:
             if record.running:
                 self._beside.append(asyncio.create_task(self._change(record, before)))
+            elif before.get("image") != record.spec.get("image"):
+                self._control.wake(record)
         for record in ephemerals:
             if record.name not in self._ephemerals:
                 self._ephemerals.add(record.name)
