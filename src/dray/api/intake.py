@@ -245,10 +245,10 @@ def _kept_members(document: Object, old: Object, target: KindVersion, subresourc
 
 def _rewritten(obj: Object, before: Object, home: KindVersion) -> Object:
     """`schema.write` for an object of which some members are as in the stored one, where they are written already."""
-    kept = {name: before[name] for name, value in obj.items() if value == before.get(name)}
-    after = schema.written({name: value for name, value in obj.items() if name not in kept}, home.schema)
-    after.update(kept)
-    return {name: after[name] for name in obj if name in after}
+    changed = {name: value for name, value in obj.items() if value != before.get(name)}
+    written = schema.written(changed, home.schema)
+    left = [name for name in obj if name not in changed or name in written]
+    return {name: (written if name in changed else before)[name] for name in left}
 
 
 def settle_namespace(metadata: Object, place: Place, *, namespaced: bool) -> Refusal | None:

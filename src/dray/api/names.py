@@ -44,6 +44,7 @@ def is_subdomain(text: str) -> bool:
     return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
 
 
+@remember(4096)
 def is_label_key(text: str) -> bool:
     prefix, slash, name = text.rpartition("/")
     if slash and not is_subdomain(prefix):

@@ -19,7 +19,6 @@ from dray.api.resource_claims import allocation_results
 PODGROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 
 _DEVICE_KEY = ("driver", "pool", "device", "shareID")
-_STATUS_KEEPS = ("deletionTimestamp", "generation")
 # What the status of the newer kinds cannot change besides; that of the older ones can.
 _STATUS_ALONE = ("labels", "annotations", "finalizers", "ownerReferences")
 _OLDER_GROUPS = frozenset({"", "batch", "policy"})
@@ -27,7 +26,7 @@ _OLDER_GROUPS = frozenset({"", "batch", "policy"})
 _KEPT_POD_STATUS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 # A node registers itself together with what it has.
 _BORN_WITH_STATUS = frozenset({("", "Node")})
-SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+SERVER_OWNED = tuple("uid creationTimestamp deletionTimestamp deletionGracePeriodSeconds selfLink generation".split())
 
 
 def _prepare_metadata(metadata: Object, kind: Kind) -> None:
@@ -35,8 +34,6 @@ def _prepare_metadata(metadata: Object, kind: Kind) -> None:
         metadata.pop(member, None)
     if kind.generation:
         metadata["generation"] = 1
-    else:
-        metadata.pop("generation", None)
     if (kind.group, kind.name) == (SCHEDULING_GROUP, "PodGroup"):
         finalizers = metadata.setdefault("finalizers", [])
         if PODGROUP_FINALIZER not in finalizers:
@@ -56,7 +53,7 @@ def prepare_create(obj: Object, kind: Kind, gates: FeatureGates) -> None:
 
 
 def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *, now: str) -> None:
-    keep(obj["metadata"], old["metadata"], (*SERVER_OWNED, "generation"))
+    keep(obj["metadata"], old["metadata"], SERVER_OWNED)
     if "status" in kind.subresources:
         keep(obj, old, ("status",))
     if (kind.group, kind.name) == (RESOURCE_GROUP, "DeviceTaintRule"):
@@ -69,7 +66,7 @@ def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *,
 
 
 def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *, now: str) -> None:
-    keep(obj["metadata"], old["metadata"], (*SERVER_OWNED, *_STATUS_KEEPS))
+    keep(obj["metadata"], old["metadata"], SERVER_OWNED)
     if kind.group not in _OLDER_GROUPS:
         keep(obj["metadata"], old["metadata"], _STATUS_ALONE)
     elif kind.name == "Pod":

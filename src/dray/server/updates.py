@@ -43,7 +43,10 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
         obj = field_validation.accepted(verdict, resource, {"metadata": {"name": place.name}}).object
         # What follows writes into its metadata, and they may still be those of the old one.
         obj["metadata"] = dict(obj["metadata"])
-        (track or tracking.Tracker(resource, options, now, subresource))(old, obj)
+        if track is not None:
+            track(old, obj)
+        else:
+            tracking.track_update(resource, old, obj, options, now, subresource)
         return old, obj
 
     for _ in range(_TRIES):

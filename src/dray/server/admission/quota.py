@@ -51,9 +51,11 @@ def _counts(attributes: Attributes) -> bool:
         return True
     if plural == names.PODS:
         return scopes.is_terminating(obj) != scopes.is_terminating(old)
-    return plural in _COUNTED_AGAIN and (
-        obj["spec"] != old["spec"] or charges.owning_pod(obj) != charges.owning_pod(old)
-    )
+    if plural not in _COUNTED_AGAIN:
+        return False
+    # An update that leaves the spec alone leaves the very object there.
+    changed = obj["spec"] is not old["spec"] and obj["spec"] != old["spec"]
+    return changed or charges.owning_pod(obj) != charges.owning_pod(old)
 
 
 def _names(attributes: Attributes, quota: Object) -> list[str]:

@@ -26,7 +26,6 @@ _META = "meta_v1.ObjectMeta"
 _MOST_ERRORS = 100
 # Rules are asked only of objects that have the shape they count on.
 _BLOCKING = frozenset({ErrorType.TYPE_INVALID, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY})
-_SERVER_OWNED = (*SERVER_OWNED, "generation")
 
 
 def create(document: Object, version: CustomVersion, place: Place) -> Accepted | Refusal:
@@ -38,7 +37,7 @@ def create(document: Object, version: CustomVersion, place: Place) -> Accepted |
         return refusal
     if version.status:
         obj.pop("status", None)
-    for member in _SERVER_OWNED:
+    for member in SERVER_OWNED:
         obj["metadata"].pop(member, None)
     obj["metadata"]["generation"] = 1
     problems = list(metadata_rules.validate_create(obj["metadata"], namespaced=version.namespaced, any_finalizer=True))
@@ -128,7 +127,7 @@ def _prepared(obj: Object, old: Object, version: CustomVersion) -> Object:
         obj.pop("status", None)
         if "status" in old:
             obj["status"] = old["status"]
-    keep(obj["metadata"], old["metadata"], _SERVER_OWNED)
+    keep(obj["metadata"], old["metadata"], SERVER_OWNED)
     if not equal(_content(obj), _content(old)):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     return obj

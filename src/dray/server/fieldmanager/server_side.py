@@ -109,17 +109,18 @@ def _given(given: list[Any], stored: list[Any]) -> Managers | None:
 def _track(
     updater: Updater, old: Object, new: Object, known: Managers, manager: str, subresource: str, now: str
 ) -> Managers:
-    who = managers.manager(manager, UPDATE, updater.version, subresource)
+    version = updater.version
+    who = managers.manager(manager, UPDATE, version, subresource)
     taken, after = updater.taken(old, new, known, who)
     if field_set.is_member(taken.get("f:metadata")):
         taken = field_set.difference(taken, _METADATA)
     if taken:
         own = after.get(who)
         if own is None:
-            own = Owned(taken, updater.version)
+            own = Owned(taken, version)
         elif not field_set.covers(own.fields, taken):
-            own = Owned(field_set.union(own.fields, taken), updater.version)
-        after[who] = own.at(now, updater.version)
+            own = Owned(field_set.union(own.fields, taken), version)
+        after[who] = own.at(now, version)
     return managers.capped(after)
 
 

@@ -18,36 +18,17 @@ manager_name = lru_cache(maxsize=256)(server_side.manager_name)
 
 def track_create(resource: Resource, obj: Object, sent: Object, options: WriteOptions, now: str) -> None:
     """`sent` is the object as the client meant it."""
-    entries = server_side.track_update(
-        None,
-        sent,
-        manager_name(options.field_manager, options.user_agent),
-        kind=resource.tracked,
-        now=now,
-    )
-    _set(obj, entries)
+    manager = manager_name(options.field_manager, options.user_agent)
+    _set(obj, server_side.track_update(None, sent, manager, kind=resource.tracked, now=now))
 
 
-class Tracker:
-    """Notes the owner of what an update changes."""
-
-    def __init__(self, resource: Resource, options: WriteOptions, now: str, subresource: str) -> None:
-        self._resource = resource
-        self._manager = manager_name(options.field_manager, options.user_agent)
-        self._now = now
-        self._subresource = subresource
-
-    def __call__(self, old: Object, obj: Object) -> None:
-        """To be called before admission has changed the object."""
-        entries = server_side.track_update(
-            self._resource.tracked_form(old),
-            self._resource.tracked_form(obj),
-            self._manager,
-            kind=self._resource.tracked,
-            now=self._now,
-            subresource=self._subresource,
-        )
-        _set(obj, entries)
+def track_update(
+    resource: Resource, old: Object, obj: Object, options: WriteOptions, now: str, subresource: str
+) -> None:
+    """Notes the owner of what an update changes; to be called before admission has changed the object."""
+    manager = manager_name(options.field_manager, options.user_agent)
+    before, after = resource.tracked_form(old), resource.tracked_form(obj)
+    _set(obj, server_side.track_update(before, after, manager, kind=resource.tracked, now=now, subresource=subresource))
 
 
 class Applied:

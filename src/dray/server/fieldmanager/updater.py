@@ -52,13 +52,14 @@ class Updater(msgspec.Struct, frozen=True):
     def _dispossess(
         self, live: Object, new: Object, managers: Managers, who: Manager | None, *, force: bool = True
     ) -> tuple[Managers, Comparison]:
-        compared = compare(self.type_in(self.version), live, new, self.ignored)
+        current = self.version
+        compared = compare(self.type_in(current), live, new, self.ignored)
         others: dict[str, Comparison] = {}
         rest: Managers = {}
         conflicts: dict[Manager, FieldSet] = {}
         for key, entry in managers.items():
             version, changes = entry.api_version, compared
-            if version != self.version:
+            if version != current:
                 if self.kind.field_type(version) is None:
                     continue
                 if version not in others:

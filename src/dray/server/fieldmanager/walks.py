@@ -86,7 +86,7 @@ def compare(kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) ->
         after: dict[str, Any] = new if isinstance(new, dict) else {}
         for name, value in after.items():
             was = before.get(name, ABSENT)
-            if was != value:
+            if was is not value and was != value:
                 _compare_member(found, kind, name, was, value, ignored)
         if not before.keys() <= after.keys():
             for name in before.keys() - after.keys():
