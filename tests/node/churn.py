@@ -7,6 +7,7 @@ holds; it notes every start. A lock goes with its process, so a note in `twice` 
 import asyncio
 import contextlib
 import os
+import sys
 from pathlib import Path
 
 from dray.client.errors import ApiError, ClientError
@@ -53,12 +54,14 @@ LIVES = {
 
 
 class Churn:
-    def __init__(self, client, place: Path, rng, templates, node):
+    def __init__(self, client, place: Path, rng, templates, node, *, image=""):
+        """With an image, containers have files of their own, and Python and the place from the machine."""
         self.client = client
         self.place = place
         self.rng = rng
         self.templates = templates
         self.node = node
+        self.image = image
         self.made: dict[str, str] = {}
         """Names of pods that are not deleted yet, and their lives."""
         self.count = 0
@@ -77,9 +80,23 @@ class Churn:
         container["env"] = [{"name": MARK, "value": str(self.place)}]
         if template == "cpu":
             container["env"].append({"name": "DRA_CPUS_HELD", "value": "1"})
+        self.contain(made)
         made["spec"]["terminationGracePeriodSeconds"] = self.rng.choice([0, 1, 30])
         self.made[name] = life
-        await self.surely(lambda: self.client.create(kind_of("Pod"), made, namespace="default"), "AlreadyExists")
+        # Whoever is told to leave off has created it or will have: it is counted already.
+        creating = self.surely(lambda: self.client.create(kind_of("Pod"), made, namespace="default"), "AlreadyExists")
+        await asyncio.shield(creating)
+
+    def contain(self, made):
+        if not self.image:
+            return
+        (container,) = made["spec"]["containers"]
+        container["image"], container["imagePullPolicy"] = self.image, "Never"
+        if container["command"][0] == "python3":
+            container["command"][0] = f"{sys.base_prefix}/bin/python3"
+        paths = [str(self.place), "/usr", "/lib", "/lib64", sys.base_prefix]
+        made["spec"]["volumes"] = [{"name": f"v{i}", "hostPath": {"path": each}} for i, each in enumerate(paths)]
+        container["volumeMounts"] = [{"name": f"v{i}", "mountPath": each} for i, each in enumerate(paths)]
 
     async def delete(self, name):
         self.made.pop(name, None)
@@ -125,11 +142,11 @@ class Churn:
             async with asyncio.timeout(within):
                 while self.made:
                     there = await self.pods()
-                    for name, life in list(self.made.items()):
+                    for name, life in [each for each in self.made.items() if each[0] in there]:
                         await self.take_leave(name, life, there[name]["status"])
                     await asyncio.sleep(0.2)
                 return
-        raise AssertionError({name: (there[name]["status"], self.starts(name)) for name in self.made})
+        raise AssertionError({name: (there.get(name, {}).get("status"), self.starts(name)) for name in self.made})
 
     async def take_leave(self, name, life, status):
         phase, (codes, _, wanted) = status.get("phase"), LIVES[life]

@@ -39,6 +39,24 @@ async def test_a_shared_claim_is_prepared_for_the_first_pod_and_unprepared_after
         assert [call[1] for call in driver.asked] == ["prepare", "unprepare"]
 
 
+async def test_a_device_is_not_prepared_for_a_second_claim_before_it_is_given_back():
+    """As after a pod was deleted by force: its claim is gone, its containers are not."""
+    async with kubelet_on_cluster() as (cluster, kubelet), scripted_driver(kubelet.root) as driver:
+        await kubelet.registered(DRIVER)
+        for name in ("one", "two"):
+            driver.devices[name] = [
+                {"pool_name": "worker", "device_name": "gpu-7", "cdi_device_ids": [f"x.com/g={name}"]}
+            ]
+        result = {"request": "gpu", "driver": DRIVER, "pool": "worker", "device": "gpu-7"}
+        await bound_pod(cluster, "a", ("one", [result]))
+        await bound_pod(cluster, "b", ("two", [result]))
+        await kubelet.try_pod("a")
+        with pytest.raises(PrepareError, match="gpu-7 is still prepared for ResourceClaim default/one"):
+            await kubelet.try_pod("b")
+        await kubelet.end_pod("a")
+        assert (await kubelet.try_pod("b")).cdi_ids == {"main": ["x.com/g=two"]}
+
+
 async def test_containers_get_the_devices_of_the_requests_they_name():
     async with kubelet_on_cluster() as (cluster, kubelet), scripted_driver(kubelet.root) as driver:
         await kubelet.registered(DRIVER)

@@ -19,6 +19,7 @@ from contextlib import asynccontextmanager, contextmanager
 from weakref import WeakValueDictionary
 
 from dray.api.objects import Object, key_of, uid_of
+from dray.api.resource_claims import results_of
 from dray.driver.claims import ClaimReference
 from dray.node.claim_cache import ClaimCache, ClaimInfo, claim_info
 from dray.node.dra_plugins import DraPlugins
@@ -94,6 +95,7 @@ class DraManager:
         claims = await self._claims.usable(pod)
         clients: dict[str, PluginClient] = {}
         for claim in claims:
+            self._check_free(claim)
             for driver, state in claim_info(claim).drivers.items():
                 if not state.skips(PREPARE):
                     clients[driver] = self._plugins.client(driver)
@@ -104,6 +106,16 @@ class DraManager:
             if self.cache.get(*info.key) is info:
                 info.prepared = True
         self.cache.save()
+
+    def _check_free(self, claim: Object) -> None:
+        """A pod that is deleted by force gives its devices back before its containers have ended."""
+        for result in results_of(claim):
+            if result.get("adminAccess") or result.get("shareID"):
+                continue
+            device = (result["driver"], result["pool"], result["device"])
+            holders = [each.reference for each in self.cache.of_device(*device) if each.reference.uid != uid_of(claim)]
+            if holders:
+                raise PrepareError(f"device {'/'.join(device)} is still prepared for ResourceClaim {holders[0]}")
 
     def _record(self, pod: str, claims: list[Object]) -> tuple[list[ClaimInfo], dict[str, list[ClaimInfo]]]:
         """Notes that the pod uses the claims; gives them, and for each driver those it must prepare."""

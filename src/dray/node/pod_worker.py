@@ -235,7 +235,15 @@ class PodWorker:
         # Below zero is a second, as in Kubernetes.
         return DEFAULT_GRACE if given is None else 1.0 if given < 0 else float(given)
 
+    async def _find_started(self) -> None:
+        """Containers that started although whoever started them was told to leave off."""
+        for found in await self._parts.runtime.containers():
+            record = self.records.find(found.name) if found.pod_uid == uid_of(self.pod) else None
+            if record is not None and found.attempt > record.attempt:
+                record.began(found)
+
     async def _stop(self) -> None:
+        await self._find_started()
         if any(each.running for each in self.records):
             await self._runs.stop(self.records, self._grace)
 
