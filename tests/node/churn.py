@@ -65,6 +65,7 @@ class Churn:
         self.made: dict[str, str] = {}
         """Names of pods that are not deleted yet, and their lives."""
         self.count = 0
+        self.stopped = False
         place.mkdir(exist_ok=True)
 
     async def create(self):
@@ -121,8 +122,9 @@ class Churn:
             await asyncio.sleep(0.1)
 
     async def run(self):
-        """Until it is cancelled."""
-        while True:
+        """Until it is `stopped`; whatever it was creating is there then."""
+        self.stopped = False
+        while not self.stopped:
             if len(self.made) < _MOST:
                 await self.create()
             if self.made and self.rng.random() < 0.35:

@@ -208,7 +208,8 @@ async def one_round(cluster, churn, target, rng):
         await asyncio.sleep(rng.uniform(0.3, 1.5))
         await cluster.kill(target)
         await asyncio.sleep(rng.uniform(0.1, 0.6))
-        working.cancel()
+        churn.stopped = True
+        await working
         await churn.drain(PATIENCE)
         await churn.empty(PATIENCE)
         await all_devices_at_once(churn)

@@ -59,23 +59,27 @@ class ClusterOptions:
 async def run_cluster(options: ClusterOptions) -> int:
     """Until it is told to stop; its exit status."""
     from dray.cli import control_plane_process, fleet_process, node_process
-    from dray.server.running import RunningServer
 
     stop = stopping()
     options = _showing_parts(options)
-    running = RunningServer(options.server)
-    transport = _transport(running)
-    parts: list[tuple[Child, Transport]] = [(control_plane_process.child(options.orders), transport)]
+    children = [control_plane_process.child(options.orders)]
     if options.fleet is not None:
-        parts.append((fleet_process.child(options.fleet), transport))
-    if options.nodes:
-        child = node_process.child([_trusting(running, each) for each in options.nodes])
-        parts.append((child, _node_transports(running, options.nodes)))
-    children = [child for child, _ in parts]
+        children.append(fleet_process.child(options.fleet))
     try:
         for child in children:
-            # It loads while the server starts and the manifests are applied.
+            # It loads while the server does.
             await child.start()
+        from dray.server.running import RunningServer
+
+        running = RunningServer(options.server)
+        transport = _transport(running)
+        parts: list[tuple[Child, Transport]] = [(child, transport) for child in children]
+        if options.nodes:
+            node = node_process.child([_trusting(running, each) for each in options.nodes])
+            children.append(node)
+            parts.append((node, _node_transports(running, options.nodes)))
+            # It loads while the server starts and the manifests are applied.
+            await node.start()
         async with running.running() as server:
             counts = await apply_first(transport, options.manifests)
             if counts is None:

@@ -137,6 +137,10 @@ class Child:
     async def stop(self) -> None:
         """It may finish what it is writing, for a moment, and is not started again."""
         self._stopping = True
+        if self._end is not None:
+            # It was loaded and never let work.
+            self._end.close()
+            self._end = None
         process = self._process
         if process is None or process.returncode is not None:
             return
@@ -152,6 +156,7 @@ class Child:
     async def _attend(self, transport: Transport) -> int:
         """Answers one child until it ends; gives its status."""
         process, end = self._process, self._end
+        self._end = None
         assert process is not None
         assert end is not None
         link = await LinkServer.serve(transport, end)
