@@ -17,8 +17,8 @@ def kind(document):
 
 def shown(document, *, wide=False):
     entry = kind(document)
-    cells = zip(tables.columns(entry), tables.row(entry, document, NOW), strict=True)
-    return {column.name: cell for column, cell in cells if wide or not column.wide}
+    columns = [column for column in tables.columns(entry) if wide or not column.wide]
+    return {column.name: column.cell(document, NOW) for column in columns}
 
 
 @pytest.mark.parametrize(

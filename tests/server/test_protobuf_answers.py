@@ -8,7 +8,6 @@ import pytest
 
 from dray.api import catalogue, schema
 from dray.api.protobuf import envelope
-from dray.server import protobuf_answers
 from dray.server.security.audit_events import Level
 from dray.server.security.audit_log import AuditLog
 from tests.attacks.fuzz.calls import seeds
@@ -158,7 +157,7 @@ def test_what_several_watchers_see_is_written_once(proto, monkeypatch):
     streams = [proto.raw("GET", f"{MAPS}?watch=1") for _ in range(3)]
     proto.create(MAPS, config_map("seen-by-three"))
     encoded = []
-    monkeypatch.setattr(protobuf_answers.envelope, "encode_event", lambda *event: encoded.append(event) or b"frame")
+    monkeypatch.setattr(envelope, "encode_event", lambda *event: encoded.append(event) or b"frame")
     for stream in streams:
         assert proto.runner.run(anext(stream.chunks)) == b"frame"
         proto.runner.run(stream.chunks.aclose())

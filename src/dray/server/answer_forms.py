@@ -1,10 +1,27 @@
-"""Answers in the form that the client wants: they are made as JSON, and written anew as YAML or protobuf."""
+"""Answers in the form that the client wants: they are made as JSON, and written anew as YAML or protobuf.
+
+Lists are written item by item, and what several watchers see once for them all. Documents that have no message, as
+those of custom kinds, stay JSON.
+"""
 
 from __future__ import annotations
 
-from dray.server import negotiation, protobuf_answers, representations
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from dray.api.caches import Cache
+from dray.api.objects import Object
+from dray.api.protobuf import envelope
+from dray.api.protobuf.envelope import UnknownKindError
+from dray.api.protobuf.wire import WireError
+from dray.server import documents, negotiation, representations, status
 from dray.server.requests import JSON, Answer, Request, Response
 from dray.server.worker import AT_ONCE, Worker
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
+_frames: Cache[bytes, bytes] = Cache(1024, 8 << 20)
 
 
 async def written(worker: Worker, request: Request, answer: Answer) -> Answer:
@@ -16,9 +33,54 @@ async def written(worker: Worker, request: Request, answer: Answer) -> Answer:
     if media == negotiation.YAML:
         answer.body = await worker.run(size, lambda: representations.as_yaml(answer.whole()))
     else:
-        body = await worker.run(size, lambda: protobuf_answers.written(answer.whole()))
+        body = await worker.run(size, lambda: as_protobuf(answer.whole()))
         if body is None:
             return answer
         answer.body = body
     answer.content_type = media
     return answer
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: Object
+
+
+_read_event = msgspec.json.Decoder(_Event).decode
+
+
+def as_protobuf(body: bytes) -> bytes | None:
+    """A document of JSON in an envelope; nothing if it has no message."""
+    members = _members(body) if body.startswith(b"{") else {}
+    if "kind" not in members:
+        return None
+    items = members.pop("items", None)
+    document = {name: documents.decode(value) for name, value in members.items()}
+    # The one kind that says what it is and not of which version.
+    document.setdefault("apiVersion", "v1")
+    try:
+        if items is None:
+            return envelope.encode(document)
+        return envelope.encode_list(document, map(documents.decode, _items(items) or ()))
+    except UnknownKindError:
+        return None
+    except WireError as error:
+        raise status.not_acceptable(f"application/json; the object cannot be written as protobuf: {error}") from error
+
+
+async def events(lines: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The events of a watch as frames."""
+    try:
+        async for some in lines:
+            yield b"".join(map(_frame, some.splitlines()))
+    finally:
+        await lines.aclose()
+
+
+def _frame(line: bytes) -> bytes:
+    found = _frames.get(line)
+    if found is None:
+        event = _read_event(line)
+        found = envelope.encode_event(event.type, envelope.encode(event.object))
+        _frames.put(line, found, len(line) + len(found))
+    return found

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dray.api.errors import render
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
+from dray.api.tables.column import NAME, Cell, Column, age
 from dray.server import documents, selection
-from dray.server.custom import columns, json_path, objects, schema_check
-from dray.server.custom.definitions import CustomVersion
+from dray.server.custom import json_path, objects, schema_check
+from dray.server.custom.definitions import ColumnDefinition, CustomVersion
 from dray.server.custom.tracking import TrackedCustomKind
 from dray.server.resources import Resource, key_prefix
 from dray.server.selection import Field
@@ -44,7 +46,7 @@ class CustomResource(Resource):
         self.storage_api_version = next(version.api_version for version in versions if version.storage)
         self.deprecation = served.deprecation
         self.key_prefix = key_prefix(self.group, self.plural)
-        self.columns = columns.columns(served)
+        self.columns = columns(served)
         self.fields = {
             **selection.fields("", "", namespaced=self.namespaced),
             **{path.removeprefix("."): _field(path) for path in served.selectable_fields},
@@ -68,9 +70,6 @@ class CustomResource(Resource):
             return value
         return documents.encode(self.answer(self.read(value)))
 
-    def row(self, obj: Object, now: str) -> list[Any]:
-        return columns.row(self._served, obj, now)
-
 
 def _field(path: str) -> Field:
     parsed = json_path.parse(path)
@@ -81,3 +80,45 @@ def _field(path: str) -> Field:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     return read
+
+
+def columns(version: CustomVersion) -> tuple[Column, ...]:
+    """Its name, and what the definition asks for."""
+    return (NAME, *(_column(definition) for definition in version.columns))
+
+
+def _column(definition: ColumnDefinition) -> Column:
+    wide = definition.priority > 0
+    return Column(definition.name, _cell(definition), definition.type, definition.format, wide)
+
+
+def _cell(definition: ColumnDefinition) -> Cell:
+    path = json_path.parse(definition.json_path)
+
+    def cell(obj: Object, now: str) -> Any:
+        found = json_path.find(path, obj) if path is not None else []
+        return shown(found[0], definition.type, now) if found else None
+
+    return cell
+
+
+def shown(value: Any, kind: str, now: str) -> Any:
+    """A value as its column shows it; nothing where it is of another type."""
+    if value is None:
+        return None
+    if kind == "string":
+        return value if isinstance(value, str) else render(value)
+    if kind == "date":
+        return _date(value, now) if isinstance(value, str) else None
+    if kind == "boolean":
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return int(value) if kind == "integer" else value
+
+
+def _date(value: str, now: str) -> str:
+    try:
+        return age(value, now)
+    except (ValueError, TypeError):
+        return "<invalid>"

@@ -132,8 +132,9 @@ class Resource(ABC):
         """The same, as an item of a list."""
         return self.present(value)
 
-    @abstractmethod
-    def row(self, obj: Object, now: str) -> list[Any]: ...
+    def row(self, obj: Object, now: str) -> list[Any]:
+        """The cells of an object in a table."""
+        return [column.cell(obj, now) for column in self.columns]
 
     def tracked_form(self, obj: Object) -> Object:
         """An object in hub form, in a form that `tracked` reads."""
@@ -198,9 +199,6 @@ class BuiltIn(Resource):
             return b"{" + self.present(value)[len(self._opening) :]
         return b"{" + value[len(self._stored_opening) :]
 
-    def row(self, obj: Object, now: str) -> list[Any]:
-        return tables.row(self.target.entry, obj, now)
-
 
 def _renamed_event(obj: Object, names: dict[str, str], api_version: str) -> Object:
     return {
@@ -257,6 +255,3 @@ class EventResource(BuiltIn):
 
     def tracked_form(self, obj: Object) -> Object:
         return self.answer(obj)
-
-    def row(self, obj: Object, now: str) -> list[Any]:
-        return self._core.row(obj, now)

@@ -7,13 +7,13 @@ import asyncio
 from dray.api.intake import Place
 from dray.api.objects import Object
 from dray.server import (
+    answer_forms,
     bodies,
     creation,
     deletion,
     documents,
     negotiation,
     patching,
-    protobuf_answers,
     reads,
     representations,
     status,
@@ -57,7 +57,7 @@ async def watch(call: Call) -> Answer:
     negotiation.check_stream(accepted.media)
     lines = watches.watch(call.context, call.resource, call.path.namespace, query, accepted.form)
     if accepted.media == negotiation.PROTOBUF:
-        return Stream(protobuf_answers.events(lines), negotiation.PROTOBUF_WATCH)
+        return Stream(answer_forms.events(lines), negotiation.PROTOBUF_WATCH)
     return Stream(lines)
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.server.custom import columns, json_path
+from dray.server import custom_resource
+from dray.server.custom import json_path
 
 DOCUMENT = {
     "metadata": {"labels": {"app.kubernetes.io/name": "x"}},
@@ -91,4 +92,4 @@ def test_any_text_is_a_path_or_none(text: str) -> None:
     ],
 )
 def test_cells(value: Any, kind: str, shown: Any) -> None:
-    assert columns.shown(value, kind, "2026-01-01T00:01:00Z") == shown
+    assert custom_resource.shown(value, kind, "2026-01-01T00:01:00Z") == shown

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from dray.api.intake import Accepted, Place, Refusal
-from dray.server.custom import columns, objects
+from dray.server import custom_resource
+from dray.server.custom import objects
 from dray.server.custom.tracking import TrackedCustomKind
 from dray.server.fieldmanager import server_side
 from dray.server.status import ApiError
@@ -151,5 +152,5 @@ def test_fields_of_custom_objects_have_owners() -> None:
 
 def test_columns() -> None:
     made = live(spec={"size": 3})
-    assert [column.name for column in columns.columns(version())] == ["Name", "Size"]
-    assert columns.row(version(), made, NOW) == ["w", 3]
+    columns = custom_resource.columns(version())
+    assert [(column.name, column.cell(made, NOW)) for column in columns] == [("Name", "w"), ("Size", 3)]

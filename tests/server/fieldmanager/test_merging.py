@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.server.fieldmanager.field_types import DEDUCED, FieldType, field_type
-from dray.server.fieldmanager.merging import merged
+from dray.server.fieldmanager.walks import merged
 
 _names = st.lists(st.sampled_from("abcdefg"), unique=True, max_size=7)
 

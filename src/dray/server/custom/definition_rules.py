@@ -9,7 +9,7 @@ from typing import Any
 from dray.api import errors, names
 from dray.api.errors import FieldError
 from dray.api.objects import Object, mapping, sequence, text
-from dray.server.custom import json_path, rule_costs, structural
+from dray.server.custom import json_path, rules, structural
 
 Errors = Iterator[FieldError]
 
@@ -156,7 +156,7 @@ def _check_schema(schema: Any, path: str, former: list[Any]) -> Errors:
     problems = list(structural.check_shape(schema, path)) or list(structural.check(schema, path))
     yield from problems
     if not problems and schema not in former:
-        yield from rule_costs.check(schema, path)
+        yield from rules.check_cost(schema, path)
 
 
 def check_update(definition: Object, old: Object) -> list[FieldError]:

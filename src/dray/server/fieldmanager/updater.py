@@ -13,9 +13,8 @@ from dray.api.objects import Object
 from dray.server.fieldmanager.field_set import FieldSet, difference, intersection, overlap, union
 from dray.server.fieldmanager.field_types import FieldType
 from dray.server.fieldmanager.managers import APPLY, ApplyConflict, Manager, Managers, Owned
-from dray.server.fieldmanager.merging import merged
 from dray.server.fieldmanager.tracked_kinds import TrackedKind
-from dray.server.fieldmanager.walks import Comparison, compare, named_fields, owned, removed
+from dray.server.fieldmanager.walks import Comparison, compare, merged, named_fields, owned, removed
 
 
 class Updater(msgspec.Struct, frozen=True):
