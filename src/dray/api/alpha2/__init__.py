@@ -19,7 +19,7 @@ from typing import Any
 from dray.api.alpha2 import types
 from dray.api.alpha2.claims import convert_claim, convert_template, without_source
 from dray.api.alpha2.classes import convert_class
-from dray.api.alpha2.parameters import Surroundings
+from dray.api.alpha2.parameters import ReferencedDocuments
 from dray.api.alpha2.types import Note, Notes
 from dray.api.conversion import ConversionError, unreadable, wrong_types
 from dray.api.objects import text
@@ -58,7 +58,7 @@ def to_v1(
     if kind not in _CONVERTERS:
         raise ConversionError(f"{API_VERSION} has no kind {kind!r}")
     notes = Notes()
-    converted = _CONVERTERS[kind](document, Surroundings(beside, selected), notes)
+    converted = _CONVERTERS[kind](document, ReferencedDocuments(beside, selected), notes)
     if problems := wrong_types(converted):
         raise unreadable(problems)
     return [converted], notes.found

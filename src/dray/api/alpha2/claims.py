@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.alpha2.parameters import Surroundings, Wanted, from_structured, from_vendor, opaque
+from dray.api.alpha2.parameters import ReferencedDocuments, Wanted, from_structured, from_vendor, opaque
 from dray.api.alpha2.types import Note, Notes, shorten
 from dray.api.conversion import ConversionError, once
 from dray.api.objects import mapping, sequence, text, walk
@@ -21,7 +21,7 @@ _SPEC_MEMBERS = (
 _REFERENCES = ("resourceClaimName", "resourceClaimTemplateName")
 
 
-def convert_claim(document: dict[str, Any], surroundings: Surroundings, notes: Notes) -> dict[str, Any]:
+def convert_claim(document: dict[str, Any], surroundings: ReferencedDocuments, notes: Notes) -> dict[str, Any]:
     if document.get("status"):
         notes.add("status", "dropped: the devices have to be allocated again")
     notes.leftovers(document, ("apiVersion", "kind", "metadata", "spec", "status"), "", "a claim")
@@ -33,7 +33,7 @@ def convert_claim(document: dict[str, Any], surroundings: Surroundings, notes: N
     }
 
 
-def convert_template(document: dict[str, Any], surroundings: Surroundings, notes: Notes) -> dict[str, Any]:
+def convert_template(document: dict[str, Any], surroundings: ReferencedDocuments, notes: Notes) -> dict[str, Any]:
     outer = walk(document, "spec")
     notes.leftovers(document, ("apiVersion", "kind", "metadata", "spec"), "", "a template")
     notes.leftovers(outer, ("metadata", "spec"), "spec", "a template")
@@ -49,7 +49,7 @@ def convert_template(document: dict[str, Any], surroundings: Surroundings, notes
 class _Spec:
     """The spec of a claim on its way to v1."""
 
-    def __init__(self, spec: dict[str, Any], path: str, surroundings: Surroundings, notes: Notes) -> None:
+    def __init__(self, spec: dict[str, Any], path: str, surroundings: ReferencedDocuments, notes: Notes) -> None:
         self.spec, self.path, self.surroundings, self.notes = spec, path, surroundings, notes
         self.class_name = text(spec.get("resourceClassName"))
 

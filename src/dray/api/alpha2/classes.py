@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.alpha2.parameters import Surroundings, driver_name, only_driver, opaque, selector, translate
+from dray.api.alpha2.parameters import ReferencedDocuments, driver_name, only_driver, opaque, selector, translate
 from dray.api.alpha2.types import Notes, shorten
 from dray.api.objects import mapping, sequence, text, walk
 
@@ -21,7 +21,7 @@ _MEMBERS = (
 )
 
 
-def convert_class(document: dict[str, Any], surroundings: Surroundings, notes: Notes) -> dict[str, Any]:
+def convert_class(document: dict[str, Any], surroundings: ReferencedDocuments, notes: Notes) -> dict[str, Any]:
     content = {**walk(document, "spec"), **document}
     driver = driver_name(document)
     spec: dict[str, Any] = {}
@@ -59,7 +59,7 @@ def _note_the_rest(content: dict[str, Any], notes: Notes) -> None:
 
 
 def _add_parameters(
-    spec: dict[str, Any], reference: dict[str, Any], driver: str, surroundings: Surroundings, notes: Notes
+    spec: dict[str, Any], reference: dict[str, Any], driver: str, surroundings: ReferencedDocuments, notes: Notes
 ) -> None:
     structured = surroundings.structured("ResourceClassParameters", reference)
     vendor = surroundings.vendor(reference)

@@ -22,7 +22,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ReferencedDocuments:
     """The documents that a claim or a class may refer to; `selected` if pods take over a claim's node selectors."""
 
     documents: Sequence[dict[str, Any]] = ()

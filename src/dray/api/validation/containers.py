@@ -26,7 +26,7 @@ _MESSAGE_POLICIES = ["FallbackToLogsOnError", "File"]
 
 
 @dataclass(slots=True)
-class Surroundings:
+class PodContext:
     """What containers of a pod share: their names, the pod's claims and volumes, ports of the host."""
 
     claims: frozenset[str]
@@ -35,7 +35,7 @@ class Surroundings:
     host_ports: set[tuple[str, str, int]] = field(default_factory=set)
 
 
-def validate(container: Object, path: str, around: Surroundings, *, ephemeral: bool = False) -> Errors:
+def validate(container: Object, path: str, around: PodContext, *, ephemeral: bool = False) -> Errors:
     name = container["name"]
     if not name:
         yield errors.required(f"{path}.name")
@@ -102,7 +102,7 @@ def _source(variable: Object, path: str) -> Errors:
         yield errors.invalid(path, "", "may not have more than one field specified at a time")
 
 
-def _ports(ports: list[Object], path: str, around: Surroundings) -> Errors:
+def _ports(ports: list[Object], path: str, around: PodContext) -> Errors:
     seen = set()
     for index, port in enumerate(ports):
         at = f"{path}[{index}]"

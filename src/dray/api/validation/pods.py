@@ -65,7 +65,7 @@ def validate_spec(spec: Object, path: str) -> Errors:
 def _containers(spec: Object, path: str) -> Errors:
     claims = frozenset(claim["name"] for claim in spec.get("resourceClaims") or ())
     mountable = frozenset(volume["name"] for volume in spec.get("volumes") or ())
-    around = containers.Surroundings(claims, mountable)
+    around = containers.PodContext(claims, mountable)
     if not spec["containers"]:
         yield errors.required(f"{path}.containers")
     for index, container in enumerate(spec.get("initContainers") or ()):

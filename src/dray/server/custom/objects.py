@@ -107,7 +107,7 @@ def _check(obj: Object, version: CustomVersion, old: Object | None = None) -> li
         detail = "some validation rules were not checked because the object was invalid; correct the existing errors"
         return [*found, errors.invalid(NO_FIELD, "", f"{detail} to complete validation")]
     past = NEW if old is None else _visible(old)
-    return [*found, *rules.Asked().check(_visible(obj), version.schema, old=past)]
+    return [*found, *rules.RuleEvaluation().check(_visible(obj), version.schema, old=past)]
 
 
 @lru_cache(maxsize=32)

@@ -93,7 +93,7 @@ def are_in(schema: Schema) -> bool:
     return any(are_in(member) for member in inner if isinstance(member, dict))
 
 
-class Asked:
+class RuleEvaluation:
     """One object asked against its rules; what they cost is counted."""
 
     def __init__(self) -> None:
