@@ -1,5 +1,6 @@
 import asyncio
 import itertools
+import os
 import uuid
 
 import pytest
@@ -20,7 +21,7 @@ def kind(request):
     return request.param
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def podman_root(tmp_path_factory):
     """One pod serves all tests with podman: to make one takes longer than most of them."""
     root = tmp_path_factory.mktemp("podman")
@@ -41,7 +42,8 @@ def make_runtime(kind, tmp_path, request):
         directories = [tmp_path / "cdi"]
         if kind == "process":
             return ProcessRuntime(tmp_path / "run", cdi_directories=directories)
-        return PodmanRuntime(request.getfixturevalue("podman_root"), cdi_directories=directories)
+        root = request.getfixturevalue("podman_root")
+        return PodmanRuntime(root, cdi_directories=directories, ends_with=os.getpid())
 
     return make
 
