@@ -65,7 +65,7 @@ class AffinityIndex:
                 if matched.includes(pods, self.namespaces):
                     matched.count(pods)
         pods.add(node, 1)
-        for term in _terms(own):
+        for term in _terms(own) if own else ():
             self._add_term(term, node)
 
     def remove(self, pod: Pod, node: Node) -> None:
@@ -82,7 +82,7 @@ class AffinityIndex:
                 self._pods_by_label.remove(label, pods)
             for matched in pods.matched:
                 matched.equal_pods.pop(pods, None)
-        for term in _terms(own):
+        for term in _terms(own) if own else ():
             self._remove_term(term, node)
 
     def node_changed(self, node: Node, before_labels: Labels) -> None:

@@ -129,7 +129,7 @@ class ClaimAssumeCache:
     def confirm(self, key: Key, claim: Object | None) -> None:
         """`claim` is what the server answered to the write."""
         known = self._claims.get(key)
-        if claim is not None and known is not None and _uid(known) != _uid(claim) and _uid(claim) in self._gone:
+        if claim is not None and known is not None and _uid(claim) in self._gone and _uid(known) != _uid(claim):
             # It was of a claim that is no more; what is assumed is about its successor.
             return
         self._assumed.pop(key, None)

@@ -5,22 +5,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from dray.allocation import Work
-from dray.scheduling.model import Node, Pod
-
-if TYPE_CHECKING:
-    from dray.scheduling.feasible_nodes import FeasibleNodes
-from dataclasses import dataclass, field
-
-from dray.allocation import Allocation
+from dray.allocation import Allocation, Work
 from dray.api.objects import Object
 from dray.api.pods import group_name
 from dray.api.resource_claims import reserved_for
 from dray.scheduling.device_demand import NO_DEMAND, DeviceDemand
 from dray.scheduling.groups import PLURAL
-from dray.scheduling.model import Amounts
+from dray.scheduling.model import Amounts, Node, Pod
+
+if TYPE_CHECKING:
+    from dray.scheduling.feasible_nodes import FeasibleNodes
+    from dray.scheduling.plugin import Plugin
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,19 @@ def is_group_of(consumer: Object, pod: Pod) -> bool:
 
 
 class Cycle:
-    __slots__ = ("claims", "data", "devices", "feasible", "nodes", "now", "pod", "skipped", "undecided", "work")
+    __slots__ = (
+        "claims",
+        "data",
+        "devices",
+        "feasible",
+        "nodes",
+        "now",
+        "own_filters",
+        "pod",
+        "skipped",
+        "undecided",
+        "work",
+    )
 
     def __init__(self, pod: Pod, now: float, work: Work, claims: PodClaims) -> None:
         self.pod = pod
@@ -90,6 +100,8 @@ class Cycle:
         """By plugin name."""
         self.skipped: set[str] = set()
         """The plugins that have nothing to say about the pod."""
+        self.own_filters: list[Plugin] | None = None
+        """Of the others those that are asked for each pod anew; None until somebody wants to know."""
         self.nodes: frozenset[int] | None = None
         """The only nodes that come into question, by number, because of claims that have devices already."""
         self.feasible: FeasibleNodes | None = None

@@ -56,6 +56,7 @@ class Framework:
     def prefilter(self, cycle: Cycle) -> Status | None:
         """Why the pod fits on no node. It is run again where the state changed under the attempt."""
         cycle.skipped.clear()
+        cycle.own_filters = None
         return self._prefilter(self._prefilters, cycle)
 
     def prepare(self, cycle: Cycle) -> Status | None:
@@ -89,7 +90,9 @@ class Framework:
 
     def own_filters(self, cycle: Cycle) -> list[Plugin]:
         """Those that are asked for each pod anew."""
-        return _applying(self._own_filters, cycle)
+        if cycle.own_filters is None:
+            cycle.own_filters = _applying(self._own_filters, cycle)
+        return cycle.own_filters
 
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
         """Whether the node fits, the search for devices included: the first plugin that rejects it."""

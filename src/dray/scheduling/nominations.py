@@ -7,7 +7,7 @@ and those of higher priority do not see it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
 from dray.api.objects import Key
@@ -58,9 +58,12 @@ class Nominations:
         if nomination is not None:
             self._leave(nomination, helps=True)
 
-    @contextmanager
-    def out_of_sight_of(self, pod: Pod) -> Iterator[None]:
+    def out_of_sight_of(self, pod: Pod) -> AbstractContextManager[None]:
         """For one attempt of the pod."""
+        return self._lifting(pod) if self._kept else nullcontext()
+
+    @contextmanager
+    def _lifting(self, pod: Pod) -> Iterator[None]:
         lifted = [
             nomination
             for nomination in self._kept.values()

@@ -19,7 +19,7 @@ from typing import Final
 from dray.allocation import ATTEMPT, KUBERNETES, Policy, Work
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object, key_of
-from dray.api.pods import claims_used, is_terminal, node_of
+from dray.api.pods import is_terminal, node_of
 from dray.scheduling import faults, guarded_plugin, pods
 from dray.scheduling.actions import Action, Bind, ClaimWrite, Refuse
 from dray.scheduling.algorithm import SchedulingAlgorithm
@@ -41,6 +41,7 @@ from dray.scheduling.readiness import Binding, binding_of_all, problem_of_all
 from dray.scheduling.reasons import ObjectRef
 from dray.scheduling.searches import FurtherSearch, Outcome
 from dray.scheduling.state import State
+from dray.scheduling.status import Status
 from dray.scheduling.volumes import ANY_VOLUME
 
 # Work for finding out whom a change may help, beside that of the attempt.
@@ -234,8 +235,9 @@ class Scheduler:
                 # No place is kept for it meanwhile.
                 self.nominations.drop(pod.uid)
                 return
-            used = claims_used(pod.document)
-            self.waiters.set(pod.uid, tuple(ObjectRef(CLAIM, pod.key[0], name) for _, name in used))
+            resolved = self.state.claims.resolve(pod.document)
+            assert not isinstance(resolved, Status)
+            self.waiters.set(pod.uid, tuple([ObjectRef(CLAIM, *key_of(claim)) for _, claim in resolved]))
         except Exception:
             # The attempt tells what is wrong with it.
             pass

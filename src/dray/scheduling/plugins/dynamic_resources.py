@@ -103,9 +103,10 @@ class DynamicResources(Plugin):
             allocated.append(claim)
             if binding_of(claim, cycle.now, self._timeout) in (Binding.FAILED, Binding.EXPIRED):
                 unavailable.append(claim)
+        entries, claims = zip(*resolved, strict=True) if resolved else ((), ())
         return PodClaims(
-            claims=tuple(claim for _, claim in resolved),
-            entries=tuple(entry for entry, _ in resolved),
+            claims=claims,
+            entries=entries,
             unallocated=tuple(unallocated),
             allocated=tuple(allocated),
             unavailable=tuple(unavailable),
