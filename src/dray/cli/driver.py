@@ -6,28 +6,23 @@ import asyncio
 import os
 import socket
 import sys
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from dray.api.objects import Object
 from dray.cli.cluster import Where, ending, reaching
+from dray.cli.layout import Layout
 from dray.cli.metrics import MetricsAddress, MetricsError, metrics_options, serving_metrics
 from dray.cli.serving import log_to_stderr, run, stopping
-
-if TYPE_CHECKING:
-    from dray.client.endpoint import Endpoint
-    from dray.driver import Driver, RunnerOptions
-    from dray.driver.runner import DriverRunner
-import tempfile
-from typing import TYPE_CHECKING, Final
-
-from dray.api.objects import Object
-from dray.cli.layout import Layout
 from dray.yaml.writing import as_json, as_yaml
 
 if TYPE_CHECKING:
-    from dray.driver import Driver, Pool
+    from dray.client.endpoint import Endpoint
+    from dray.driver import Driver, Pool, RunnerOptions
+    from dray.driver.runner import DriverRunner
 
 OUTPUTS: Final = ("table", "json", "yaml")
 _COLUMNS: Final = ("device", "pool", "shared", "capacity", "attributes")
