@@ -18,6 +18,9 @@ from dray.allocation.views import MOST_INDEXES, AttributeIndex, View
 from dray.api.caches import BoundedDict
 from dray.api.objects import Object
 
+_BILLION: Final = 10**9
+ALIGNED_BY: Final = "resource.kubernetes.io/pcieRoot"
+
 
 class Arrangement(View):
     """`order` lists the ranks of `base`, the most preferred first."""
@@ -65,10 +68,6 @@ class Arrangement(View):
             index = AttributeIndex({self._place[rank]: each for rank, each in values.items()})
             self._indexes[attribute] = index
         return index
-
-
-_BILLION: Final = 10**9
-ALIGNED_BY: Final = "resource.kubernetes.io/pcieRoot"
 
 
 class Policy(Protocol):

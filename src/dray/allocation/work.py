@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from typing import Final
 
-
-class AllocationError(Exception):
-    """The claims cannot be judged: an expression failed, a class is missing, a pool is unfinished."""
-
-
 ATTEMPT: Final = 30_000
 """For whoever must answer others meanwhile: about 50 ms, with all that is not counted."""
 THOROUGH: Final = 5_000_000
 """For whoever has nothing else to do: about 5 s."""
+
+
+class AllocationError(Exception):
+    """The claims cannot be judged: an expression failed, a class is missing, a pool is unfinished."""
 
 
 class WorkExhausted(Exception):

@@ -17,6 +17,13 @@ Size = tuple[int, int]
 MAX: Final = 2**64 - 1
 UNKNOWN: Final[Size] = (0, MAX)
 FIXED_ONE: Final[Size] = (1, 1)
+Estimate = tuple[int, Size | None]
+_TRAVERSAL: Final = 0.1
+_REGEX: Final = 0.25
+_NAMED_FORMAT_REGEX: Final = 128
+_IP_SIZE: Final = 16
+_OWN_TYPES: Final = frozenset((t.QUANTITY, t.SEMVER, t.URL, t.IP, t.CIDR, t.FORMAT))
+_KINDS: Final = ("int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp")
 
 
 def cap(value: int) -> int:
@@ -38,14 +45,6 @@ def union(one: Size, other: Size) -> Size:
 def scaled(size: int, factor: float) -> int:
     """A size times a cost factor, rounded up."""
     return cap(ceil(float(size) * factor))
-
-
-Estimate = tuple[int, Size | None]
-
-_TRAVERSAL: Final = 0.1
-_REGEX: Final = 0.25
-_NAMED_FORMAT_REGEX: Final = 128
-_IP_SIZE: Final = 16
 
 
 class Sizes(Protocol):
@@ -238,7 +237,6 @@ def _product(factor: int) -> Callable[[Sizes, Call], Estimate]:
     return estimate
 
 
-_OWN_TYPES: Final = frozenset((t.QUANTITY, t.SEMVER, t.URL, t.IP, t.CIDR, t.FORMAT))
 _BY_FUNCTION: Final[dict[str, Estimator]] = {
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _elements),
     "includes": _operand(0),
@@ -274,7 +272,6 @@ _BY_OVERLOAD: Final[dict[str, Estimator]] = {
     "matches_string": _search,
     "contains_string": _contains,
 }
-_KINDS: Final = ("int", "uint", "double", "bool", "google.protobuf.Duration", "google.protobuf.Timestamp")
 _LISTS: Final[dict[str, Estimator]] = {
     "list_sets_contains_list": _product(1),
     "list_sets_intersects_list": _product(1),

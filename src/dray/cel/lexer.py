@@ -29,6 +29,36 @@ _ESCAPE = re.compile(
     r"\\(?:([abfnrtv\\'\"`?])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|([\s\S]?))"
 )
 
+RESERVED = frozenset(
+    "as break const continue else for function if import let loop package namespace return var void while".split()
+)
+KEYWORDS = frozenset(("in", "true", "false", "null"))
+_TOKEN = re.compile(
+    r"""
+    [ \t\r\n\f]*+ (?: //[^\n]*+ [ \t\r\n\f]*+ )*+
+    (?: ( [_a-zA-Z][_a-zA-Z0-9]*+ (?!["']) )
+    | (&& | \|\| | == | != | <= | >= | [-+*/%<>!?:,()\[\]{}] | \.(?![0-9]))
+    | ( [bB]?[rR](?:\"\"\"[\s\S]*?\"\"\" | '''[\s\S]*?''' | "[^"\n\r]*" | '[^'\n\r]*')
+        | [bB]?(?:\"\"\"(?:[^\\]|\\[\s\S])*?\"\"\" | '''(?:[^\\]|\\[\s\S])*?'''
+                  | "[^"\\\n\r]*(?:\\.[^"\\\n\r]*)*" | '[^'\\\n\r]*(?:\\.[^'\\\n\r]*)*') )
+    | ( [_a-zA-Z][_a-zA-Z0-9]* )
+    | ( [0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | \.[0-9]+(?:[eE][+-]?[0-9]+)? )
+    | ( (?:0x[0-9a-fA-F]+ | [0-9]+)[uU]? )
+    | ( `[a-zA-Z0-9_.\-/ ]+` )
+    | ( \Z )
+    | ( [\s\S] ) )
+    """,
+    re.VERBOSE,
+)
+# An identifier before a quote may be the prefix of a string, and is tried again after strings.
+_IDENTIFIER, _OPERATOR, _STRING, _PREFIX, _DOUBLE, _INTEGER, _ESCAPED, _END = range(1, 9)
+_NAMES = frozenset((_IDENTIFIER, _PREFIX))
+Token = tuple[str, str, Any, int]
+"""Kind, text, value of a literal, offset. Operators and keywords are kinds of their own, besides `ident`, `escaped`,
+`literal` and `end`."""
+_OPENING: Final = frozenset("([{")
+_CLOSING: Final = frozenset(")]}")
+
 
 def decode_string(raw: str) -> str | bytes:
     """The value of a literal as it stands in the text, quotes and prefixes included; raises ValueError."""
@@ -73,37 +103,6 @@ def _decode_bytes(body: str) -> bytes:
         else:
             out.append(int(octal, 8) if octal is not None else int(hexadecimal, 16))
     return bytes(out + body[position:].encode())
-
-
-RESERVED = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split()
-)
-KEYWORDS = frozenset(("in", "true", "false", "null"))
-
-_TOKEN = re.compile(
-    r"""
-    [ \t\r\n\f]*+ (?: //[^\n]*+ [ \t\r\n\f]*+ )*+
-    (?: ( [_a-zA-Z][_a-zA-Z0-9]*+ (?!["']) )
-    | (&& | \|\| | == | != | <= | >= | [-+*/%<>!?:,()\[\]{}] | \.(?![0-9]))
-    | ( [bB]?[rR](?:\"\"\"[\s\S]*?\"\"\" | '''[\s\S]*?''' | "[^"\n\r]*" | '[^'\n\r]*')
-        | [bB]?(?:\"\"\"(?:[^\\]|\\[\s\S])*?\"\"\" | '''(?:[^\\]|\\[\s\S])*?'''
-                  | "[^"\\\n\r]*(?:\\.[^"\\\n\r]*)*" | '[^'\\\n\r]*(?:\\.[^'\\\n\r]*)*') )
-    | ( [_a-zA-Z][_a-zA-Z0-9]* )
-    | ( [0-9]+\.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ | \.[0-9]+(?:[eE][+-]?[0-9]+)? )
-    | ( (?:0x[0-9a-fA-F]+ | [0-9]+)[uU]? )
-    | ( `[a-zA-Z0-9_.\-/ ]+` )
-    | ( \Z )
-    | ( [\s\S] ) )
-    """,
-    re.VERBOSE,
-)
-# An identifier before a quote may be the prefix of a string, and is tried again after strings.
-_IDENTIFIER, _OPERATOR, _STRING, _PREFIX, _DOUBLE, _INTEGER, _ESCAPED, _END = range(1, 9)
-_NAMES = frozenset((_IDENTIFIER, _PREFIX))
-
-Token = tuple[str, str, Any, int]
-"""Kind, text, value of a literal, offset. Operators and keywords are kinds of their own, besides `ident`, `escaped`,
-`literal` and `end`."""
 
 
 def tokenize(text: str) -> list[Token]:
@@ -156,10 +155,6 @@ def _integer(raw: str, text: str, offset: int) -> int:
     if value > 2**63:
         raise CompileError("invalid int literal", text=text, offset=offset)
     return value
-
-
-_OPENING: Final = frozenset("([{")
-_CLOSING: Final = frozenset(")]}")
 
 
 def conditions(expression: str) -> list[str]:

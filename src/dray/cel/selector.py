@@ -34,6 +34,13 @@ _MOMENTS: Final = {"duration": parse_duration, "timestamp": parse_timestamp}
 JUDGED: Final = _PATTERN | _MOMENTS.keys()
 """The calls whose literals are looked at."""
 
+MAX_LENGTH: Final = 10 * 1024
+# Measured: a node with its share of compiled code takes up to one KiB, the text several times its length.
+_BYTES_PER_NODE: Final = 1024
+_BYTES_PER_CHARACTER: Final = 4
+PROGRAMS: Final[Cache[tuple[str, Environment], Program]] = Cache(4096, 16 * 2**20)
+_SCALARS: Final = (t.BOOL, t.INT, t.STRING, t.SEMVER, t.DYN, t.ANY)
+
 
 def validate_literals(node: Call, folder: Folder, text: str) -> None:
     """Raises CompileError if the call has a constant argument that cannot mean anything."""
@@ -54,14 +61,6 @@ def validate_literals(node: Call, folder: Folder, text: str) -> None:
     except EvaluationError as error:
         message = f"invalid {node.function} argument: {error}"
         raise CompileError(message, text=text, offset=argument.offset) from None
-
-
-MAX_LENGTH: Final = 10 * 1024
-# Measured: a node with its share of compiled code takes up to one KiB, the text several times its length.
-_BYTES_PER_NODE: Final = 1024
-_BYTES_PER_CHARACTER: Final = 4
-PROGRAMS: Final[Cache[tuple[str, Environment], Program]] = Cache(4096, 16 * 2**20)
-_SCALARS: Final = (t.BOOL, t.INT, t.STRING, t.SEMVER, t.DYN, t.ANY)
 
 
 def compile_selector(expression: str, *, env: Environment = DEVICE) -> Program:

@@ -30,6 +30,11 @@ from dray.cli.reports import FORMATS, Report
 from dray.cli.stored import Namespaces
 from dray.yaml.text import segments
 
+_DRA_KINDS: Final = frozenset(kind.name for kind in KINDS if kind.group == RESOURCE_GROUP)
+_REMOVED_VERSIONS: Final = {"v1alpha1": "1.27", "v1alpha2": "1.31"}
+_ONCE_IN_V1ALPHA3: Final = frozenset({"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"})
+_TOGETHER: Final = (*references.RULES, *pools.RULES, *selectors.RULES)
+
 
 def without(document: Object, fields: Iterable[str]) -> Object:
     """A copy without the fields. An item of a list is emptied instead, for the others to keep their places."""
@@ -63,11 +68,6 @@ def _below(place: Any, step: str) -> Any:
     if isinstance(place, list) and step.isdecimal() and int(step) < len(place):
         return place[int(step)]
     return None
-
-
-_DRA_KINDS: Final = frozenset(kind.name for kind in KINDS if kind.group == RESOURCE_GROUP)
-_REMOVED_VERSIONS: Final = {"v1alpha1": "1.27", "v1alpha2": "1.31"}
-_ONCE_IN_V1ALPHA3: Final = frozenset({"ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"})
 
 
 def identity(manifest: Manifest) -> Iterator[Finding]:
@@ -117,9 +117,6 @@ def _not_served(manifest: Manifest, group: str) -> Finding:
     close = difflib.get_close_matches(manifest.kind, served, n=1, cutoff=0.6)
     hint = f"did you mean {close[0]}?" if close else f"{group} has {', '.join(served)}"
     return error("unknown-kind", manifest, "kind", message, hint)
-
-
-_TOGETHER: Final = (*references.RULES, *pools.RULES, *selectors.RULES)
 
 
 def _parse_gates(ctx: click.Context, param: click.Parameter, value: str | None) -> FeatureGates:

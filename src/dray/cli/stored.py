@@ -18,6 +18,9 @@ from dray.cli.manifests import Manifest
 from dray.cli.wanted import Workload, replicas
 from dray.yaml.text import ManifestError
 
+_EPOCH: Final = "1970-01-01T00:00:00Z"
+_WANTED: Final = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule")
+
 
 class Namespaces:
     def __init__(self, manifests: Iterable[Manifest]) -> None:
@@ -30,10 +33,6 @@ class Namespaces:
     def permit_admin_access(self, namespace: str) -> bool:
         """Whether the label is there; what is not given is taken to have it."""
         return self._permitted.get(namespace, True)
-
-
-_EPOCH: Final = "1970-01-01T00:00:00Z"
-_WANTED: Final = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice", "DeviceClass", "DeviceTaintRule")
 
 
 class Unusable(Exception):

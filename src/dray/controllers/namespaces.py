@@ -24,6 +24,15 @@ from dray.client.interface import DeleteOptions
 from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import NAMESPACES
 
+_AT_ONCE: Final = 8
+# Of a kind that was taken away since, or whose objects cannot be listed or deleted together.
+_NOT_SERVED: Final = (404, 405)
+_BACKGROUND: Final = DeleteOptions(propagation="Background")
+FINALIZER: Final = "kubernetes"
+_NEEDED: Final = frozenset({"delete", "list"})
+_PODS: Final = ("", "pods")
+_SHORTEST, _LONGEST = 0.2, 8.0
+
 
 @dataclass(slots=True)
 class Report:
@@ -97,12 +106,6 @@ def _condition(kind: str, bad: tuple[str, str], good: tuple[str, str], *, holds:
     return {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": message}
 
 
-_AT_ONCE: Final = 8
-# Of a kind that was taken away since, or whose objects cannot be listed or deleted together.
-_NOT_SERVED: Final = (404, 405)
-_BACKGROUND: Final = DeleteOptions(propagation="Background")
-
-
 async def empty(client: ApiClient, resources: Iterable[ServedResource], namespace: str, report: Report) -> None:
     """Deletes what there is of these resources, and adds to the report what is left."""
     turns = asyncio.Semaphore(_AT_ONCE)
@@ -158,12 +161,6 @@ async def _delete_all(client: ApiClient, resource: ServedResource, namespace: st
 async def _delete_one(client: ApiClient, resource: ServedResource, obj: Object) -> None:
     with suppress(NotFound):
         await client.delete_object(resource, obj, propagation="Background")
-
-
-FINALIZER: Final = "kubernetes"
-_NEEDED: Final = frozenset({"delete", "list"})
-_PODS: Final = ("", "pods")
-_SHORTEST, _LONGEST = 0.2, 8.0
 
 
 class NamespaceController(QueueController[str]):

@@ -32,6 +32,9 @@ from dray.scheduling.status import Status
 ATTEMPT_SECONDS: Final = 1.0
 """What a plugin may spend on one attempt, over all nodes. An attempt as a whole takes about a millisecond."""
 
+_MOST_STATUSES: Final = 256
+_Answer = TypeVar("_Answer")
+
 
 class FaultKind(Enum):
     RAISED = "raised"
@@ -95,9 +98,6 @@ def ignore(_: Fault) -> None:
 
 MOST_FAULTS: Final = {FaultKind.RAISED: 10, FaultKind.NONSENSE: 10, FaultKind.OVERRAN: 3}
 """In so many attempts one after the other a method may do wrong; an overrun delays everybody."""
-_MOST_STATUSES: Final = 256
-
-_Answer = TypeVar("_Answer")
 
 
 class PluginFailed(Exception):

@@ -23,6 +23,12 @@ EVERYWHERE: Final = "0.0.0.0"
 Port = tuple[str, str, int]
 """Protocol, address (0.0.0.0 for all), number."""
 
+Amounts = Mapping[str, int]
+"""By resource name: cpu in thousandths, everything else in whole units, rounded up."""
+PODS = "pods"
+DEFAULT_CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+"""Of a node that was written by hand and does not say."""
+
 
 class TakenPorts:
     """How many pods have each; none that nobody has."""
@@ -58,14 +64,6 @@ class TakenPorts:
             if taken and (address == EVERYWHERE or EVERYWHERE in taken or address in taken):
                 return True
         return False
-
-
-Amounts = Mapping[str, int]
-"""By resource name: cpu in thousandths, everything else in whole units, rounded up."""
-
-PODS = "pods"
-DEFAULT_CAPACITY: Final = {"cpu": "64", "memory": "256Gi", "pods": "110"}
-"""Of a node that was written by hand and does not say."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)

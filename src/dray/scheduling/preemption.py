@@ -25,6 +25,10 @@ from dray.scheduling.plugins.node_resources_fit import fits_without
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
 
+_FEWEST_NODES: Final = 100
+# So that one more victim always counts for more than none, whatever its priority.
+_OFFSET: Final = 2**31
+
 
 class DisruptionBudgets:
     def __init__(self) -> None:
@@ -128,11 +132,6 @@ class PreemptionTrial:
 def consumers(claim: Object) -> list[str]:
     """The uids of those it is reserved for."""
     return [str(each.get("uid")) for each in reserved_for(claim)]
-
-
-_FEWEST_NODES: Final = 100
-# So that one more victim always counts for more than none, whatever its priority.
-_OFFSET: Final = 2**31
 
 
 @dataclass(frozen=True, slots=True)

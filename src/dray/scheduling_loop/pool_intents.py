@@ -30,6 +30,12 @@ LABEL: Final = "dray.dev/ledger"
 PoolKey = tuple[str, str]
 """Driver, pool."""
 
+_encode = msgspec.json.Encoder().encode
+WHILE: Final = 600.0
+# As many are deleted at a time.
+_BATCH: Final = 20
+_logger = logging.getLogger("dray.scheduler")
+
 
 class Intent(msgspec.Struct, frozen=True, omit_defaults=True):
     """That a writer may write these devices into a claim, on top of one version of it."""
@@ -54,7 +60,6 @@ class Intent(msgspec.Struct, frozen=True, omit_defaults=True):
         return "", f"intent/{self.id}"
 
 
-_encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[Intent]).decode
 
 
@@ -124,12 +129,6 @@ def record_name(pool: PoolKey) -> str:
 def number(version: str) -> int:
     """Resource versions of one kind are compared as numbers."""
     return int(version)
-
-
-WHILE: Final = 600.0
-# As many are deleted at a time.
-_BATCH: Final = 20
-_logger = logging.getLogger("dray.scheduler")
 
 
 class RecordCleaning:

@@ -26,6 +26,9 @@ from dray.cel.values import INT_MAX, INT_MIN, Value
 Operator = Callable[[Value, Value], Value]
 
 _COMPARED: Final = frozenset((int, str))
+CONTROL: Final = ("_&&_", "_||_", "_?_:_", "or", "orValue")
+_ARITHMETIC: Final = ("_+_", "_-_", "_*_", "_/_", "_%_", "_<_", "_<=_", "_>_", "_>=_")
+_REGEX_CALLS: Final = ("matches", "find", "findAll")
 
 
 def _arithmetic(function: Operator, on_integers: Callable[[int, int], int]) -> Operator:
@@ -64,11 +67,6 @@ DIRECT: Final[dict[Operator, Operator]] = {
     operators.greater: _comparison(operators.greater, operator.gt),
     operators.greater_equal: _comparison(operators.greater_equal, operator.ge),
 }
-
-
-CONTROL: Final = ("_&&_", "_||_", "_?_:_", "or", "orValue")
-_ARITHMETIC: Final = ("_+_", "_-_", "_*_", "_/_", "_%_", "_<_", "_<=_", "_>_", "_>=_")
-_REGEX_CALLS: Final = ("matches", "find", "findAll")
 
 
 class Calls:

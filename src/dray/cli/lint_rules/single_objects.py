@@ -44,6 +44,8 @@ _QUANTITY = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:[KMGTPE]i|[mkMGTPE])\Z")
 _NUMBER = re.compile(r"[0-9]+\Z")
 _VERSION = re.compile(r"v?(?P<numbers>[0-9]+(?:\.[0-9]+){0,2})(?P<rest>[-+][0-9A-Za-z.+-]+)?\Z")
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_LONGEST_EXPRESSION: Final = 10240
+_SELECTING: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,6 @@ def _full(version: re.Match[str]) -> str:
     """A semantic version has three numbers without leading zeros."""
     numbers = [number.lstrip("0") or "0" for number in version["numbers"].split(".")]
     return ".".join(numbers + ["0"] * (3 - len(numbers))) + (version["rest"] or "")
-
-
-_LONGEST_EXPRESSION: Final = 10240
-_SELECTING: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 
 def old_version(manifest: Manifest) -> Iterator[Finding]:

@@ -33,6 +33,14 @@ from dray.controllers.kinds import RESOURCE_CLAIMS
 _NOTE: Final = WriteOptions(field_manager="ResourceClaimController")
 # Others write to the status too, of other things: it may take more than one attempt.
 _ATTEMPTS: Final = 4
+BY_OWNER: Final = "resourceclaim: controller uid"
+"""The index of claims by the uid of their controller."""
+# Names that may belong to somebody else before it looks like a mistake.
+_NAMES: Final = 4
+# For the informer to show a claim that was created.
+_UNSEEN: Final = 10.0
+# Claims of one owner before others get a turn.
+_IN_A_ROW: Final = 8
 
 
 class ClaimStatuses:
@@ -89,17 +97,6 @@ class ClaimStatuses:
         """Unless somebody has taken it up: then its owner's end is its end."""
         with suppress(ClientError):
             await self._client.delete_object(RESOURCE_CLAIMS, claim, pinned=True)
-
-
-BY_OWNER: Final = "resourceclaim: controller uid"
-"""The index of claims by the uid of their controller."""
-
-# Names that may belong to somebody else before it looks like a mistake.
-_NAMES: Final = 4
-# For the informer to show a claim that was created.
-_UNSEEN: Final = 10.0
-# Claims of one owner before others get a turn.
-_IN_A_ROW: Final = 8
 
 
 class Waiting(Exception):

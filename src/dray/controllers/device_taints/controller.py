@@ -39,6 +39,8 @@ _REASON: Final = "DeletionByDeviceTaintManager"
 _MESSAGE: Final = "Device Taint manager: deleting due to NoExecute taint"
 _BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 _REMEMBERED: Final = 500
+# The time of day may be set anew while the timer runs.
+_LONGEST_WAIT: Final = 3600.0
 
 
 class Deletion:
@@ -82,10 +84,6 @@ class Deletion:
             return False
         self._environment.events.normal(pod, EVENT, "Marking for deletion")
         return await end_pod(client, pod, status=disruption(pod, _REASON, _MESSAGE, self._environment.time.now()))
-
-
-# The time of day may be set anew while the timer runs.
-_LONGEST_WAIT: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)

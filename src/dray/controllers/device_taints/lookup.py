@@ -15,6 +15,11 @@ from dray.controllers.claims.owners import GROUP, Consumer, made_for, users
 from dray.controllers.device_taints import rules
 from dray.controllers.kinds import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 
+_BY_CLAIM: Final = "device-taints: claim"
+_BY_DEVICE: Final = "device-taints: device"
+# After so many objects others get their turn.
+_BREATH: Final = 500
+
 
 def _index_by_claim(pod: Object) -> list[str]:
     """Of an informer's cache: `namespace/claim`."""
@@ -43,12 +48,6 @@ def _is(consumer: Consumer | None, pod: Object) -> bool:
     if consumer.kind is GROUP:
         return consumer.name == group_name(pod)
     return consumer.uid == uid_of(pod)
-
-
-_BY_CLAIM: Final = "device-taints: claim"
-_BY_DEVICE: Final = "device-taints: device"
-# After so many objects others get their turn.
-_BREATH: Final = 500
 
 
 class Lookup:

@@ -23,6 +23,9 @@ from dray.controllers.environment import Environment, QueueController, named
 TYPE: Final = "EvictionInProgress"
 NO_EFFECT: Final = "NoEffect"
 _ONCE: Final = "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
+PERIOD: Final = 10.0
+# The name under which Kubernetes' own controller writes, so that one can take over from the other.
+_MANAGER: Final = "device-taint-eviction-controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +81,6 @@ def _number(count: int, noun: str) -> str:
 
 def _places(namespaces: int) -> str:
     return "1 namespace" if namespaces == 1 else f"{namespaces} different namespaces"
-
-
-PERIOD: Final = 10.0
-# The name under which Kubernetes' own controller writes, so that one can take over from the other.
-_MANAGER: Final = "device-taint-eviction-controller"
 
 
 class RuleStatus(QueueController[str]):

@@ -30,6 +30,14 @@ from dray.controllers.disruption import budget as budgets
 from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import JOBS, PODS
 
+# Pods come and go in crowds: a budget waits for this long for more of them, then counts once.
+_GATHER: Final = 0.05
+_UNMANAGED: Final = (
+    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged: they are not counted. "
+    'To count them, set ".spec.minAvailable" to an integer value.'
+)
+BUDGETS: Final = built_in("policy/v1", "PodDisruptionBudget")
+
 
 class UnknownScale(Exception):
     """A pod's controller does not say how many pods it wants."""
@@ -97,17 +105,6 @@ class Scales:
 
 def _unknown(pod: Object) -> UnknownScale:
     return UnknownScale(f'found no controllers for pod "{pod["metadata"]["name"]}"')
-
-
-# Pods come and go in crowds: a budget waits for this long for more of them, then counts once.
-_GATHER: Final = 0.05
-_UNMANAGED: Final = (
-    "Pods selected by this PodDisruptionBudget (selector: {}) were found to be unmanaged: they are not counted. "
-    'To count them, set ".spec.minAvailable" to an integer value.'
-)
-
-
-BUDGETS: Final = built_in("policy/v1", "PodDisruptionBudget")
 
 
 class DisruptionController(QueueController[Key]):

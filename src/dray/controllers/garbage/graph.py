@@ -16,6 +16,8 @@ from dray.client.cache import Cache
 from dray.client.discovery import ServedResource
 
 _REMEMBERED: Final = 10_000
+FOREGROUND: Final = "foregroundDeletion"
+ORPHAN: Final = "orphan"
 
 
 @dataclass(eq=False, slots=True)
@@ -127,10 +129,6 @@ class Graph:
                 dependents.pop(uid, None)
                 if not dependents:
                     del self._dependents[owner]
-
-
-FOREGROUND: Final = "foregroundDeletion"
-ORPHAN: Final = "orphan"
 
 
 class Fate(Enum):

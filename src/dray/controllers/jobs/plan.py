@@ -19,6 +19,7 @@ from dray.controllers.jobs.view import JobView
 
 _FIRST: Final = 10.0
 _LONGEST: Final = 600.0
+MOST_AT_ONCE: Final = 500
 
 
 def remaining(failures: int, last: datetime | None, now: datetime) -> float:
@@ -46,9 +47,6 @@ class Record:
 
     def remaining(self, now: datetime) -> float:
         return remaining(self.failures, self.last, now)
-
-
-MOST_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True)

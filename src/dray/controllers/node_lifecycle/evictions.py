@@ -18,6 +18,9 @@ from dray.controllers.kinds import PODS
 from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, node_of
 from dray.scheduling.tolerations import tolerates
 
+_REASON: Final = "DeletionByTaintManager"
+_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
+
 
 @dataclass(frozen=True, slots=True)
 class Expulsion:
@@ -55,10 +58,6 @@ def _moment(text: str | None) -> datetime | None:
         return moment(text) if text else None
     except ValueError:
         return None
-
-
-_REASON: Final = "DeletionByTaintManager"
-_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
 class Evictions(QueueController[Key]):

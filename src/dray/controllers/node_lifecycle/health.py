@@ -32,6 +32,8 @@ _MANAGED: Final = {
     *((key, "NoExecute") for key in (NOT_READY, UNREACHABLE)),
 }
 
+LEASES: Final = "kube-node-lease"
+
 
 def statuses(node: Object) -> dict[str, str]:
     """Of the conditions, by type."""
@@ -96,9 +98,6 @@ def _wanted(node: Object, conditions: dict[str, str]) -> set[Taint]:
 
 def _name(taint: Object) -> Taint:
     return taint.get("key", ""), taint.get("effect", "")
-
-
-LEASES: Final = "kube-node-lease"
 
 
 class Heartbeats:

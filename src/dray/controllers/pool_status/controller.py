@@ -32,6 +32,13 @@ from dray.controllers.pool_status import counting
 
 _ANSWERED: Final = timedelta(hours=1)
 _PENDING: Final = timedelta(hours=24)
+_BY_DRIVER: Final = "pool-status: driver"
+_RETRIES: Final = 5
+_BACKOFF: Final = Backoff(first=0.005, longest=1.0, jitter=0)
+_CLEAN_UP: Final = 600.0
+# After so many claims or pools others get their turn.
+_BREATH: Final = 200
+_logger = logging.getLogger(__name__)
 
 
 def is_expired(request: Object, now: datetime) -> bool:
@@ -46,15 +53,6 @@ def is_expired(request: Object, now: datetime) -> bool:
 
 def _is_older(text: str | None, age: timedelta, now: datetime) -> bool:
     return bool(text) and now - moment(str(text)) > age
-
-
-_BY_DRIVER: Final = "pool-status: driver"
-_RETRIES: Final = 5
-_BACKOFF: Final = Backoff(first=0.005, longest=1.0, jitter=0)
-_CLEAN_UP: Final = 600.0
-# After so many claims or pools others get their turn.
-_BREATH: Final = 200
-_logger = logging.getLogger(__name__)
 
 
 class PoolStatus:
