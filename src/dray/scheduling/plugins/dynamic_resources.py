@@ -277,22 +277,21 @@ class DynamicResources(Plugin):
         allocations = results(devices)
         for key, result in allocations.items():
             self._state.claims.assume(key, result)
-        writes = cycle.data[self.name] = self._writes(cycle, devices, allocations)
+        writes = self._writes(cycle, devices, allocations)
+        cycle.data[self.name] = writes, allocations
         for write in writes:
             self._state.claims.promise(key_of(write.claim), cycle.pod.uid)
 
     def unreserve(self, cycle: Cycle, node: Node) -> tuple[ObjectRef, ...]:
-        for write in self.writes(cycle):
-            self._state.claims.withdraw(key_of(write.claim), cycle.pod.uid)
-        return tuple(
-            ObjectRef(CLAIM, *key)
-            for key, result in results(cycle.devices or NO_DEVICES).items()
-            if self._state.claims.forget(key, result)
-        )
+        claims = self._state.claims
+        writes, allocations = cycle.data[self.name]
+        for write in writes:
+            claims.withdraw(key_of(write.claim), cycle.pod.uid)
+        return tuple([ObjectRef(CLAIM, *key) for key, result in allocations.items() if claims.forget(key, result)])
 
     def writes(self, cycle: Cycle) -> tuple[ClaimWrite, ...]:
         """What is to be written to claims before the pod is bound, once the devices are reserved."""
-        found: tuple[ClaimWrite, ...] = cycle.data[self.name]
+        found: tuple[ClaimWrite, ...] = cycle.data[self.name][0]
         return found
 
     def _writes(self, cycle: Cycle, devices: DevicePlan, allocations: dict[Key, Object]) -> tuple[ClaimWrite, ...]:
