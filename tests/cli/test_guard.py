@@ -32,7 +32,7 @@ def lease(name: str, renewed: str = "") -> dict[str, Any]:
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": {"name": name, "namespace": "kube-system"},
-        "spec": {"holderIdentity": "master-1", "leaseDurationSeconds": 600, "renewTime": renewed},
+        "spec": {"holderIdentity": "master-1", "leaseDurationSeconds": 24 * 3600, "renewTime": renewed},
     }
 
 
