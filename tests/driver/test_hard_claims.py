@@ -55,7 +55,7 @@ async def test_a_device_that_another_claim_still_holds_is_not_handed_out():
         await bound_pod(cluster, "old", one("first"))
         await bound_pod(cluster, "new", one("second"))
         await kubelet.start_pod("old")
-        with pytest.raises(PrepareError, match=r"gpu-0 is still prepared for claim default/first"):
+        with pytest.raises(PrepareError, match=r"gpu-0 is still prepared for ResourceClaim default/first"):
             await kubelet.try_pod("new")
         await kubelet.end_pod("old")
         await kubelet.start_pod("new")

@@ -57,6 +57,25 @@ async def test_a_device_is_not_prepared_for_a_second_claim_before_it_is_given_ba
         assert (await kubelet.try_pod("b")).cdi_ids == {"main": ["x.com/g=two"]}
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_device_that_an_administrator_looks_into_can_be_prepared_for_others(restarted):
+    async with kubelet_on_cluster() as (cluster, kubelet), scripted_driver(kubelet.root) as driver:
+        await kubelet.registered(DRIVER)
+        for name in ("monitor", "user"):
+            driver.devices[name] = [{"pool_name": "worker", "device_name": "gpu-7"}]
+        result = {"request": "gpu", "driver": DRIVER, "pool": "worker", "device": "gpu-7"}
+        label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+        await cluster.patch("Namespace", "default", label)
+        await bound_pod(cluster, "a", ("monitor", [{**result, "adminAccess": True}]))
+        await bound_pod(cluster, "b", ("user", [result]))
+        await kubelet.try_pod("a")
+        if restarted:
+            await kubelet.restart()
+            await kubelet.registered(DRIVER)
+        await kubelet.try_pod("b")
+        assert [call[1] for call in driver.asked].count("prepare") == 2
+
+
 async def test_containers_get_the_devices_of_the_requests_they_name():
     async with kubelet_on_cluster() as (cluster, kubelet), scripted_driver(kubelet.root) as driver:
         await kubelet.registered(DRIVER)

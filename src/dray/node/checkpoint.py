@@ -30,6 +30,7 @@ _API_VERSION: Final = "checkpoint.dra.kubelet.k8s.io/v1"
 class DriverState:
     devices: tuple[PreparedDevice, ...] = ()
     skipped_operations: tuple[str, ...] = ()
+    admin_devices: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,8 @@ class _Device(msgspec.Struct):
 class _Driver(msgspec.Struct, omit_defaults=True):
     Devices: list[_Device] | None = msgspec.field(default=None)
     skipNodeOperations: list[str] = []
+    # A kubelet has no such field, and leaves it alone.
+    adminDevices: list[tuple[str, str]] = []
 
 
 class _Claim(msgspec.Struct):
@@ -121,7 +124,9 @@ def decode(content: bytes) -> list[ClaimState]:
 
 def _written(claim: ClaimState) -> _Claim:
     drivers = {
-        name: _Driver([_device(each) for each in state.devices], list(state.skipped_operations))
+        name: _Driver(
+            [_device(each) for each in state.devices], list(state.skipped_operations), sorted(state.admin_devices)
+        )
         for name, state in claim.drivers.items()
     }
     pods: dict[str, dict[str, str]] = {uid: {} for uid in sorted(claim.pods)}
@@ -147,6 +152,7 @@ def _read(claim: _Claim) -> ClaimState:
                 for each in state.Devices or ()
             ),
             tuple(state.skipNodeOperations),
+            frozenset(state.adminDevices),
         )
         for name, state in (claim.DriverState or {}).items()
     }

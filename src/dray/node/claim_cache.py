@@ -22,10 +22,14 @@ _ALL_OPERATIONS = "*"
 
 @dataclass(slots=True)
 class DriverDevices:
-    """What one driver has of a claim: the devices it prepared, and the calls it does not want."""
+    """What one driver has of a claim: the devices it prepared, and the calls it does not want.
+
+    `admin_devices` are those that are looked into and not used, by pool and name: they keep nobody out.
+    """
 
     devices: list[PreparedDevice] = field(default_factory=list)
     skipped_operations: tuple[str, ...] = ()
+    admin_devices: frozenset[tuple[str, str]] = frozenset()
 
     def skips(self, operation: str) -> bool:
         return operation in self.skipped_operations or _ALL_OPERATIONS in self.skipped_operations
@@ -49,15 +53,25 @@ class ClaimInfo:
         """With the driver of each."""
         return ((driver, each) for driver, state in self.drivers.items() for each in state.devices)
 
+    def uses(self, driver: str, pool: str, device: str) -> bool:
+        """With admin access a device is not used."""
+        state = self.drivers.get(driver)
+        return state is not None and (pool, device) not in state.admin_devices
+
 
 def claim_info(claim: Object) -> ClaimInfo:
     """Of an allocated claim: its drivers, nothing prepared."""
     operations: dict[str, list[set[str]]] = {}
+    admin: dict[str, set[tuple[str, str]]] = {}
     for result in results_of(claim):
-        operations.setdefault(result["driver"], []).append(set(result.get("skipNodeOperations") or ()))
+        driver = result["driver"]
+        operations.setdefault(driver, []).append(set(result.get("skipNodeOperations") or ()))
+        if result.get("adminAccess"):
+            admin.setdefault(driver, set()).add((result["pool"], result["device"]))
     # A call is left out only where every device of the driver says so.
     drivers = {
-        driver: DriverDevices([], tuple(sorted(set.intersection(*skipped)))) for driver, skipped in operations.items()
+        driver: DriverDevices([], tuple(sorted(set.intersection(*skipped))), frozenset(admin.get(driver, ())))
+        for driver, skipped in operations.items()
     }
     namespace, name = key_of(claim)
     return ClaimInfo(ClaimReference(namespace, name, uid_of(claim)), drivers)
@@ -119,13 +133,15 @@ class ClaimCache:
 
 def _state(info: ClaimInfo) -> ClaimState:
     drivers = {
-        name: DriverState(tuple(driver.devices), driver.skipped_operations) for name, driver in info.drivers.items()
+        name: DriverState(tuple(driver.devices), driver.skipped_operations, driver.admin_devices)
+        for name, driver in info.drivers.items()
     }
     return ClaimState(info.reference, frozenset(info.pods), drivers)
 
 
 def _restored(state: ClaimState) -> ClaimInfo:
     drivers = {
-        name: DriverDevices(list(driver.devices), driver.skipped_operations) for name, driver in state.drivers.items()
+        name: DriverDevices(list(driver.devices), driver.skipped_operations, driver.admin_devices)
+        for name, driver in state.drivers.items()
     }
     return ClaimInfo(state.reference, drivers, set(state.pods))

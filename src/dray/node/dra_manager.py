@@ -113,9 +113,10 @@ class DraManager:
             if result.get("adminAccess") or result.get("shareID"):
                 continue
             device = (result["driver"], result["pool"], result["device"])
-            holders = [each.reference for each in self.cache.of_device(*device) if each.reference.uid != uid_of(claim)]
-            if holders:
-                raise PrepareError(f"device {'/'.join(device)} is still prepared for ResourceClaim {holders[0]}")
+            for holder in self.cache.of_device(*device):
+                if holder.reference.uid != uid_of(claim) and holder.uses(*device):
+                    text = f"device {'/'.join(device)} is still prepared for ResourceClaim {holder.reference}"
+                    raise PrepareError(text)
 
     def _record(self, pod: str, claims: list[Object]) -> tuple[list[ClaimInfo], dict[str, list[ClaimInfo]]]:
         """Notes that the pod uses the claims; gives them, and for each driver those it must prepare."""
