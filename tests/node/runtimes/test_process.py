@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,23 @@ async def test_a_container_whose_shim_is_killed_has_ended(runtime, config, tmp_p
     async with asyncio.timeout(20):
         while Path(f"/proc/{state['pid']}").exists():
             await asyncio.sleep(0.02)
+
+
+async def test_a_shim_that_goes_while_it_is_asked_about_was_not_killed(runtime, config, tmp_path, monkeypatch):
+    started = await runtime.start(config("sleep", "1000"))
+    directory = tmp_path / "run/containers" / started.id
+
+    def is_held(asked):
+        """The container ends after its end was looked for, and before the lock is."""
+        os.kill(json.loads((directory / "state.json").read_text())["pid"], signal.SIGTERM)
+        while still_held(asked):
+            time.sleep(0.01)
+        return False
+
+    still_held = shim_lock.is_held
+    monkeypatch.setattr(shim_lock, "is_held", is_held)
+    [found] = await runtime.containers()
+    assert found.exit_code == 128 + signal.SIGTERM
 
 
 async def test_a_long_log_is_rotated(runtime, config, monkeypatch):

@@ -258,10 +258,8 @@ class ProcessRuntime:
         pod_uid, name, attempt = directory.name.rsplit(".", 2)
         end = shim_client.read_json(directory / "exit.json")
         if end is None and (ended or not shim_lock.is_held(directory)):
-            # Whoever killed the shim killed the container's first process with it, and the others go now.
-            self._cgroups.find(pod_uid, f"{name}-{attempt}").kill()
-            end = {"code": -SIGKILL, "finished_at": time.time()}
-            _write_private(directory / "exit.json", end)
+            # The shim may have written the end and gone since the file was looked for.
+            end = shim_client.read_json(directory / "exit.json") or self._killed(directory)
         state = ContainerState(
             directory.name, pod_uid, name, int(attempt), started.get("started_at", 0.0), image=spec.get("image", "")
         )
@@ -280,6 +278,14 @@ class ProcessRuntime:
             code == -SIGKILL and self._cgroups.find(pod_uid, f"{name}-{attempt}").oom_killed(),
             state.image,
         )
+
+    def _killed(self, directory: Path) -> dict[str, Any]:
+        """Whoever killed the shim killed the container's first process with it, and the others go now."""
+        pod_uid, name, attempt = directory.name.rsplit(".", 2)
+        self._cgroups.find(pod_uid, f"{name}-{attempt}").kill()
+        end = {"code": -SIGKILL, "finished_at": time.time()}
+        _write_private(directory / "exit.json", end)
+        return end
 
 
 def _write_private(path: Path, content: dict[str, Any]) -> None:
