@@ -50,7 +50,7 @@ fuzz: $(READY)
 	DRAY_FUZZ_SECONDS=$${DRAY_FUZZ_SECONDS:-600} $(BIN)/python -m pytest tests/attacks/fuzz -n 0 -s
 	DRAY_FUZZ_EXAMPLES=$${DRAY_FUZZ_EXAMPLES:-20} $(BIN)/python -m pytest tests/server/test_schemathesis.py -n 0
 
-# Writes src/dray/api/wire_fields.py anew from the sources of the Kubernetes API: SOURCES is `staging/src/k8s.io` of a
+# Writes src/dray/api/wire_fields.txt anew from the sources of the Kubernetes API: SOURCES is `staging/src/k8s.io` of a
 # checkout of Kubernetes.
 schema: $(READY)
 	$(BIN)/python tools/generate_wire_types.py $(SOURCES)

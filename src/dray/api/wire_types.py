@@ -1,6 +1,6 @@
 """Wire types: every type of the Kubernetes API, its fields in JSON and their numbers in protobuf.
 
-The table is generated (wire_fields.py). A type is written `name=1!str name=...`, and a field has
+The table is generated (wire_fields.txt). A type is written `name=1!str name=...`, and a field has
 - its number in protobuf, 0 for one that protobuf leaves to the envelope; `2/3` is field 3 of the message in field 2,
   where JSON has the members of that message in its place;
 - marks: `!` means that the field is always written in JSON, `*` that its zero is kept or, after `!`, that an absent
