@@ -55,7 +55,7 @@ fuzz: $(READY)
 schema: $(READY)
 	$(BIN)/python tools/generate_wire_types.py $(SOURCES)
 
-# Writes the Python code of src/dray/_proto/*.proto anew.
+# Writes the messages of src/dray/_proto/*.proto in Python anew.
 proto: $(READY)
 	$(BIN)/python tools/generate_proto.py
 

@@ -1,4 +1,7 @@
-"""Writes the Python code of src/dray/_proto/*.proto beside them, or elsewhere if a directory is given."""
+"""Writes the messages of src/dray/_proto/*.proto in Python beside them, or elsewhere if a directory is given.
+
+The services need no code of their own: `dray._proto.services` reads their descriptors.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 def generate(target: Path) -> None:
     sources = sorted((SOURCE / "dray/_proto").glob("*.proto"))
     well_known = files("grpc_tools") / "_proto"
-    outputs = [f"--{kind}_out={target}" for kind in ("python", "pyi", "grpc_python")]
+    outputs = [f"--{kind}_out={target}" for kind in ("python", "pyi")]
     status = protoc.main(["protoc", f"-I{SOURCE}", f"-I{well_known}", *outputs, *map(str, sources)])
     if status:
         raise SystemExit(f"protoc ends with status {status}")

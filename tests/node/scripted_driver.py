@@ -7,15 +7,9 @@ from pathlib import Path
 
 import grpc
 
-from dray._proto import (
-    dra_health_v1_pb2_grpc,
-    dra_v1_pb2,
-    dra_v1_pb2_grpc,
-    dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
-    registration_pb2,
-    registration_pb2_grpc,
-)
+from dray._proto import dra_v1_pb2 as messages
+from dray._proto import registration_pb2
+from dray._proto.services import DRA_V1, DRA_V1BETA1, HEALTH_V1, REGISTRATION
 
 DRIVER = "gpu.example.com"
 BOTH = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
@@ -54,11 +48,11 @@ class ScriptedDriver:
 
     async def start(self):
         plugin = grpc.aio.server()
-        dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_Plugin(self, dra_v1_pb2), plugin)
-        dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Plugin(self, dra_v1beta1_pb2), plugin)
-        dra_health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self), plugin)
+        DRA_V1.serve(_Plugin(self, "v1"), plugin)
+        DRA_V1BETA1.serve(_Plugin(self, "v1beta1"), plugin)
+        HEALTH_V1.serve(_Health(self), plugin)
         registration = grpc.aio.server()
-        registration_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), registration)
+        REGISTRATION.serve(_Registration(self), registration)
         for server, path in ((plugin, self.socket), (registration, self.registration_socket)):
             path.unlink(missing_ok=True)
             server.add_insecure_port(f"unix:{path}")
@@ -83,7 +77,7 @@ async def scripted_driver(root, **options):
         await driver.stop()
 
 
-class _Registration(registration_pb2_grpc.RegistrationServicer):
+class _Registration:
     def __init__(self, driver):
         self._driver = driver
 
@@ -96,13 +90,12 @@ class _Registration(registration_pb2_grpc.RegistrationServicer):
 
 
 class _Plugin:
-    def __init__(self, driver, messages):
+    def __init__(self, driver, version):
         self._driver = driver
-        self._messages = messages
-        self._version = messages.__name__.rpartition("dra_")[2].removesuffix("_pb2")
+        self._version = version
 
     async def NodePrepareResources(self, request, context):
-        driver, messages = self._driver, self._messages
+        driver = self._driver
         driver.asked.append((self._version, "prepare", [each.name for each in request.claims]))
         if driver.hold:
             await driver.hold.wait()
@@ -114,13 +107,12 @@ class _Plugin:
                 continue
             ids = [f"example.com/gpu={claim.name}"]
             default = [{"pool_name": "worker", "device_name": "gpu-0", "cdi_device_ids": ids}]
-            known = messages.Device.DESCRIPTOR.fields_by_name
             for each in driver.devices.get(claim.name, default):
-                entry.devices.append(messages.Device(**{key: value for key, value in each.items() if key in known}))
+                entry.devices.append(messages.Device(**each))
         return answer
 
     async def NodeUnprepareResources(self, request, context):
-        driver, messages = self._driver, self._messages
+        driver = self._driver
         driver.asked.append((self._version, "unprepare", [each.name for each in request.claims]))
         if driver.hold:
             await driver.hold.wait()
@@ -130,7 +122,7 @@ class _Plugin:
         return answer
 
 
-class _Health(dra_health_v1_pb2_grpc.DRAResourceHealthServicer):
+class _Health:
     def __init__(self, driver):
         self._driver = driver
 

@@ -4,9 +4,7 @@ import grpc
 import pytest
 
 from dray._proto import podresources_v1_pb2 as v1
-from dray._proto import podresources_v1alpha1_pb2 as v1alpha1
-from dray._proto.podresources_v1_pb2_grpc import PodResourcesListerStub
-from dray._proto.podresources_v1alpha1_pb2_grpc import PodResourcesListerStub as OldStub
+from dray._proto.services import POD_RESOURCES_V1, POD_RESOURCES_V1ALPHA1
 from dray.testing.objects import container
 
 from .clusters import bound_pod, kubelet_on_cluster
@@ -19,7 +17,7 @@ async def test_the_devices_of_each_container_are_listed():
         scripted_driver(kubelet.root) as driver,
         grpc.aio.insecure_channel(f"unix:{kubelet.root}/pod-resources/kubelet.sock") as channel,
     ):
-        stub = PodResourcesListerStub(channel)
+        stub = POD_RESOURCES_V1.stub(channel)
         assert not (await stub.List(v1.ListPodResourcesRequest())).pod_resources
         driver.devices["c"] = [
             {"pool_name": "worker", "device_name": "gpu-0", "cdi_device_ids": ["x.com/g=0"], "share_id": "s"},
@@ -43,8 +41,13 @@ async def test_the_devices_of_each_container_are_listed():
             assert not second.HasField("share_id")
         got = await stub.Get(v1.GetPodResourcesRequest(pod_name="p", pod_namespace="default"))
         assert got.pod_resources == pod
-        old = (await OldStub(channel).List(v1alpha1.ListPodResourcesRequest())).pod_resources
-        assert [(each.name, len(each.containers)) for each in old] == [("p", 2)]
+        old = POD_RESOURCES_V1ALPHA1.stub(channel)
+        [listed] = (await old.List(v1.ListPodResourcesRequest())).pod_resources
+        # Nothing that this version does not have.
+        bare = [v1.ContainerResources(name=each.name) for each in pod.containers]
+        assert listed == v1.PodResources(name="p", namespace="default", containers=bare)
+        with pytest.raises(grpc.aio.AioRpcError, match="UNIMPLEMENTED"):
+            await old.Get(v1.GetPodResourcesRequest(pod_name="p", pod_namespace="default"))
         assert await stub.GetAllocatableResources(v1.AllocatableResourcesRequest()) == v1.AllocatableResourcesResponse()
         with pytest.raises(grpc.aio.AioRpcError, match="pod q in namespace default not found"):
             await stub.Get(v1.GetPodResourcesRequest(pod_name="q", pod_namespace="default"))
@@ -55,7 +58,7 @@ async def test_too_many_questions_are_refused_and_later_ones_answered():
         kubelet_on_cluster() as (_, kubelet),
         grpc.aio.insecure_channel(f"unix:{kubelet.root}/pod-resources/kubelet.sock") as channel,
     ):
-        stub = PodResourcesListerStub(channel)
+        stub = POD_RESOURCES_V1.stub(channel)
         calls = [stub.List(v1.ListPodResourcesRequest()) for _ in range(60)]
         codes = [await call.code() for call in calls]
         assert codes.count(grpc.StatusCode.OK) >= 10

@@ -7,15 +7,7 @@ from pathlib import Path
 import pytest
 
 import dray._proto
-from dray._proto import (
-    dra_health_v1_pb2,
-    dra_health_v1alpha1_pb2,
-    dra_v1_pb2,
-    dra_v1beta1_pb2,
-    podresources_v1_pb2,
-    podresources_v1alpha1_pb2,
-    registration_pb2,
-)
+from dray._proto import services
 
 COMMITTED = Path(dray._proto.__file__).parent
 TOOL = Path(__file__).parents[2] / "tools/generate_proto.py"
@@ -37,26 +29,38 @@ def test_grpc_is_not_loaded_without_drivers(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("module", "service", "methods"),
+    ("service", "paths"),
     [
-        (registration_pb2, "pluginregistration.Registration", ["GetInfo", "NotifyRegistrationStatus"]),
         (
-            dra_v1_pb2,
-            "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin",
-            ["NodePrepareResources", "NodeUnprepareResources"],
+            services.REGISTRATION,
+            ["/pluginregistration.Registration/GetInfo", "/pluginregistration.Registration/NotifyRegistrationStatus"],
         ),
         (
-            dra_v1beta1_pb2,
-            "k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin",
-            ["NodePrepareResources", "NodeUnprepareResources"],
+            services.DRA_V1,
+            [
+                "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources",
+                "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodeUnprepareResources",
+            ],
         ),
-        (dra_health_v1_pb2, "v1.DRAResourceHealth", ["NodeWatchResources"]),
-        (dra_health_v1alpha1_pb2, "v1alpha1.DRAResourceHealth", ["NodeWatchResources"]),
-        (podresources_v1_pb2, "v1.PodResourcesLister", ["List", "GetAllocatableResources", "Get"]),
-        (podresources_v1alpha1_pb2, "v1alpha1.PodResourcesLister", ["List"]),
+        (
+            services.DRA_V1BETA1,
+            [
+                "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodePrepareResources",
+                "/k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin/NodeUnprepareResources",
+            ],
+        ),
+        (services.HEALTH_V1, ["/v1.DRAResourceHealth/NodeWatchResources"]),
+        (services.HEALTH_V1ALPHA1, ["/v1alpha1.DRAResourceHealth/NodeWatchResources"]),
+        (
+            services.POD_RESOURCES_V1,
+            [
+                "/v1.PodResourcesLister/List",
+                "/v1.PodResourcesLister/GetAllocatableResources",
+                "/v1.PodResourcesLister/Get",
+            ],
+        ),
     ],
+    ids=lambda value: getattr(value, "name", None),
 )
-def test_services_have_the_names_that_kubelets_dial(module: object, service: str, methods: list[str]) -> None:
-    (found,) = module.DESCRIPTOR.services_by_name.values()  # type: ignore[attr-defined]
-    assert found.full_name == service
-    assert [method.name for method in found.methods] == methods
+def test_services_have_the_names_that_kubelets_dial(service: services.Service, paths: list[str]) -> None:
+    assert [service.path(method.name) for method in service.methods()] == paths

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import grpc
 
-from dray._proto import registration_pb2_grpc
+from dray._proto.services import REGISTRATION
 from dray.api.names import is_subdomain
 from dray.client.api import ApiClient
 from dray.driver.cdi.directory import CdiDirectory
@@ -179,7 +179,7 @@ class DriverRunner:
         self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
 
     def _add_registration(self, server: grpc.aio.Server) -> None:
-        registration_pb2_grpc.add_RegistrationServicer_to_server(self.registration, server)
+        REGISTRATION.serve(self.registration, server)
 
 
 def _check(driver: Driver, options: RunnerOptions) -> None:

@@ -9,33 +9,19 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
 from time import time
-from types import ModuleType
 from typing import Any, Final
 
 import grpc
 
-from dray._proto import (
-    dra_health_v1_pb2,
-    dra_health_v1_pb2_grpc,
-    dra_health_v1alpha1_pb2,
-    dra_health_v1alpha1_pb2_grpc,
-    dra_v1_pb2,
-    dra_v1_pb2_grpc,
-    dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
-    registration_pb2,
-)
+from dray._proto import dra_health_v1_pb2, dra_v1_pb2, registration_pb2, services
 from dray.driver.claims import ClaimReference
 from dray.driver.health_reports import HealthReports
 from dray.driver.injection import AnsweredDevice
 from dray.driver.options import DRA_V1, DRA_V1BETA1, HEALTH_V1, HEALTH_V1ALPHA1
 from dray.driver.preparation import Preparation
 
-_DRA: Final = {DRA_V1: (dra_v1_pb2, dra_v1_pb2_grpc), DRA_V1BETA1: (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc)}
-_HEALTH: Final = {
-    HEALTH_V1: (dra_health_v1_pb2, dra_health_v1_pb2_grpc),
-    HEALTH_V1ALPHA1: (dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc),
-}
+_DRA: Final = {DRA_V1: services.DRA_V1, DRA_V1BETA1: services.DRA_V1BETA1}
+_HEALTH: Final = {HEALTH_V1: services.HEALTH_V1, HEALTH_V1ALPHA1: services.HEALTH_V1ALPHA1}
 _LONGEST_MESSAGE: Final = 1024
 _logger = logging.getLogger(__name__)
 
@@ -45,21 +31,19 @@ def add_services(
 ) -> None:
     for name in names:
         if name in _DRA:
-            messages, service = _DRA[name]
-            service.add_DRAPluginServicer_to_server(DraService(messages, work), server)
+            _DRA[name].serve(DraService(work, share_ids=name == DRA_V1), server)
         elif health is not None:
-            messages, service = _HEALTH[name]
-            service.add_DRAResourceHealthServicer_to_server(HealthService(messages, health), server)
+            _HEALTH[name].serve(HealthService(health), server)
 
 
 class DraService:
-    def __init__(self, messages: ModuleType, work: Preparation) -> None:
-        self._messages = messages
+    def __init__(self, work: Preparation, *, share_ids: bool) -> None:
         self._work = work
+        self._share_ids = share_ids
 
-    async def NodePrepareResources(self, request: Any, context: Any) -> Any:
+    async def NodePrepareResources(self, request: Any, context: Any) -> dra_v1_pb2.NodePrepareResourcesResponse:
         outcomes = await self._work.prepare(_references(request))
-        response = self._messages.NodePrepareResourcesResponse()
+        response = dra_v1_pb2.NodePrepareResourcesResponse()
         for uid, outcome in outcomes.items():
             entry = response.claims[uid]
             entry.SetInParent()
@@ -67,41 +51,40 @@ class DraService:
             entry.devices.extend(self._device(each) for each in outcome.devices)
         return response
 
-    async def NodeUnprepareResources(self, request: Any, context: Any) -> Any:
+    async def NodeUnprepareResources(self, request: Any, context: Any) -> dra_v1_pb2.NodeUnprepareResourcesResponse:
         outcomes = await self._work.unprepare(_references(request))
-        response = self._messages.NodeUnprepareResourcesResponse()
+        response = dra_v1_pb2.NodeUnprepareResourcesResponse()
         for uid, outcome in outcomes.items():
             # Without this an entry without error would not be sent.
             response.claims[uid].SetInParent()
             response.claims[uid].error = outcome.error
         return response
 
-    def _device(self, answer: AnsweredDevice) -> Any:
+    def _device(self, answer: AnsweredDevice) -> dra_v1_pb2.Device:
         device = answer.device
-        made = self._messages.Device(
+        made = dra_v1_pb2.Device(
             request_names=[device.base_request],
             pool_name=device.pool,
             device_name=device.device,
             cdi_device_ids=answer.cdi_ids,
         )
-        if device.share_id and "share_id" in made.DESCRIPTOR.fields_by_name:
+        if device.share_id and self._share_ids:
             made.share_id = device.share_id
         return made
 
 
 class HealthService:
-    def __init__(self, messages: ModuleType, reports: HealthReports) -> None:
-        self._messages = messages
+    def __init__(self, reports: HealthReports) -> None:
         self._reports = reports
 
     async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:
         async for devices in self._reports.watch():
             now = int(time())
-            yield self._messages.NodeWatchResourcesResponse(
+            yield dra_health_v1_pb2.NodeWatchResourcesResponse(
                 devices=[
-                    self._messages.DeviceHealth(
-                        device=self._messages.DeviceIdentifier(pool_name=each.pool, device_name=each.device),
-                        health=int(each.health),
+                    dra_health_v1_pb2.DeviceHealth(
+                        device=dra_health_v1_pb2.DeviceIdentifier(pool_name=each.pool, device_name=each.device),
+                        health=each.health.name,
                         last_updated_time=now,
                         health_check_timeout_seconds=each.timeout,
                         message=_shortened(each.message),

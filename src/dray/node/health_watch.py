@@ -11,11 +11,12 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import grpc
 
-from dray._proto import dra_health_v1_pb2, dra_health_v1_pb2_grpc, dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc
+from dray._proto import dra_health_v1_pb2 as messages
+from dray._proto.services import HEALTH_V1, HEALTH_V1ALPHA1, Service
 from dray.client.clock import SystemTime, TimeOfDay, seconds
 from dray.node.health_cache import HEALTHY, UNHEALTHY, UNKNOWN, DeviceHealth, HealthCache, Place
 from dray.node.timing import Timing
@@ -24,10 +25,7 @@ Changed = Callable[[str, set[Place]], None]
 """Told of a driver and its devices whose health is no longer what it was."""
 
 # In the order of preference of the node, unlike the versions of the DRA protocol.
-_PROTOCOLS: Final[Mapping[str, tuple[Any, Any]]] = {
-    "v1.DRAResourceHealth": (dra_health_v1_pb2, dra_health_v1_pb2_grpc.DRAResourceHealthStub),
-    "v1alpha1.DRAResourceHealth": (dra_health_v1alpha1_pb2, dra_health_v1alpha1_pb2_grpc.DRAResourceHealthStub),
-}
+_PROTOCOLS: Final[Mapping[str, Service]] = {each.name: each for each in (HEALTH_V1, HEALTH_V1ALPHA1)}
 _HEALTH: Final = {1: HEALTHY, 2: UNHEALTHY}
 _logger = logging.getLogger(__name__)
 
@@ -56,8 +54,7 @@ class HealthWatch:
 
     async def watch(self, driver: str, channel: grpc.aio.Channel, version: str) -> None:
         """One instance, until it is cancelled or says that it does not implement it."""
-        messages, make_stub = _PROTOCOLS[version]
-        stub = make_stub(channel)
+        stub = _PROTOCOLS[version].stub(channel)
         while True:
             self._streams[driver] += 1
             try:
@@ -75,12 +72,12 @@ class HealthWatch:
                     self._changed(driver, gone)
             await asyncio.sleep(self._timing.health_reconnect)
 
-    def _take(self, driver: str, response: Any) -> None:
+    def _take(self, driver: str, response: messages.NodeWatchResourcesResponse) -> None:
         reports = [self._report(driver, each) for each in response.devices]
         if changed := self.cache.update(driver, reports, self._now()):
             self._changed(driver, changed)
 
-    def _report(self, driver: str, said: Any) -> DeviceHealth:
+    def _report(self, driver: str, said: messages.DeviceHealth) -> DeviceHealth:
         timeout = said.health_check_timeout_seconds
         if timeout < 0:
             _logger.warning(

@@ -15,7 +15,8 @@ from typing import Any, Final
 
 import grpc
 
-from dray._proto import dra_v1_pb2, dra_v1_pb2_grpc, dra_v1beta1_pb2, dra_v1beta1_pb2_grpc
+from dray._proto import dra_v1_pb2 as messages
+from dray._proto.services import DRA_V1, DRA_V1BETA1, Service
 from dray.driver.claims import ClaimReference
 from dray.node.channels import unix_channel
 from dray.node.devices import PreparedDevice
@@ -25,10 +26,7 @@ from dray.node.metrics import NodeMetrics
 PREPARE: Final = "NodePrepareResources"
 UNPREPARE: Final = "NodeUnprepareResources"
 
-_PROTOCOLS: Final[Mapping[str, tuple[Any, Any]]] = {
-    "v1.DRAPlugin": (dra_v1_pb2, dra_v1_pb2_grpc.DRAPluginStub),
-    "v1beta1.DRAPlugin": (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc.DRAPluginStub),
-}
+_PROTOCOLS: Final[Mapping[str, Service]] = {"v1.DRAPlugin": DRA_V1, "v1beta1.DRAPlugin": DRA_V1BETA1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +68,27 @@ class PluginClient:
         self._driver = driver
         self._limit = limit
         self._metrics = metrics or NodeMetrics()
-        self._messages, stub = _PROTOCOLS[self.version]
-        self._package = self._messages.DESCRIPTOR.package
-        self._stub = stub(self.channel)
+        self._service = _PROTOCOLS[self.version]
+        self._stub = self._service.stub(self.channel)
 
     async def prepare(self, claims: Sequence[ClaimReference]) -> dict[str, Prepared]:
         """The answers by the uid of the claim."""
-        request = self._messages.NodePrepareResourcesRequest(claims=self._claims(claims))
+        request = messages.NodePrepareResourcesRequest(claims=_claims(claims))
         answer = await self._call(PREPARE, request)
         self._check(PREPARE, claims, answer.claims)
-        return {uid: Prepared(tuple(map(_device, said.devices)), said.error) for uid, said in answer.claims.items()}
+        return {
+            uid: Prepared(tuple(map(self._device, said.devices)), said.error) for uid, said in answer.claims.items()
+        }
 
     async def unprepare(self, claims: Sequence[ClaimReference]) -> dict[str, str]:
         """Why a claim could not be unprepared, by its uid; empty where it was."""
-        request = self._messages.NodeUnprepareResourcesRequest(claims=self._claims(claims))
+        request = messages.NodeUnprepareResourcesRequest(claims=_claims(claims))
         answer = await self._call(UNPREPARE, request)
         self._check(UNPREPARE, claims, answer.claims)
         return {uid: said.error for uid, said in answer.claims.items()}
 
     async def close(self) -> None:
         await self.channel.close()
-
-    def _claims(self, claims: Iterable[ClaimReference]) -> list[Any]:
-        claim = self._messages.Claim
-        return [claim(namespace=each.namespace, name=each.name, uid=each.uid) for each in claims]
 
     async def _call(self, method: str, request: Any) -> Any:
         begun, code = time.monotonic(), grpc.StatusCode.OK
@@ -110,7 +105,7 @@ class PluginClient:
             # Closing the channel of a driver that is deregistered ends its calls in this way.
             raise DriverCallFailed(self._driver, method, code.name, "the driver was deregistered") from None
         finally:
-            path = f"/{self._package}.DRAPlugin/{method}"
+            path = self._service.path(method)
             self._metrics.calls.labels(self._driver, path, code.name).observe(time.monotonic() - begun)
 
     def _check(self, method: str, asked: Sequence[ClaimReference], answered: Iterable[str]) -> None:
@@ -125,10 +120,13 @@ class PluginClient:
                 f"{method} of DRA driver {self._driver} skipped {len(skipped)} ResourceClaims: {', '.join(skipped)}"
             )
 
+    def _device(self, said: messages.Device) -> PreparedDevice:
+        # Only v1 has the field, and there it may be absent.
+        share = said.share_id if self._service is DRA_V1 and said.HasField("share_id") else None
+        return PreparedDevice(
+            said.pool_name, said.device_name, tuple(said.request_names), tuple(said.cdi_device_ids), share
+        )
 
-def _device(said: Any) -> PreparedDevice:
-    # Only v1 has the field, and there it may be absent.
-    share = said.share_id if "share_id" in said.DESCRIPTOR.fields_by_name and said.HasField("share_id") else None
-    return PreparedDevice(
-        said.pool_name, said.device_name, tuple(said.request_names), tuple(said.cdi_device_ids), share
-    )
+
+def _claims(claims: Iterable[ClaimReference]) -> list[messages.Claim]:
+    return [messages.Claim(namespace=each.namespace, name=each.name, uid=each.uid) for each in claims]

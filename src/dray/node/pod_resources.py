@@ -15,9 +15,7 @@ from typing import Any, Final, TypeAlias
 import grpc
 
 from dray._proto import podresources_v1_pb2 as v1
-from dray._proto import podresources_v1_pb2_grpc as v1_grpc
-from dray._proto import podresources_v1alpha1_pb2 as v1alpha1
-from dray._proto import podresources_v1alpha1_pb2_grpc as v1alpha1_grpc
+from dray._proto.services import POD_RESOURCES_V1, POD_RESOURCES_V1ALPHA1
 from dray.api.objects import Object, key_of, mappings, spec_of
 from dray.node.claim_cache import ClaimCache
 from dray.node.container_devices import container_claims
@@ -43,8 +41,8 @@ class PodResourcesServer:
         self._path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
         self._path.unlink(missing_ok=True)
         self._server = grpc.aio.server(interceptors=[_RateLimit()])
-        v1_grpc.add_PodResourcesListerServicer_to_server(_Lister(self._pods, self._cache), self._server)
-        v1alpha1_grpc.add_PodResourcesListerServicer_to_server(_OldLister(self._pods), self._server)
+        POD_RESOURCES_V1.serve(_Lister(self._pods, self._cache), self._server)
+        POD_RESOURCES_V1ALPHA1.serve(_OldLister(self._pods), self._server)
         self._server.add_insecure_port(f"unix:{self._path}")
         await self._server.start()
 
@@ -55,7 +53,7 @@ class PodResourcesServer:
         self._path.unlink(missing_ok=True)
 
 
-class _Lister(v1_grpc.PodResourcesListerServicer):
+class _Lister:
     def __init__(self, pods: Pods, cache: ClaimCache) -> None:
         self._pods = pods
         self._cache = cache
@@ -103,19 +101,17 @@ class _Lister(v1_grpc.PodResourcesListerServicer):
             yield v1.DynamicResource(claim_name=use.claim, claim_namespace=namespace, claim_resources=resources)
 
 
-class _OldLister(v1alpha1_grpc.PodResourcesListerServicer):
+class _OldLister:
     def __init__(self, pods: Pods) -> None:
         self._pods = pods
 
-    async def List(
-        self, request: v1alpha1.ListPodResourcesRequest, context: _Context
-    ) -> v1alpha1.ListPodResourcesResponse:
-        return v1alpha1.ListPodResourcesResponse(
+    async def List(self, request: v1.ListPodResourcesRequest, context: _Context) -> v1.ListPodResourcesResponse:
+        return v1.ListPodResourcesResponse(
             pod_resources=[
-                v1alpha1.PodResources(
+                v1.PodResources(
                     namespace=key_of(pod)[0],
                     name=key_of(pod)[1],
-                    containers=[v1alpha1.ContainerResources(name=each["name"]) for each in _listed_containers(pod)],
+                    containers=[v1.ContainerResources(name=each["name"]) for each in _listed_containers(pod)],
                 )
                 for pod in self._pods()
             ]

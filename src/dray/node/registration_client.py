@@ -10,7 +10,7 @@ from types import TracebackType
 import grpc
 
 from dray._proto import registration_pb2 as messages
-from dray._proto.registration_pb2_grpc import RegistrationStub
+from dray._proto.services import REGISTRATION
 from dray.node.channels import unix_channel
 from dray.node.errors import RegistrationError
 from dray.node.timing import Timing
@@ -33,7 +33,7 @@ class RegistrationClient:
         self._path = path
         self._timing = timing
         self._channel = unix_channel(path)
-        self._stub: RegistrationStub = RegistrationStub(self._channel)
+        self._stub = REGISTRATION.stub(self._channel)
 
     async def __aenter__(self) -> RegistrationClient:
         try:
