@@ -72,3 +72,10 @@ def test_a_watch_is_not_written_as_yaml() -> None:
     negotiation.check_stream(JSON)
     with pytest.raises(ApiError, match="application/json;stream=watch"):
         negotiation.check_stream(YAML)
+
+
+def test_a_review_has_no_table(api):
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    body = {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}
+    for accept, code in ((f"{JSON};{TABLE}", 406), (f"{JSON};{TABLE}, {JSON}", 201), (JSON, 201)):
+        assert api.ask("POST", path, body, accept=accept)[0] == code

@@ -74,14 +74,33 @@ class TestOpenApi:
         assert containers["x-kubernetes-patch-merge-key"] == "name"
         assert containers["x-kubernetes-list-map-keys"] == ["name"]
 
-    def test_the_older_form_is_not_there(self, api):
-        assert api.raw("GET", "/openapi/v2").code == 404
+    def test_the_older_form_has_all_in_one(self, api):
+        document = api.get("/openapi/v2")
+        assert document["swagger"] == "2.0"
+        known = document["definitions"]
+        for part in msgspec.json.encode(document).decode().split('"#/definitions/')[1:]:
+            assert part.partition('"')[0] in known
+        claim_spec = known["io.k8s.api.resource.v1.ResourceClaim"]["properties"]["spec"]
+        assert claim_spec["$ref"] == "#/definitions/io.k8s.api.resource.v1.ResourceClaimSpec"
+        post = document["paths"]["/api/v1/namespaces/{namespace}/pods"]["post"]
+        assert post["parameters"][-1]["schema"]["$ref"] == "#/definitions/io.k8s.api.core.v1.Pod"
+
+    @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"])
+    def test_other_forms_than_json_are_refused(self, api, path):
+        accept = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+        assert api.raw("GET", path, accept=accept).code == 406
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/ping"])
 def test_health(api, path):
     assert api.raw("GET", path).body == b"ok"
     assert b"check passed" in api.raw("GET", f"{path}?verbose=1").body
+
+
+def test_health_checks_by_name(api):
+    assert api.raw("GET", "/readyz/store").body == b"ok"
+    assert api.raw("GET", "/readyz/nothing").code == 404
+    assert b"[+]store excluded: ok" in api.raw("GET", "/readyz?verbose&exclude=store").body
 
 
 def test_version(api):

@@ -64,6 +64,14 @@ class TestFromTheBeginning:
         assert end["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
         assert end["object"]["metadata"]["resourceVersion"] == str(api.context.store.revision)
 
+    def test_which_is_a_table_among_tables(self, api, story):
+        query = "watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
+        added, end = api.watch(f"{MAPS}?{query}", events=2, accept=TABLE)
+        assert (added["type"], end["type"]) == ("ADDED", "BOOKMARK")
+        assert end["object"]["kind"] == "Table"
+        (row,) = end["object"]["rows"]
+        assert row["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
     def test_or_not_at_all(self, api, story):
         query = "watch=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&timeoutSeconds=1"
         assert api.watch(f"{MAPS}?{query}") == []

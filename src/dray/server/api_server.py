@@ -78,7 +78,7 @@ class ApiServer:
             if "timeout=" in request.query:
                 _check_timeout(request, path.subresource if path is not None else "")
             if path is None:
-                return self._nonresource.answer(request)
+                return await self._nonresource.answer(request)
             return await routing.answer(self.context, request, path)
         except status.ApiError as error:
             return refused(error)

@@ -67,16 +67,26 @@ class Health:
     def watch_optional(self, problems: Problems) -> None:
         self._optional.append(problems)
 
-    def report(self, check: str) -> tuple[bool, str]:
-        """Whether all is well, and a line for each check."""
+    def report(self, check: str, *, only: str = "", without: frozenset[str] = frozenset()) -> tuple[bool, str] | None:
+        """Whether all is well, and a line for each check; of one check alone, if it is named and there."""
         found: dict[str, str] = {}
         for problems in self._watched if check == "readyz" else self._watched[:1]:
             found |= problems()
-        lines = [f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok" for name, problem in found.items()]
-        well = not any(found.values())
-        for problems in self._optional if check == "readyz" else ():
-            lines += [f"[!]{name} {why}" if why else f"[+]{name} ok" for name, why in problems().items()]
+        if only:
+            found = {only: found[only]} if only in found else {}
+            if not found:
+                return None
+        lines = [_line(name, "excluded" if name in without else problem) for name, problem in found.items()]
+        well = not any(problem for name, problem in found.items() if name not in without)
+        for problems in self._optional if check == "readyz" and not only else ():
+            lines += [f"[!]{name} {why}" if why else _line(name, "") for name, why in problems().items()]
         return well, "\n".join([*lines, f"{check} check {'passed' if well else 'failed'}", ""])
+
+
+def _line(name: str, problem: str) -> str:
+    if problem == "excluded":
+        return f"[+]{name} excluded: ok"
+    return f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok"
 
 
 @dataclass(slots=True)

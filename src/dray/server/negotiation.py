@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import NamedTuple
 
@@ -77,14 +78,18 @@ def accepted_of_custom(accept: str) -> Accepted:
 def _accepted(accept: str, *, custom: bool) -> Accepted:
     if accept == JSON or not accept:
         return _PLAIN
+    for offer in _offers(accept):
+        if not (custom and offer == (PROTOBUF, Form.OBJECT)):
+            return offer
+    raise status.not_acceptable(", ".join(MEDIA_TYPES))
+
+
+def _offers(accept: str) -> Iterator[Accepted]:
+    """What is spoken here of what the client asks for, in its order."""
     for kind, parameters in clauses(accept):
         for media in MEDIA_TYPES:
-            if kind not in (media, "application/*", "*/*"):
-                continue
-            form = _form(media, parameters)
-            if form is not None and not (custom and media == PROTOBUF and form is Form.OBJECT):
-                return Accepted(media, form)
-    raise status.not_acceptable(", ".join(MEDIA_TYPES))
+            if kind in (media, "application/*", "*/*") and (form := _form(media, parameters)) is not None:
+                yield Accepted(media, form)
 
 
 def _form(media: str, parameters: dict[str, str]) -> Form | None:
@@ -97,6 +102,18 @@ def _form(media: str, parameters: dict[str, str]) -> Form | None:
         return None
     form = _FORMS.get(parameters.get("as", ""))
     return None if form is Form.TABLE and media == PROTOBUF else form
+
+
+def check_json(accept: str) -> None:
+    """Raises a 406 for a client that does not take JSON."""
+    if accept and not any(kind in (JSON, "application/*", "*/*") for kind, _ in clauses(accept)):
+        raise status.not_acceptable(JSON)
+
+
+def check_object(accept: str) -> None:
+    """Raises a 406 for a client that takes what has no columns only as a table."""
+    if accept and all(each.form is Form.TABLE for each in _offers(accept)):
+        raise status.not_acceptable(", ".join(MEDIA_TYPES))
 
 
 def check_stream(media: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from urllib.parse import parse_qs
 
 from dray.api.catalogue import RELEASE
 from dray.api.objects import Object
@@ -14,16 +15,17 @@ from dray.server.metrics import CONTENT_TYPE, Metrics
 from dray.server.openapi.documents import OpenApi
 from dray.server.requests import JSON, Request, Response, document
 
-_PLACES = ("api", "apis", "healthz", "livez", "metrics", "openapi/v3", "readyz", "version")
+_TEXT = "text/plain; charset=utf-8"
+_PLACES = ("api", "apis", "healthz", "livez", "metrics", "openapi/v2", "openapi/v3", "readyz", "version")
 
 
 class NonresourcePaths:
     def __init__(self, context: Context, metrics: Metrics) -> None:
         self._context = context
         self._metrics = metrics
-        self._open_api = OpenApi(context.registry)
+        self._open_api = OpenApi(context.registry, context.worker)
 
-    def answer(self, request: Request) -> Response:
+    async def answer(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
             raise status.method_not_allowed(request.method)
         parts = paths.segments(request.path)
@@ -31,19 +33,17 @@ class NonresourcePaths:
         match parts:
             case ["api" | "apis", *rest]:
                 return self._discovery(request, parts[0], rest)
-            case ["openapi", "v3"]:
-                return document(self._open_api.index())
-            case ["openapi", "v3", *rest]:
-                return Response(200, self._open_api.document("/".join(rest)))
+            case ["openapi", *rest]:
+                return await self._schemas(request, rest)
             case ["version"]:
                 return document(version())
-            case [("healthz" | "livez" | "readyz") as check, *_]:
-                return self._health(request, check)
+            case [("healthz" | "livez" | "readyz") as check, *names]:
+                return self._health(request, check, "/".join(names))
             case ["metrics"]:
                 return Response(200, self._metrics.expose(), CONTENT_TYPE)
             case [""]:
                 return document({"paths": [f"/{place}" for place in _PLACES]})
-        return Response(404, b"404 page not found\n", "text/plain; charset=utf-8")
+        return Response(404, b"404 page not found\n", _TEXT)
 
     def _discovery(self, request: Request, root: str, rest: list[str]) -> Response:
         registry = self._context.registry
@@ -65,10 +65,25 @@ class NonresourcePaths:
                 return document(discovery.resource_list(registry, group, name))
         raise status.no_such_path()
 
-    def _health(self, request: Request, check: str) -> Response:
-        well, report = self._context.health.report(check)
-        body = report if not well or "verbose" in request.query else "ok"
-        return Response(200 if well else 500, body.encode(), "text/plain; charset=utf-8")
+    async def _schemas(self, request: Request, rest: list[str]) -> Response:
+        negotiation.check_json(request.headers.get("accept", ""))
+        match rest:
+            case ["v2"]:
+                return Response(200, await self._open_api.version2())
+            case ["v3"]:
+                return document(self._open_api.index())
+            case ["v3", *place]:
+                return Response(200, await self._open_api.document("/".join(place)))
+        raise status.no_such_path()
+
+    def _health(self, request: Request, check: str, name: str) -> Response:
+        query = parse_qs(request.query, keep_blank_values=True, max_num_fields=200)
+        found = self._context.health.report(check, only=name, without=frozenset(query.get("exclude", ())))
+        if found is None:
+            return Response(404, b"404 page not found\n", _TEXT)
+        well, report = found
+        body = report if not well or "verbose" in query else "ok"
+        return Response(200 if well else 500, body.encode(), _TEXT)
 
 
 def version() -> Object:

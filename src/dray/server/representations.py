@@ -70,6 +70,13 @@ def table(
     return {**_table_head(resource, head, headless=headless), "rows": rows}
 
 
+def bookmark_table(resource: Resource, obj: Object) -> Object:
+    """With one row, of an object that has nothing to show but metadata."""
+    head = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+    row = {"cells": [None] * len(resource.columns), "object": partial(obj)}
+    return {**_table_head(resource, head, headless=True), "rows": [row]}
+
+
 def _table_head(resource: Resource, head: Object, *, headless: bool = False) -> Object:
     return {
         "kind": "Table",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dray.api.objects import mapping
-from dray.server import bodies, status
+from dray.server import bodies, negotiation, status
 from dray.server.authorization import Access
 from dray.server.context import Context
 from dray.server.paths import ResourcePath
@@ -48,6 +48,7 @@ async def answer(context: Context, request: Request, path: ResourcePath, query: 
         raise status.no_such_path()
     if request.method != "POST":
         raise status.method_not_allowed(request.method)
+    negotiation.check_object(request.headers.get("accept", ""))
     user = request.user
     context.security.authorize(user, Access("create", path.group, path.plural, namespace=path.namespace))
     body = await bodies.read(context, request)

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from dray.api import errors
 from dray.api.objects import Object
@@ -23,11 +23,11 @@ from dray.server.selection import Selection, select
 from dray.store.interface import Compacted, Event, EventType, Record, Watch
 
 _Found = TypeVar("_Found", Event, Record)
+_Bookmark: TypeAlias = Callable[[int, Object], bytes]
 
 BOOKMARK_SECONDS = 60.0
 _SHORTEST, _LONGEST = 1800, 3600
 _BATCH = 100
-_PARTIAL: Object = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 _PREFIXES = {kind: b'{"type":"' + kind.value.encode() + b'","object":' for kind in EventType}
 
@@ -95,7 +95,7 @@ async def _events(
     context: Context, resource: Resource, namespace: str, options: WatchOptions, form: Form
 ) -> AsyncGenerator[bytes, None]:
     render = _renderer(context, resource, form, options.include)
-    identity = _PARTIAL if form is Form.METADATA else {"kind": resource.kind, "apiVersion": resource.api_version}
+    bookmark = _bookmarks(resource, form)
     prefix = list_prefix(resource, namespace)
     # The deadline counts from the first read on.
     deadline = asyncio.get_running_loop().time() + options.timeout
@@ -117,8 +117,8 @@ async def _events(
                 yield b"".join([render(EventType.ADDED, record) for record in some])
                 await asyncio.sleep(0)
             if options.initial_end:
-                yield _bookmark(identity, start, _INITIAL_END)
-        async for lines in _follow(identity, events, options, deadline, render):
+                yield bookmark(start, _INITIAL_END)
+        async for lines in _follow(bookmark, events, options, deadline, render):
             yield lines
     except Compacted:
         yield _gone(events.revision)
@@ -127,7 +127,7 @@ async def _events(
 
 
 async def _follow(
-    identity: Object,
+    bookmark: _Bookmark,
     events: Watch,
     options: WatchOptions,
     deadline: float,
@@ -148,7 +148,7 @@ async def _follow(
                         await asyncio.sleep(0)
                 continue
             if options.bookmarks:
-                yield _bookmark(identity, events.revision)
+                yield bookmark(events.revision, {})
             if loop.time() >= deadline:
                 return
             timer = _nudge_later(loop, events, options, deadline)
@@ -214,11 +214,21 @@ def _renderer(context: Context, resource: Resource, form: Form, include: str) ->
     return render_table
 
 
-def _bookmark(identity: Object, revision: int, annotations: Object | None = None) -> bytes:
-    metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
-    if annotations:
-        metadata["annotations"] = annotations
-    return documents.encode({"type": "BOOKMARK", "object": {**identity, "metadata": metadata}}) + b"\n"
+def _bookmarks(resource: Resource, form: Form) -> _Bookmark:
+    """Makes bookmarks in the form of the other events."""
+
+    def bookmark(revision: int, annotations: Object) -> bytes:
+        metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = annotations
+        shown: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        if form is Form.METADATA:
+            shown = representations.partial(shown)
+        elif form is Form.TABLE:
+            shown = representations.bookmark_table(resource, shown)
+        return documents.encode({"type": "BOOKMARK", "object": shown}) + b"\n"
+
+    return bookmark
 
 
 def _gone(revision: int) -> bytes:

@@ -1,4 +1,7 @@
-"""The documents of `/openapi/v3`: an index, and one for each group version with its paths and operations."""
+"""The documents of `/openapi/v3`: an index, and one for each group version with its paths and operations.
+
+`/openapi/v2` is made of them.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,11 @@ import msgspec
 from dray.api.objects import Object
 from dray.server import status
 from dray.server.openapi import schemas
+from dray.server.openapi.swagger import swagger
 from dray.server.resource_registry import ResourceRegistry
 from dray.server.resources import Resource
 from dray.server.subresources import part_methods
+from dray.server.worker import AT_ONCE, Worker
 
 _JSON = "application/json"
 _PATCHES = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"]
@@ -20,18 +25,21 @@ _PATCHES = ["application/apply-patch+yaml", "application/json-patch+json", "appl
 class OpenApi:
     """Makes documents when they are asked for, and keeps them until what is served changes."""
 
-    def __init__(self, registry: ResourceRegistry) -> None:
+    def __init__(self, registry: ResourceRegistry, worker: Worker) -> None:
         self._registry = registry
-        self._made: dict[str, bytes] = {}
+        self._worker = worker
+        self._documents: dict[str, bytes] = {}
         self._changes = -1
 
     def index(self) -> Object:
-        places = [
+        return {"paths": {place: {"serverRelativeURL": self._url(place)} for place in self._places()}}
+
+    def _places(self) -> list[str]:
+        return [
             f"apis/{group}/{version}" if group else f"api/{version}"
             for group in self._registry.groups()
             for version in self._registry.versions(group)
         ]
-        return {"paths": {place: {"serverRelativeURL": self._url(place)} for place in places}}
 
     def _url(self, place: str) -> str:
         """The address carries a hash of what is served, so that clients may keep the document."""
@@ -47,16 +55,31 @@ class OpenApi:
                 return self._registry.resources(group, version)
         return []
 
-    def document(self, place: str) -> bytes:
+    async def document(self, place: str) -> bytes:
+        return await self._kept(place, [place])
+
+    async def version2(self) -> bytes:
+        return await self._kept("", self._places())
+
+    async def _kept(self, name: str, places: list[str]) -> bytes:
+        """The document of version 3 of a place, or, without a name, that of version 2 of all."""
         if self._changes != self._registry.changes:
             self._changes = self._registry.changes
-            self._made.clear()
-        if place not in self._made:
-            resources = self._resources(place)
-            if not resources:
-                raise status.no_such_path()
-            self._made[place] = msgspec.json.encode(make(resources))
-        return self._made[place]
+            self._documents.clear()
+        if (found := self._documents.get(name)) is not None:
+            return found
+        changes = self._changes
+        served = [self._resources(place) for place in places]
+        if not all(served):
+            raise status.no_such_path()
+        made = await self._worker.run(AT_ONCE + 1, _encoded, served, merged=not name)
+        if changes == self._changes:
+            self._documents[name] = made
+        return made
+
+
+def _encoded(served: list[list[Resource]], *, merged: bool) -> bytes:
+    return msgspec.json.encode(swagger(map(make, served)) if merged else make(served[0]))
 
 
 def make(resources: list[Resource]) -> Object:
