@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from dray.api.objects import Object, is_deleting, mapping, mappings, spec_of, status_of
+from dray.api.objects import Object, is_deleting, is_true, mapping, mappings, spec_of, status_of
 
 TERMINAL_PHASES: Final = ("Succeeded", "Failed")
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
@@ -31,6 +31,25 @@ def is_terminal(pod: Mapping[str, Any]) -> bool:
 def is_done(pod: Mapping[str, Any]) -> bool:
     """It will never use its claims again: it has ended, or is deleted and never went to a node."""
     return is_terminal(pod) or (is_deleting(pod) and not node_of(pod))
+
+
+def is_active(pod: Mapping[str, Any]) -> bool:
+    """It has neither ended nor is it being deleted."""
+    return not is_terminal(pod) and not is_deleting(pod)
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    return is_true(pod, "Ready")
+
+
+def container_statuses(pod: Mapping[str, Any]) -> list[Object]:
+    """Of its containers, then of its init containers."""
+    status = status_of(pod)
+    return [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+
+
+def restarts(pod: Mapping[str, Any]) -> int:
+    return sum(int(status.get("restartCount") or 0) for status in container_statuses(pod))
 
 
 def node_of(pod: Mapping[str, Any]) -> str:

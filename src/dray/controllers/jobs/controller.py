@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from dray.api.objects import Key, Object, condition_of, controller_of, status_of, uid_of, version_of
-from dray.api.pods import phase_of
+from dray.api.pods import is_active, is_ready, phase_of, restarts
 from dray.api.times import after
 from dray.client.cache import Change
 from dray.client.clock import moment, timestamp
@@ -24,13 +24,14 @@ from dray.controllers.jobs import accounting, conditions, outcome
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.actions import PodActions, release
 from dray.controllers.jobs.groups import JobGroups
-from dray.controllers.jobs.membership import BY_JOB, Membership, index_by_job
-from dray.controllers.jobs.own_writes import OwnWrites, is_behind
+from dray.controllers.jobs.membership import Membership
 from dray.controllers.jobs.plan import Plan, Record, plan
 from dray.controllers.jobs.spec import JobSpec, is_known_mode, is_managed_here
 from dray.controllers.jobs.status_writer import StatusWriter
 from dray.controllers.jobs.view import JobView
 from dray.controllers.kinds import JOBS, PODS
+from dray.controllers.workloads.adoption import BY_CONTROLLER, index_by_controller
+from dray.controllers.workloads.own_writes import OwnWrites, is_behind
 
 # How often to look whether the informer has come to what was written here.
 _CATCH_UP: Final = 5.0
@@ -44,7 +45,7 @@ class JobController:
         self._events = environment.events
         self._time = environment.time
         self._jobs = environment.informers.of(JOBS)
-        self._pods = environment.informers.of(PODS, {BY_JOB: index_by_job})
+        self._pods = environment.informers.of(PODS, {BY_CONTROLLER: index_by_controller})
         self._written_pods = OwnWrites(self._pods)
         self._membership = Membership(self._client, self._jobs, self._pods, self._written_pods)
         self._records: dict[str, Record] = {}
@@ -72,7 +73,7 @@ class JobController:
         uid = change.object["metadata"].get("uid") or ""
         if change.type == "DELETED":
             self._forget(uid)
-            for pod in self._pods.cache.by(BY_JOB, uid):
+            for pod in self._pods.cache.by(BY_CONTROLLER, uid):
                 self._orphans.queue.add((pod["metadata"]["namespace"], pod["metadata"]["name"]))
         elif version_of(change.object) > self._status.version(uid):
             # Not for what was written here.
@@ -250,7 +251,7 @@ class JobController:
         pods = self._membership.of(job)
         by_others = version_of(job) != self._status.version(uid) and is_behind(self._pods, job)
         status = status_of(job)
-        ended = (pod_facts.is_tracked(pod) and not pod_facts.is_active(pod) for pod in pods)
+        ended = (pod_facts.is_tracked(pod) and not is_active(pod) for pod in pods)
         is_open = not accounting.is_settled(status) or any(ended)
         if (by_others and is_open) or uid in self._actions.uncertain:
             await self._actions.refresh(job, pods)
@@ -291,10 +292,10 @@ def _matters(before: Object, now: Object) -> bool:
     old, new = before["metadata"], now["metadata"]
     if _is_moved(before, now) or any(old.get(name) != new.get(name) for name in ("deletionTimestamp", "finalizers")):
         return True
-    if phase_of(before) != phase_of(now) or pod_facts.is_ready(before) != pod_facts.is_ready(now):
+    if phase_of(before) != phase_of(now) or is_ready(before) != is_ready(now):
         return True
     restarts_in_place = now["spec"].get("restartPolicy") == "OnFailure"
-    return restarts_in_place and pod_facts.restarts(before) != pod_facts.restarts(now)
+    return restarts_in_place and restarts(before) != restarts(now)
 
 
 def _is_moved(before: Object, now: Object) -> bool:

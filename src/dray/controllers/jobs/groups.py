@@ -17,9 +17,9 @@ from dray.api.pods import group_name
 from dray.client.errors import AlreadyExists, ClientError
 from dray.controllers.environment import Environment
 from dray.controllers.jobs.plan import wanted
-from dray.controllers.jobs.template import reference
 from dray.controllers.jobs.view import JobView
-from dray.controllers.kinds import POD_GROUPS
+from dray.controllers.kinds import JOBS, POD_GROUPS
+from dray.controllers.workloads.pod_template import reference
 
 _VERSION: Final = "scheduling.k8s.io/v1beta1"
 _TEMPLATE: Final = "pods"
@@ -108,7 +108,11 @@ def _workload(job: Object, name: str, spec: Object) -> Object:
     return {
         "apiVersion": _VERSION,
         "kind": "Workload",
-        "metadata": {"name": name, "namespace": job["metadata"]["namespace"], "ownerReferences": [reference(job)]},
+        "metadata": {
+            "name": name,
+            "namespace": job["metadata"]["namespace"],
+            "ownerReferences": [reference(job, JOBS)],
+        },
         "spec": {"controllerRef": controller, "podGroupTemplates": [{"name": _TEMPLATE, **spec}]},
     }
 
@@ -119,7 +123,7 @@ def _group(job: Object, name: str, spec: Object, workload: Object) -> Object:
     return {
         "apiVersion": _VERSION,
         "kind": "PodGroup",
-        "metadata": {"name": name, "namespace": namespace, "ownerReferences": [reference(job), also]},
+        "metadata": {"name": name, "namespace": namespace, "ownerReferences": [reference(job, JOBS), also]},
         "spec": {"workloadRef": {"workloadName": name, "templateName": _TEMPLATE}, **spec},
     }
 

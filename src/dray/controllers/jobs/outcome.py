@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dray.api.objects import condition_of
-from dray.api.pods import phase_of
+from dray.api.pods import phase_of, restarts
 from dray.api.times import after
 from dray.client.clock import moment
 from dray.controllers.jobs import conditions, policies
-from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.view import JobView
 
 
@@ -58,8 +57,8 @@ def _failed(view: JobView, now: datetime) -> Outcome | None:
 def _restarted_too_often(view: JobView) -> bool:
     if not view.spec.restarts_in_place:
         return False
-    restarts = sum(pod_facts.restarts(pod) for pod in view.pods if phase_of(pod) in ("Running", "Pending"))
-    return restarts > 0 and restarts >= view.spec.backoff_limit
+    restarted = sum(restarts(pod) for pod in view.pods if phase_of(pod) in ("Running", "Pending"))
+    return restarted > 0 and restarted >= view.spec.backoff_limit
 
 
 def deadline(view: JobView, now: datetime) -> float | None:

@@ -16,6 +16,7 @@ from dray.api.objects import Object, uid_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs.indexes import Indexes
 from dray.controllers.jobs.view import JobView
+from dray.controllers.workloads.removal import removal_order
 
 _FIRST: Final = 10.0
 _LONGEST: Final = 600.0
@@ -96,7 +97,7 @@ def _surplus(view: JobView, number: int) -> list[Object]:
     if len(misplaced) >= number:
         return misplaced
     gone = {uid_of(pod) for pod in misplaced}
-    others = sorted((pod for pod in view.active if uid_of(pod) not in gone), key=pod_facts.removal_order)
+    others = sorted((pod for pod in view.active if uid_of(pod) not in gone), key=removal_order)
     return misplaced + others[: number - len(misplaced)]
 
 
@@ -104,7 +105,7 @@ def _misplaced(view: JobView) -> list[Object]:
     found = []
     taken: Counter[int] = Counter()
     done = (view.succeeded_indexes, view.failed_indexes)
-    for pod in sorted(view.active, key=pod_facts.removal_order, reverse=True):
+    for pod in sorted(view.active, key=removal_order, reverse=True):
         index = pod_facts.completion_index(pod)
         if index is None or not view.has_place(pod) or taken[index] or any(index in each for each in done):
             found.append(pod)

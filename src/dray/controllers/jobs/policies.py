@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dray.api.objects import Object, conditions_of, walk
-from dray.api.pods import phase_of
-from dray.controllers.jobs import pods as pod_facts
+from dray.api.pods import container_statuses, phase_of
 from dray.controllers.jobs.indexes import Indexes
 from dray.controllers.jobs.spec import JobSpec
 
@@ -51,7 +50,7 @@ def _by_exit_code(requirement: Object | None, pod: Object) -> str:
     if not requirement:
         return ""
     name, values = requirement.get("containerName"), requirement.get("values") or ()
-    for status in pod_facts.container_statuses(pod):
+    for status in container_statuses(pod):
         terminated = walk(status, "state", "terminated")
         code = terminated.get("exitCode") or 0
         # A container that succeeded is no reason, whatever the values are.

@@ -13,10 +13,10 @@ from dray.controllers.environment import Environment
 from dray.controllers.jobs import accounting, conditions
 from dray.controllers.jobs.actions import PodActions
 from dray.controllers.jobs.outcome import Outcome
-from dray.controllers.jobs.own_writes import OwnWrites
 from dray.controllers.jobs.spec import JobSpec
 from dray.controllers.jobs.view import JobView
 from dray.controllers.kinds import JOBS
+from dray.controllers.workloads.own_writes import OwnWrites
 
 
 class StatusWriter:

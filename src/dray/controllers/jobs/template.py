@@ -6,10 +6,12 @@ import random
 from typing import Final
 
 from dray.api.defaulting import NAME_LABELS, UID_LABELS
-from dray.api.objects import Object, controller_reference, mapping, metadata_of, spec_of
+from dray.api.objects import Object, mapping, metadata_of, spec_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.view import JobView
+from dray.controllers.kinds import JOBS
+from dray.controllers.workloads.pod_template import reference
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX: Final = 5
@@ -39,7 +41,7 @@ def pod(view: JobView, index: int | None, group: str = "") -> Object:
         "labels": labels,
         "annotations": annotations,
         "finalizers": [*(given.get("finalizers") or ()), pod_facts.TRACKING],
-        "ownerReferences": [reference(job)],
+        "ownerReferences": [reference(job, JOBS)],
     }
     return {
         "apiVersion": "v1",
@@ -59,11 +61,6 @@ def _prefix(name: str, index: int | None) -> str:
     """What the pod's name starts with: the name of the Job is shortened, never its index."""
     end = "-" if index is None else f"-{index}-"
     return name[: _LONGEST_NAME - _SUFFIX - len(end)] + end
-
-
-def reference(job: Object) -> Object:
-    """By which a pod says that the Job controls it."""
-    return {**controller_reference("batch/v1", "Job", job), "blockOwnerDeletion": True}
 
 
 def _with_index(spec: Object, hostname: str) -> Object:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dray.api.objects import Object, is_deleting, mapping, status_of, uid_of
-from dray.api.pods import is_terminal, phase_of
+from dray.api.pods import is_active, is_ready, is_terminal, phase_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.indexes import Indexes
@@ -38,11 +38,11 @@ class JobView:
 
     @cached_property
     def active(self) -> list[Object]:
-        return [pod for pod in self.pods if pod_facts.is_active(pod)]
+        return [pod for pod in self.pods if is_active(pod)]
 
     @cached_property
     def ready(self) -> int:
-        return sum(map(pod_facts.is_ready, self.active))
+        return sum(map(is_ready, self.active))
 
     @cached_property
     def terminating(self) -> list[Object]:
@@ -160,4 +160,4 @@ class JobView:
 def _generation(pod: Object) -> tuple[int, bool, str]:
     """Which pod of an index came later."""
     attempts = pod_facts.failure_count(pod) + pod_facts.ignored_failure_count(pod)
-    return attempts, pod_facts.is_active(pod), str(pod["metadata"].get("creationTimestamp") or "")
+    return attempts, is_active(pod), str(pod["metadata"].get("creationTimestamp") or "")

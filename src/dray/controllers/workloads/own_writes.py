@@ -1,7 +1,8 @@
-"""Read-your-writes for the Job controller: what a cache lacks of its own writes is added to what it shows.
+"""Read-your-writes for controllers: what a cache lacks of their own writes is added to what it shows.
 
 The answer to a write is kept until the informer has come as far; the newer of the two is what there is. Without this a
-Job would make a pod again that it has made and not seen yet. Versions are compared as numbers, as Kubernetes allows;
+ReplicaSet would make a pod again that it has made and not seen yet. Versions are compared as numbers, as Kubernetes
+allows;
 from a server whose versions are none, the cache alone counts.
 """
 
