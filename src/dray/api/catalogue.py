@@ -218,6 +218,7 @@ KINDS: tuple[Kind, ...] = (
     _v1("core_v1", "ConfigMap", "configmaps", "cm"),
     _v1("core_v1", "Secret", "secrets"),
     _v1("core_v1", "Service", "services", "svc", subresources="status"),
+    _v1("core_v1", "LimitRange", "limitranges", "limits"),
     _v1("core_v1", "ResourceQuota", "resourcequotas", "quota", subresources="status"),
     _v1("events_v1", "Event", "events", "ev", group="events.k8s.io"),
     _v1(

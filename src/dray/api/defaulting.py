@@ -117,6 +117,17 @@ def _secret(secret: Object, version: str, now: str, gates: FeatureGates) -> None
         secret["type"] = "Opaque"
 
 
+def _limit_range(limit_range: Object, version: str, now: str, gates: FeatureGates) -> None:
+    """Of containers: the most is the default limit; that, or else the least, is what they are said to ask for."""
+    for item in limit_range["spec"].get("limits") or ():
+        if item.get("type") == "Container":
+            limits = {**mapping(item.get("max")), **mapping(item.get("default"))}
+            asked = {**mapping(item.get("min")), **limits, **mapping(item.get("defaultRequest"))}
+            item.update(
+                {name: amounts for name, amounts in (("default", limits), ("defaultRequest", asked)) if amounts}
+            )
+
+
 _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None]] = {
     (RESOURCE_GROUP, "ResourceClaim"): _claim,
     (RESOURCE_GROUP, "ResourceClaimTemplate"): _template,
@@ -126,6 +137,7 @@ _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None
     (SCHEDULING_GROUP, "PodGroup"): _pod_group,
     (SCHEDULING_GROUP, "CompositePodGroup"): _pod_group,
     (SCHEDULING_GROUP, "PriorityClass"): _priority_class,
+    ("", "LimitRange"): _limit_range,
     ("", "Pod"): _pod,
     ("", "Secret"): _secret,
     ("", "Service"): _service,

@@ -81,9 +81,11 @@ class QuotaController(QueueController[Key]):
         if change.type != "MODIFIED":
             self._count_again(change.key[0])
 
-    def _on_service(self, change: Change) -> None:
-        before = change.previous
-        if change.type != "MODIFIED" or before is None or before.get("spec") != change.object.get("spec"):
+    def _on_sized(self, change: Change) -> None:
+        """Services and volume claims: what they take may change while they exist."""
+        before, now = change.previous, change.object
+        moved = before is None or any(before.get(part) != now.get(part) for part in ("spec", "status"))
+        if change.type != "MODIFIED" or moved:
             self._count_again(change.key[0])
 
     def _count_again(self, namespace: str) -> None:
@@ -119,14 +121,18 @@ class QuotaController(QueueController[Key]):
 
     def _sum(self, quota: Object, available: set[str], now: datetime) -> Counter[str]:
         sums: Counter[str] = Counter()
-        namespace, is_scoped = quota["metadata"]["namespace"], scopes.has_scopes(quota)
+        namespace, in_scope = quota["metadata"]["namespace"], scopes.covers(quota, None)
         for qualified in available:
             objects = self._sources[qualified].cache.in_namespace(namespace)
             if qualified == names.PODS:
                 for pod in objects:
                     if scopes.covers(quota, scopes.scoped(pod)):
                         _add(sums, charges.OVER if charges.is_over(pod, now) else self._of_pod(pod))
-            elif not is_scoped:
+            elif qualified == names.VOLUMES:
+                for claim in objects:
+                    if scopes.covers(quota, scopes.scoped_volume(claim)):
+                        _add(sums, charges.of_volume(claim))
+            elif in_scope:
                 self._sum_others(sums, qualified, objects, now)
         return sums
 
@@ -211,7 +217,7 @@ class QuotaController(QueueController[Key]):
     def _handler(self, qualified: str) -> Callable[[Change], None]:
         if qualified == names.PODS:
             return self._on_pod
-        return self._on_service if qualified == names.SERVICES else self._on_object
+        return self._on_sized if qualified in (names.SERVICES, names.VOLUMES) else self._on_object
 
 
 def _add(sums: Counter[str], amounts: Counter[str]) -> None:

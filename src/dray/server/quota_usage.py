@@ -16,7 +16,7 @@ from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object
 from dray.api.quota import charges, names, scopes
 from dray.api.quota.charges import ExtendedName
-from dray.api.quota.names import CLAIMS, PODS
+from dray.api.quota.names import CLAIMS, PODS, VOLUMES
 from dray.server import documents, status
 from dray.server.resources import Resource, key_prefix
 from dray.store.interface import Store
@@ -25,6 +25,7 @@ _PREFIXES = {
     names.PODS: key_prefix("", "pods"),
     names.CLAIMS: key_prefix(RESOURCE_GROUP, "resourceclaims"),
     names.SERVICES: key_prefix("", "services"),
+    names.VOLUMES: key_prefix("", "persistentvolumeclaims"),
 }
 _RESOURCES = {prefix: resource for resource, prefix in _PREFIXES.items()}
 _CLASSES = key_prefix(RESOURCE_GROUP, "deviceclasses")
@@ -116,12 +117,12 @@ class QuotaUsage:
 
 
 class _Charge(NamedTuple):
-    scoped: scopes.Scoped | None
+    scoped: scopes.Scoped | scopes.ScopedVolume | None
     amounts: Counter[str]
 
 
 class NamespaceUsage:
-    """What the pods, claims and services of one namespace take, by object and in total.
+    """What the pods, claims, volume claims and services of one namespace take, by object and in total.
 
     Objects that were written are read again when somebody asks. Totals are kept by what decides which scopes a pod is
     in, so a quota with scopes adds up a few numbers. A claim that was made for the extended resources of a pod depends
@@ -133,7 +134,7 @@ class NamespaceUsage:
         self._extended_name = extended_name
         self._written: set[Entry] = set(objects)
         self._charges: dict[Entry, _Charge] = {}
-        self._totals: dict[scopes.Scoped | None, Counter[str]] = {}
+        self._totals: dict[scopes.Scoped | scopes.ScopedVolume | None, Counter[str]] = {}
         # When pods that are being deleted stop to count.
         self._ends: list[tuple[datetime, Entry]] = []
         # The pods that claims name as their owners, and the other way round.
@@ -147,12 +148,7 @@ class NamespaceUsage:
     def used(self, quota: Object, name: str, now: datetime) -> int:
         """How much is taken of a name of the quota, in nanos."""
         self._catch_up(now)
-        is_scoped = scopes.has_scopes(quota)
-        return sum(
-            amounts[name]
-            for scoped, amounts in self._totals.items()
-            if (not is_scoped if scoped is None else scopes.covers(quota, scoped))
-        )
+        return sum(amounts[name] for scoped, amounts in self._totals.items() if scopes.covers(quota, scoped))
 
     def charged(self, resource: str, obj: Object, now: datetime) -> Counter[str]:
         """What an object takes that may not be stored yet."""
@@ -161,7 +157,7 @@ class NamespaceUsage:
         if resource == CLAIMS:
             self._catch_up(now)
             return charges.of_claim(obj, self._extended_name, self._paid(obj, now))
-        return charges.of_service(obj)
+        return charges.of_volume(obj) if resource == VOLUMES else charges.of_service(obj)
 
     def _catch_up(self, now: datetime) -> None:
         while self._ends and self._ends[0][0] < now:
@@ -207,6 +203,8 @@ class NamespaceUsage:
             charge = _Charge(scopes.scoped(obj), charges.OVER if over else charges.of_pod(obj))
         elif resource == CLAIMS:
             charge = _Charge(None, charges.of_claim(obj, self._extended_name, self._paid(obj, now)))
+        elif resource == VOLUMES:
+            charge = _Charge(scopes.scoped_volume(obj), charges.of_volume(obj))
         else:
             charge = _Charge(None, charges.of_service(obj))
         self._charges[entry] = charge

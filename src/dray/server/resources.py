@@ -28,6 +28,7 @@ _DELETED_WITH_STATUS = frozenset(
     {
         ("", "ConfigMap"),
         ("", "Event"),
+        ("", "LimitRange"),
         ("", "Node"),
         ("", "Secret"),
         ("apiextensions.k8s.io", "CustomResourceDefinition"),

@@ -11,6 +11,7 @@ from dray.api.objects import Object, annotations_of, controller_of, mapping, spe
 from dray.api.pod_requests import requests
 from dray.api.pods import is_terminal
 from dray.api.quantity import Format, Quantity
+from dray.api.quota.names import OF_STORAGE_CLASS
 from dray.api.resource_claims import EXTENDED_CLAIM_ANNOTATION, MAX_DEVICES, requests_of
 from dray.api.times import after
 
@@ -19,6 +20,7 @@ ExtendedName = Callable[[str], str | None]
 
 UNIT: Final = 10**9
 _MILLI: Final = 10**6
+_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 # Named with and without `requests.`, and with `limits.`.
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 
@@ -35,7 +37,7 @@ def of_pod(pod: Object) -> Counter[str]:
         found[f"requests.{name}"] += nanos
         if name in _COMPUTE or name.startswith("hugepages-"):
             found[name] += nanos
-    for name, amount in requests(_limits_as_requests(spec)).items():
+    for name, amount in requests(limits_as_requests(spec)).items():
         if name in _COMPUTE:
             found[f"limits.{name}"] += amount * (_MILLI if name == "cpu" else UNIT)
     return found
@@ -56,7 +58,7 @@ def end_of_grace(pod: Object) -> datetime | None:
     return after(datetime.fromisoformat(metadata["deletionTimestamp"]), metadata["deletionGracePeriodSeconds"])
 
 
-def _limits_as_requests(spec: Object) -> Object:
+def limits_as_requests(spec: Object) -> Object:
     """The pod as if it asked for its limits: they add up in the same way. Overhead comes only on top of a limit."""
     turned: Object = {
         member: [_turned(container) for container in spec.get(member) or ()]
@@ -145,6 +147,21 @@ def of_service(service: Object) -> Counter[str]:
         if spec.get("allocateLoadBalancerNodePorts") is False:
             ports = [port for port in ports if port.get("nodePort")]
         found["services.nodeports"] = len(ports) * UNIT
+    return found
+
+
+def of_volume(claim: Object) -> Counter[str]:
+    """A claim for a volume takes what it asks for, or what it has already been given of a larger request."""
+    found: Counter[str] = Counter({"count/persistentvolumeclaims": UNIT, "persistentvolumeclaims": UNIT})
+    asked = (walk(claim, "spec", "resources", "requests"), walk(claim, "status", "allocatedResources"))
+    amount = max((Quantity.parse(each["storage"]).nanos for each in asked if each.get("storage")), default=None)
+    storage_class = annotations_of(claim).get(_CLASS_ANNOTATION, spec_of(claim).get("storageClassName"))
+    if storage_class:
+        found[f"{storage_class}{OF_STORAGE_CLASS}persistentvolumeclaims"] = UNIT
+    if amount is not None:
+        found["requests.storage"] = amount
+        if storage_class:
+            found[f"{storage_class}{OF_STORAGE_CLASS}requests.storage"] = amount
     return found
 
 

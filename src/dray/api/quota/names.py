@@ -11,6 +11,8 @@ from dray.api.objects import Object, mapping
 PODS: Final = "pods"
 CLAIMS: Final = f"resourceclaims.{RESOURCE_GROUP}"
 SERVICES: Final = "services"
+VOLUMES: Final = "persistentvolumeclaims"
+OF_STORAGE_CLASS: Final = ".storageclass.storage.k8s.io/"
 
 _BY_QUALIFIED: Final = {kind.qualified: kind for kind in KINDS}
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
@@ -37,6 +39,8 @@ def counted(name: str) -> tuple[str, ...]:
         return (name,)
     if name in ("services.nodeports", "services.loadbalancers"):
         return (SERVICES,)
+    if name == "requests.storage" or OF_STORAGE_CLASS in name:
+        return (VOLUMES,)
     if name.endswith(".deviceclass.resource.k8s.io/devices"):
         return (CLAIMS,)
     plain = name.removeprefix("requests.").removeprefix("limits.")

@@ -1,11 +1,11 @@
-"""Quota scopes: which pods a quota covers."""
+"""Quota scopes: which pods and volume claims a quota covers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from dray.api.objects import Object, mapping, status_of
+from dray.api.objects import Object, mapping, spec_of, status_of
 from dray.api.pod_defaults import qos_class
 
 
@@ -18,9 +18,10 @@ class Scoped(NamedTuple):
     priority_class: str
 
 
-def has_scopes(quota: Object) -> bool:
-    """Such a quota counts nothing but pods."""
-    return bool(quota["spec"].get("scopes") or mapping(quota["spec"].get("scopeSelector")).get("matchExpressions"))
+class ScopedVolume(NamedTuple):
+    """The VolumeAttributesClasses that a claim for a volume names: asked for, in force, or on the way."""
+
+    classes: frozenset[str]
 
 
 def scoped(pod: Object) -> Scoped:
@@ -33,14 +34,24 @@ def scoped(pod: Object) -> Scoped:
     )
 
 
+def scoped_volume(claim: Object) -> ScopedVolume:
+    told = status_of(claim)
+    named = (
+        spec_of(claim).get("volumeAttributesClassName"),
+        told.get("currentVolumeAttributesClassName"),
+        mapping(told.get("modifyVolumeStatus")).get("targetVolumeAttributesClassName"),
+    )
+    return ScopedVolume(frozenset(name for name in named if name))
+
+
 def is_terminating(pod: Object) -> bool:
     """It may not run forever. Nothing to do with being deleted."""
     return pod["spec"].get("activeDeadlineSeconds") is not None
 
 
-def covers(quota: Object, pod: Scoped) -> bool:
-    """Whether the pod is in every scope of the quota."""
-    return all(_is_in(requirement, pod) for requirement in _requirements(quota["spec"]))
+def covers(quota: Object, counted: Scoped | ScopedVolume | None) -> bool:
+    """Whether an object is in every scope of the quota; None stands for one of a kind that is in no scope at all."""
+    return all(_is_in(requirement, counted) for requirement in _requirements(quota["spec"]))
 
 
 def _requirements(spec: Object) -> Iterator[Object]:
@@ -49,15 +60,21 @@ def _requirements(spec: Object) -> Iterator[Object]:
     yield from mapping(spec.get("scopeSelector")).get("matchExpressions") or ()
 
 
-def _is_in(requirement: Object, pod: Scoped) -> bool:
+def _is_in(requirement: Object, counted: Scoped | ScopedVolume | None) -> bool:
     scope = requirement.get("scopeName")
+    if isinstance(counted, ScopedVolume):
+        return scope == "VolumeAttributesClass" and any(
+            _names_class(requirement, name) for name in counted.classes or ("",)
+        )
+    if counted is None or scope == "VolumeAttributesClass":
+        return False
     if scope == "PriorityClass":
-        return _has_priority(requirement, pod.priority_class)
+        return _names_class(requirement, counted.priority_class)
     test = _SCOPES.get(scope or "")
-    return test is not None and test(pod)
+    return test is not None and test(counted)
 
 
-def _has_priority(requirement: Object, name: str) -> bool:
+def _names_class(requirement: Object, name: str) -> bool:
     values = requirement.get("values") or ()
     match requirement.get("operator"):
         case "Exists":

@@ -38,13 +38,13 @@ def _against_limits(limits: Object, requests: Object, path: str) -> Errors:
     for name, amount in requests.items():
         limit = limits.get(name)
         if limit is None:
-            if not _overcommittable(name):
+            if not overcommittable(name):
                 yield errors.required(f"{path}.limits", f"limit must be set for {name}, which cannot be overcommitted")
         elif amount == limit:
             continue
         elif Quantity.parse(amount) > Quantity.parse(limit):
             yield errors.invalid(f"{path}.requests", amount, f"must be less than or equal to {name} limit of {limit}")
-        elif Quantity.parse(amount) != Quantity.parse(limit) and not _overcommittable(name):
+        elif Quantity.parse(amount) != Quantity.parse(limit) and not overcommittable(name):
             yield errors.invalid(f"{path}.requests", amount, f"must be equal to {name} limit of {limit}")
 
 
@@ -87,5 +87,5 @@ def is_extended(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
-def _overcommittable(name: str) -> bool:
+def overcommittable(name: str) -> bool:
     return ("/" not in name or "kubernetes.io/" in name) and not is_huge_pages(name)

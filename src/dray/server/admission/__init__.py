@@ -14,6 +14,7 @@ from dray.server.admission import (
     core_kinds,
     custom_definitions,
     gangs,
+    limit_ranges,
     priority,
     quota,
     rights,
@@ -31,6 +32,7 @@ _ROLES = " ".join(
 _GROUPS = "PodGroup.scheduling.k8s.io CompositePodGroup.scheduling.k8s.io"
 _DEFINITION = "CustomResourceDefinition.apiextensions.k8s.io"
 _SIGNING_REQUEST = "CertificateSigningRequest.certificates.k8s.io"
+_VOLUME = "PersistentVolumeClaim"
 _ALL = "*"
 _GANGS: tuple[tuple[str, Plugin], ...] = (
     (_GROUPS, gangs.warn_of_group),
@@ -50,6 +52,8 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("Job.batch", core_kinds.select_job_pods),
         (_SIGNING_REQUEST, certificate_requests.identify),
         (_SIGNING_REQUEST, certificate_requests.refuse_masters),
+        ("Pod", limit_ranges.limit_pod),
+        (_VOLUME, limit_ranges.limit_volume),
         ("Pod", core_kinds.require_service_account),
         ("Pod", priority.resolve_for_pod),
         (_GROUPS, priority.resolve_for_group),
@@ -64,6 +68,8 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("Namespace", core_kinds.label_namespace),
         ("ResourceClaim.resource.k8s.io", rights.authorize_claim_status),
         (_SIGNING_REQUEST, certificate_requests.authorize),
+        ("Pod", limit_ranges.limit_pod),
+        (_VOLUME, limit_ranges.limit_volume),
         ("PriorityClass.scheduling.k8s.io", priority.check_default),
         (_DEFINITION, custom_definitions.establish),
         (_ALL, quota.charge),

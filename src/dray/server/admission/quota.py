@@ -1,4 +1,4 @@
-"""Quota: how many objects, how many devices and how much cpu and memory a namespace may ask for."""
+"""Quota: how many objects and devices and how much cpu, memory and storage a namespace may ask for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dray.server.resources import key_prefix
 
 _QUOTAS = key_prefix("", "resourcequotas")
 _UNCOUNTED = frozenset({("", "Event"), ("events.k8s.io", "Event")})
-_COUNTED_AGAIN = frozenset({names.CLAIMS, names.SERVICES})
+_COUNTED_AGAIN = frozenset({names.CLAIMS, names.SERVICES, names.VOLUMES})
 
 
 def charge(attributes: Attributes) -> None:
@@ -67,9 +67,10 @@ def _names(attributes: Attributes, quota: Object) -> list[str]:
 def _covers(attributes: Attributes, quota: Object, obj: Object) -> bool:
     if not _names(attributes, quota):
         return False
-    if qualified(attributes.resource) == names.PODS:
+    plural = qualified(attributes.resource)
+    if plural == names.PODS:
         return scopes.covers(quota, scopes.scoped(obj))
-    return not scopes.has_scopes(quota)
+    return scopes.covers(quota, scopes.scoped_volume(obj) if plural == names.VOLUMES else None)
 
 
 def _check_constraints(attributes: Attributes, quota: Object) -> None:

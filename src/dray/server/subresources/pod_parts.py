@@ -17,7 +17,7 @@ from dray.api.objects import Object
 from dray.api.pod_defaults import qos_class
 from dray.api.validation import pods
 from dray.server import bodies, patching, status, updates, verbs
-from dray.server.admission import UPDATE, Attributes, quota
+from dray.server.admission import UPDATE, Attributes, limit_ranges, quota
 from dray.server.calls import Call
 from dray.server.parameters import WriteOptions, write_options
 from dray.server.requests import Answer, Response
@@ -54,7 +54,9 @@ async def _write(call: Call, make: Callable[[Object], Any], options: WriteOption
     def charge(old: Object, pod: Object) -> None:
         if pod["spec"] != old["spec"]:
             user, subresource = call.request.user, call.path.subresource
-            quota.charge(Attributes(UPDATE, call.context, call.resource, user, pod, old, subresource))
+            attributes = Attributes(UPDATE, call.context, call.resource, user, pod, old, subresource)
+            limit_ranges.limit_pod(attributes)
+            quota.charge(attributes)
 
     form, size = call.form, len(call.request.body)
     value = await updates.modify(
