@@ -4,6 +4,7 @@ import pytest
 
 from dray.api import catalogue, tables
 from dray.api.tables.column import human
+from dray.testing import objects
 
 from .objects import CLAIM, POD, POD_GROUP, POOL_REQUEST, RULE, SLICE, changed
 
@@ -183,3 +184,20 @@ def test_every_kind_has_columns(entry):
 )
 def test_durations(seconds, text):
     assert human(seconds) == text
+
+
+def test_sets_and_cron_jobs():
+    daemons = changed(objects.daemon_set("d"), {**CREATED, "status.numberReady": 2})
+    assert list(shown(daemons).values()) == ["d", 0, 0, 2, 0, 0, "<none>", "60m"]
+    assert list(shown(daemons, wide=True).values())[-3:] == ["main", "busybox", "app=d"]
+    stateful = changed(objects.stateful_set("s", replicas=3), {**CREATED, "status.readyReplicas": 1})
+    assert list(shown(stateful).values()) == ["s", "1/3", "60m"]
+    cron_job = changed(objects.cron_job("c", "@daily"), CREATED)
+    assert list(shown(cron_job).values()) == ["c", "@daily", "<none>", "False", 0, "<none>", "60m"]
+    assert list(shown(cron_job, wide=True).values())[-3:] == ["main", "busybox", "<none>"]
+    ran = changed(cron_job, {"status": {"active": [{}], "lastScheduleTime": "2026-01-01T23:59:00Z"}})
+    assert list(shown(ran).values())[4:6] == [1, "60s"]
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1", "controller": True}
+    revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "r"}, "revision": 2}
+    revision = changed(revision, {**CREATED, "metadata.ownerReferences": [owner]})
+    assert list(shown(revision).values()) == ["r", "daemonset.apps/d", 2, "60m"]

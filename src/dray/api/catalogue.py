@@ -99,6 +99,10 @@ _BETA1 = Lifecycle((1, 35), (1, 38))
 _BETA2 = Lifecycle((1, 36), (1, 39))
 
 
+# Shown by `kubectl get all`.
+_ALL = frozenset("Pod Service Job CronJob DaemonSet StatefulSet".split())
+
+
 def _dra(name: str, plural: str, *, namespaced: bool, status: bool = False, generation: bool = False) -> Kind:
     return Kind(
         RESOURCE_GROUP,
@@ -148,7 +152,7 @@ def _v1(
         storage="v1",
         short_names=short_names,
         subresources=tuple(subresources.split()),
-        categories=("all",) if name in ("Pod", "Job", "Service") else (),
+        categories=("all",) if name in _ALL else (),
         **rest,
     )
 
@@ -244,6 +248,10 @@ KINDS: tuple[Kind, ...] = (
         subresources="approval status",
         namespaced=False,
     ),
+    _v1("apps_v1", "ControllerRevision", "controllerrevisions", group="apps"),
+    _v1("apps_v1", "DaemonSet", "daemonsets", "ds", group="apps", subresources="status", generation=True),
+    _v1("apps_v1", "StatefulSet", "statefulsets", "sts", group="apps", subresources="status", generation=True),
+    _v1("batch_v1", "CronJob", "cronjobs", "cj", group="batch", subresources="status", generation=True),
     _v1("batch_v1", "Job", "jobs", group="batch", subresources="status", generation=True),
     _v1(
         "apiextensions_v1",

@@ -13,6 +13,7 @@ from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object, mapping
 from dray.api.pod_defaults import default_pod, default_pod_spec
+from dray.api.set_defaults import default_cron_job, default_daemon_set, default_failure_policy, default_stateful_set
 
 _HOUR = 3600
 _SESSION_SECONDS = 3 * _HOUR
@@ -103,6 +104,18 @@ def _job(job: Object, version: str, now: str, gates: FeatureGates) -> None:
     default_job(job)
 
 
+def _daemon_set(daemon_set: Object, version: str, now: str, gates: FeatureGates) -> None:
+    default_daemon_set(daemon_set["spec"])
+
+
+def _stateful_set(stateful_set: Object, version: str, now: str, gates: FeatureGates) -> None:
+    default_stateful_set(stateful_set["spec"])
+
+
+def _cron_job(cron_job: Object, version: str, now: str, gates: FeatureGates) -> None:
+    default_cron_job(cron_job["spec"])
+
+
 def _service(service: Object, version: str, now: str, gates: FeatureGates) -> None:
     default_service(service)
 
@@ -141,6 +154,9 @@ _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None
     ("", "Pod"): _pod,
     ("", "Secret"): _secret,
     ("", "Service"): _service,
+    ("apps", "DaemonSet"): _daemon_set,
+    ("apps", "StatefulSet"): _stateful_set,
+    ("batch", "CronJob"): _cron_job,
     ("batch", "Job"): _job,
 }
 
@@ -176,10 +192,7 @@ def default_job(job: Object) -> None:
     spec.setdefault("manualSelector", False)
     policy = spec.get("podFailurePolicy")
     spec.setdefault("podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
-    for rule in (policy or {}).get("rules") or ():
-        for pattern in rule.get("onPodConditions") or ():
-            if not pattern.get("status"):
-                pattern["status"] = "True"
+    default_failure_policy(policy)
     default_pod_spec(spec["template"]["spec"], template=True)
     label(job)
 

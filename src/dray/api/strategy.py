@@ -21,7 +21,7 @@ PODGROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 _DEVICE_KEY = ("driver", "pool", "device", "shareID")
 # What the status of the newer kinds cannot change besides; that of the older ones can.
 _STATUS_ALONE = ("labels", "annotations", "finalizers", "ownerReferences")
-_OLDER_GROUPS = frozenset({"", "batch", "policy"})
+_OLDER_GROUPS = frozenset({"", "apps", "batch", "policy"})
 # A pod's status written by somebody who does not know these leaves them as they are; an empty list clears one.
 _KEPT_POD_STATUS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 # A node registers itself together with what it has.

@@ -128,6 +128,8 @@ KEYED: dict[str, tuple[str, ...]] = {
         "core.NodeStatus.addresses",
         "core.NamespaceStatus.conditions",
         "core.ServiceStatus.conditions",
+        "apps.DaemonSetStatus.conditions",
+        "apps.StatefulSetStatus.conditions",
         "policy.PodDisruptionBudgetStatus.conditions",
         "certificates.CertificateSigningRequestStatus.conditions",
         "apiextensions.CustomResourceDefinitionStatus.conditions",

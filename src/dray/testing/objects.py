@@ -256,8 +256,35 @@ def container(
 def job(name: str, template: Object | None = None, **members: Any) -> Object:
     """A Job of pods like `template`, a pod that ends; of one with a single container unless it is given."""
     template = template or pod(name, restartPolicy="Never")
-    metadata = {key: value for key, value in template["metadata"].items() if key in ("labels", "annotations")}
-    return _object("batch/v1", "Job", name, members, {"template": {"metadata": metadata, "spec": template["spec"]}})
+    return _object("batch/v1", "Job", name, members, {"template": _template(template)})
+
+
+def cron_job(name: str, schedule: str, template: Object | None = None, **members: Any) -> Object:
+    """A CronJob of Jobs like `template`, the builder's own unless it is given."""
+    made = template or job(name)
+    return _object("batch/v1", "CronJob", name, members, {"schedule": schedule, "jobTemplate": _template(made)})
+
+
+def daemon_set(name: str, template: Object | None = None, **members: Any) -> Object:
+    """A DaemonSet of pods like `template`, labelled `app: NAME`."""
+    return _object("apps/v1", "DaemonSet", name, members, _selecting(name, template))
+
+
+def stateful_set(name: str, template: Object | None = None, **members: Any) -> Object:
+    """A StatefulSet of pods like `template`, labelled `app: NAME`, with a Service of its name."""
+    return _object("apps/v1", "StatefulSet", name, members, {"serviceName": name, **_selecting(name, template)})
+
+
+def _selecting(name: str, template: Object | None) -> Object:
+    made = _template(template or pod(name))
+    labels = {"app": name}
+    made["metadata"]["labels"] = {**made["metadata"].get("labels", {}), **labels}
+    return {"selector": {"matchLabels": labels}, "template": made}
+
+
+def _template(made: Object) -> Object:
+    metadata = {key: value for key, value in made["metadata"].items() if key in ("labels", "annotations")}
+    return {"metadata": metadata, "spec": made["spec"]}
 
 
 def pod_group(name: str, *, minCount: int | None = None, **members: Any) -> Object:

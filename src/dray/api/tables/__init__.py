@@ -6,7 +6,7 @@ Times are RFC 3339 text, and `now` is handed in. Kinds without an entry show nam
 from __future__ import annotations
 
 from dray.api.catalogue import Kind
-from dray.api.tables import cluster, devices, gangs, pods, policy
+from dray.api.tables import cluster, devices, gangs, pods, policy, sets
 from dray.api.tables.column import AGE, NAME, Column
 
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
@@ -15,6 +15,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     **gangs.COLUMNS,
     **pods.COLUMNS,
     **policy.COLUMNS,
+    **sets.COLUMNS,
 }
 
 

@@ -90,14 +90,14 @@ def _job_duration(job: Object, now: str) -> str:
     return human(seconds_between(status["startTime"], status.get("completionTime") or now))
 
 
-def _job_containers(member: str) -> Any:
+def template_containers(member: str) -> Any:
     def cell(job: Object, now: str) -> str:
         return ",".join(c.get(member, "") for c in job["spec"]["template"]["spec"]["containers"] or [])
 
     return cell
 
 
-def _job_selector(job: Object, now: str) -> str:
+def selected_labels(job: Object, now: str) -> str:
     labels = walk(job["spec"], "selector", "matchLabels")
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 
@@ -158,9 +158,9 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Completions", _job_completions),
         Column("Duration", _job_duration),
         AGE,
-        Column("Containers", _job_containers("name"), wide=True),
-        Column("Images", _job_containers("image"), wide=True),
-        Column("Selector", _job_selector, wide=True),
+        Column("Containers", template_containers("name"), wide=True),
+        Column("Images", template_containers("image"), wide=True),
+        Column("Selector", selected_labels, wide=True),
     ),
     (CERTIFICATES_GROUP, "CertificateSigningRequest"): (
         NAME,

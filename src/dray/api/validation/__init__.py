@@ -18,6 +18,9 @@ from dray.api.validation import (
     certificate_requests,
     claims,
     config_maps,
+    controller_revisions,
+    cron_jobs,
+    daemon_sets,
     device_classes,
     disruption_budgets,
     events,
@@ -35,6 +38,7 @@ from dray.api.validation import (
     quotas,
     services,
     slices,
+    stateful_sets,
     taints,
     workloads,
 )
@@ -90,6 +94,12 @@ _CHECKS: dict[tuple[str, str], _Checks] = {
     ("", "ResourceQuota"): _Checks(quotas.validate, quotas.validate_update, quotas.validate_status),
     ("", "Secret"): _Checks(config_maps.validate_secret, config_maps.validate_secret_update),
     ("", "Service"): _Checks(services.validate, services.validate_update),
+    ("apps", "ControllerRevision"): _Checks(controller_revisions.validate, controller_revisions.validate_update),
+    ("apps", "DaemonSet"): _Checks(daemon_sets.validate, daemon_sets.validate_update, daemon_sets.validate_status),
+    ("apps", "StatefulSet"): _Checks(
+        stateful_sets.validate, stateful_sets.validate_update, stateful_sets.validate_status
+    ),
+    ("batch", "CronJob"): _Checks(cron_jobs.validate, cron_jobs.validate_update),
     ("batch", "Job"): _Checks(jobs.validate, jobs.validate_update, jobs.validate_status),
     ("events.k8s.io", "Event"): _Checks(events.validate_new, events.validate_new_update),
     ("policy", "PodDisruptionBudget"): _Checks(
@@ -107,6 +117,7 @@ _CHECKS: dict[tuple[str, str], _Checks] = {
 _NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
     ("", "Namespace"): metadata.LABEL,
     ("", "Service"): metadata.LABEL,
+    ("apps", "StatefulSet"): metadata.LABEL,
     (CERTIFICATES_GROUP, "CertificateSigningRequest"): metadata.PATH_SEGMENT,
     (RBAC_GROUP, "ClusterRole"): metadata.PATH_SEGMENT,
     (RBAC_GROUP, "ClusterRoleBinding"): metadata.PATH_SEGMENT,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from dray.api import errors
-from dray.api.objects import Object, int64
+from dray.api.objects import Object
 from dray.api.rules import Rules
-from dray.api.validation import fields, metadata
+from dray.api.validation import fields, metadata, rolling_updates
 from dray.api.validation.fields import Errors
 
 _BOUNDS = ("minAvailable", "maxUnavailable")
 _POLICIES = ["AlwaysAllow", "IfHealthyBudget"]
 _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-_PERCENT = re.compile(r"([0-9]+)%", re.ASCII)
 
 
 def validate(budget: Object, rules: Rules) -> Errors:
@@ -22,22 +19,10 @@ def validate(budget: Object, rules: Rules) -> Errors:
         yield errors.invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
     for member in _BOUNDS:
         if spec.get(member) is not None:
-            yield from _bound(spec[member], f"spec.{member}")
+            yield from rolling_updates.amount(spec[member], f"spec.{member}")
     if spec.get("selector") is not None:
         yield from metadata.label_selector(spec["selector"], "spec.selector")
     yield from fields.enum(spec.get("unhealthyPodEvictionPolicy"), _POLICIES, "spec.unhealthyPodEvictionPolicy")
-
-
-def _bound(value: int | str, path: str) -> Errors:
-    if isinstance(value, int):
-        if value < 0:
-            yield errors.invalid(path, value, "must be greater than or equal to 0")
-        return
-    match = _PERCENT.fullmatch(value)
-    if match is None:
-        yield errors.invalid(path, value, "a valid percent string must be a numeric string followed by an ending '%'")
-    elif (percent := int64(match[1])) is None or percent > 100:
-        yield errors.invalid(path, value, "must not be greater than 100%")
 
 
 def validate_status(budget: Object, old: Object, rules: Rules) -> Errors:

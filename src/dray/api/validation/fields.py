@@ -166,6 +166,14 @@ def immutable(new: Any, old: Any, path: str, *, declarative: bool = False) -> Er
         yield errors.invalid(path, None if declarative else new, "field is immutable", declarative=declarative)
 
 
+def not_negative(holder: Object, members: Iterable[str], path: str) -> Errors:
+    """Numbers that may be left out."""
+    for member in members:
+        if (holder.get(member) or 0) < 0:
+            at = f"{path}.{member}" if path else member
+            yield errors.invalid(at, holder[member], "must be greater than or equal to 0")
+
+
 def enum(
     value: str | None, choices: list[str], path: str, *, required: bool = False, declarative: bool = False
 ) -> Errors:

@@ -50,7 +50,7 @@ _VARIANT = (
 
 def validate(job: Object, rules: Rules) -> Errors:
     spec = job["spec"]
-    yield from _spec(spec)
+    yield from validate_spec(spec)
     if spec.get("manualSelector") and spec.get("selector") is None:
         yield errors.required("spec.selector")
     yield from _selection(spec, generated=not spec.get("manualSelector"))
@@ -90,10 +90,8 @@ def _indexed(spec: Object) -> bool:
     return bool(spec.get("completionMode") == "Indexed")
 
 
-def _spec(spec: Object) -> Errors:
-    for member in _COUNTS:
-        if (spec.get(member) or 0) < 0:
-            yield errors.invalid(f"spec.{member}", spec[member], "must be greater than or equal to 0")
+def validate_spec(spec: Object) -> Errors:
+    yield from fields.not_negative(spec, _COUNTS, "spec")
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         yield errors.required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if spec.get("scheduling") is not None:
@@ -156,7 +154,7 @@ def _restart_policy(spec: Object, path: str) -> Errors:
 
 def validate_update(job: Object, old: Object, rules: Rules) -> Errors:
     spec, before = job["spec"], old["spec"]
-    yield from _spec(spec)
+    yield from validate_spec(spec)
     if spec.get("selector") is None:
         yield errors.required("spec.selector")
     yield from _selection(spec)
@@ -209,9 +207,7 @@ def _take(target: Object, source: Object, members: tuple[str, ...]) -> None:
 
 def validate_status(job: Object, old: Object, rules: Rules) -> Errors:
     status = job["status"]
-    for member in ("active", "succeeded", "failed", "ready", "terminating"):
-        if (status.get(member) or 0) < 0:
-            yield errors.invalid(f"status.{member}", status[member], "must be greater than or equal to 0")
+    yield from fields.not_negative(status, ("active", "succeeded", "failed", "ready", "terminating"), "status")
     now, before = _true(status), _true(old["status"])
     if {"Complete", "Failed"} <= now:
         detail = "cannot set Complete=True and Failed=true conditions"

@@ -55,7 +55,9 @@ _PARTS = {
     "view": """
         READ | core | configmaps events namespaces namespaces/status pods pods/log pods/status serviceaccounts
         READ | core | limitranges resourcequotas resourcequotas/status
-        READ | batch | jobs jobs/status
+        READ | apps | controllerrevisions daemonsets daemonsets/status
+        READ | apps | statefulsets statefulsets/scale statefulsets/status
+        READ | batch | cronjobs cronjobs/status jobs jobs/status
         READ | DRA | resourceclaims resourceclaims/status resourceclaimtemplates
         READ | GANGS | podgroups podgroups/status workloads
         READ | METRICS | nodes pods
@@ -67,7 +69,8 @@ _PARTS = {
         create | core | pods/eviction serviceaccounts/token
         patch update | core | pods/resize
         impersonate | core | serviceaccounts
-        CHANGE | batch | jobs
+        CHANGE | apps | daemonsets statefulsets statefulsets/scale
+        CHANGE | batch | cronjobs jobs
         ALL | LEASES | leases
         CHANGE | DRA | resourceclaims resourceclaimtemplates
         CHANGE | GANGS | podgroups workloads
@@ -180,6 +183,28 @@ CONTROLLERS = {
         create delete list patch watch | core | pods
         READ | GANGS | podgroups workloads
         create delete | GANGS | podgroups workloads
+        {_EVENTS}
+    """,
+    "cronjob-controller": f"""
+        get list watch update | batch | cronjobs
+        update | batch | cronjobs/status cronjobs/finalizers
+        create delete get list patch update watch | batch | jobs
+        {_EVENTS}
+    """,
+    "daemon-set-controller": f"""
+        READ | apps | daemonsets
+        update | apps | daemonsets/status daemonsets/finalizers
+        READ | core | nodes
+        create delete list patch watch | core | pods
+        create delete get list patch update watch | apps | controllerrevisions
+        {_EVENTS}
+    """,
+    "statefulset-controller": f"""
+        READ | apps | statefulsets
+        update | apps | statefulsets/status statefulsets/finalizers
+        create delete get list patch update watch | core | pods
+        create delete get list patch update watch | apps | controllerrevisions
+        create delete get list update watch | core | persistentvolumeclaims
         {_EVENTS}
     """,
     "resourcequota-controller": f"""
