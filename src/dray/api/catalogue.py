@@ -1,6 +1,7 @@
 """The catalogue of kinds: what there is, under which group and versions, and how each is reached.
 
-A `Kind` is an entry of the catalogue, a `KindVersion` one of its versions. Everything that must know "which kinds are
+A `Kind` is an entry of the catalogue, a `KindVersion` one of its versions (kind.py); cluster_kinds.py has those of
+storage and networks. Everything that must know "which kinds are
 there" asks here: decoding, conversion, discovery, tables, the command line. To add a kind, add an entry, run
 `make schema`, and, where `kubectl get` shows more than name and age, give it columns in tables/.
 """
@@ -8,92 +9,19 @@ there" asks here: decoding, conversion, discovery, tables, the command line. To 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
+
+from dray.api.cluster_kinds import CLUSTER_KINDS
+from dray.api.kind import RELEASE as RELEASE
+from dray.api.kind import Kind as Kind
+from dray.api.kind import KindVersion as KindVersion
+from dray.api.kind import Lifecycle, Version
 
 RESOURCE_GROUP = "resource.k8s.io"
 SCHEDULING_GROUP = "scheduling.k8s.io"
 RBAC_GROUP = "rbac.authorization.k8s.io"
 CERTIFICATES_GROUP = "certificates.k8s.io"
 
-
-@dataclass(frozen=True, slots=True)
-class Lifecycle:
-    """When a version is deprecated and when it is gone: releases as (major, minor)."""
-
-    deprecated: tuple[int, int]
-    removed: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    name: str
-    schema: str
-    lifecycle: Lifecycle | None = None
-    # Whether an update may leave out metadata.resourceVersion.
-    unconditional_update: bool = True
-
-
-@dataclass(frozen=True, eq=False)
-class Kind:
-    group: str
-    name: str
-    plural: str
-    versions: tuple[Version, ...]
-    storage: str
-    namespaced: bool = True
-    short_names: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
-    subresources: tuple[str, ...] = ()
-    # Whether the server counts changes of the spec in metadata.generation.
-    generation: bool = False
-
-    @property
-    def singular(self) -> str:
-        return self.name.lower()
-
-    @property
-    def list_name(self) -> str:
-        return self.name + "List"
-
-    @property
-    def qualified(self) -> str:
-        """`resourceclaims.resource.k8s.io`; `pods` for the core group."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
-
-    @cached_property
-    def by_version(self) -> dict[str, KindVersion]:
-        return {version.name: KindVersion(self, version) for version in self.versions}
-
-    @cached_property
-    def hub(self) -> KindVersion:
-        """The version whose shape objects have inside."""
-        return self.by_version.get("v1") or self.by_version[self.storage]
-
-    def version(self, name: str) -> KindVersion | None:
-        return self.by_version.get(name)
-
-
-class KindVersion:
-    """A kind in one of its versions, with what is asked of the two in every request."""
-
-    def __init__(self, entry: Kind, served: Version) -> None:
-        self.entry, self.served = entry, served
-        self.group, self.kind, self.plural, self.namespaced = entry.group, entry.name, entry.plural, entry.namespaced
-        self.version, self.schema = served.name, served.schema
-        self.api_version = f"{entry.group}/{served.name}" if entry.group else served.name
-
-    @property
-    def deprecated(self) -> str | None:
-        """The warning an API server sends along with answers in this version."""
-        lifecycle = self.served.lifecycle
-        if lifecycle is None or lifecycle.deprecated > RELEASE:
-            return None
-        since, until = (f"v{major}.{minor}+" for major, minor in (lifecycle.deprecated, lifecycle.removed))
-        return f"{self.api_version} {self.kind} is deprecated in {since}, unavailable in {until}"
-
-
-RELEASE = (1, 37)
 
 _BETA1 = Lifecycle((1, 35), (1, 38))
 _BETA2 = Lifecycle((1, 36), (1, 39))
@@ -142,7 +70,7 @@ def _v1(
     *short_names: str,
     group: str = "",
     subresources: str = "",
-    **rest: bool,
+    **rest: Any,
 ) -> Kind:
     return Kind(
         group,
@@ -264,6 +192,7 @@ KINDS: tuple[Kind, ...] = (
         namespaced=False,
         generation=True,
     ),
+    *CLUSTER_KINDS,
 )
 
 _BY_NAME = {(kind.group, kind.name): kind for kind in KINDS}

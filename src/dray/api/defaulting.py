@@ -9,6 +9,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Iterable
 
+from dray.api import cluster_defaults
 from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object, mapping
@@ -29,6 +30,8 @@ def apply(document: Object, target: KindVersion, *, now: str, gates: FeatureGate
     default = _DEFAULTS.get((target.group, target.kind))
     if default is not None:
         default(document, target.version, now, gates)
+    elif plain := cluster_defaults.DEFAULTS.get((target.group, target.kind)):
+        plain(document)
 
 
 def _request(request: Object) -> None:

@@ -26,6 +26,7 @@ _OLDER_GROUPS = frozenset({"", "apps", "batch", "policy"})
 _KEPT_POD_STATUS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 # A node registers itself together with what it has.
 _BORN_WITH_STATUS = frozenset({("", "Node")})
+_BORN_PENDING = frozenset({("", "PersistentVolume"), ("", "PersistentVolumeClaim")})
 SERVER_OWNED = tuple("uid creationTimestamp deletionTimestamp deletionGracePeriodSeconds selfLink generation".split())
 
 
@@ -44,6 +45,8 @@ def prepare_create(obj: Object, kind: Kind, gates: FeatureGates) -> None:
     _prepare_metadata(obj["metadata"], kind)
     if "status" in kind.subresources and "status" in obj and (kind.group, kind.name) not in _BORN_WITH_STATUS:
         obj["status"] = {}
+    if (kind.group, kind.name) in _BORN_PENDING:
+        obj["status"] = {"phase": "Pending"}
     if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourcePoolStatusRequest"):
         obj.pop("status", None)
     if (kind.group, kind.name) == ("", "Pod"):
@@ -61,8 +64,15 @@ def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *,
     if kind.group == CERTIFICATES_GROUP:
         keep(obj, old, ("spec",))
     disabled_fields.drop(obj, old, kind, gates)
-    if kind.generation and obj.get("spec") != old.get("spec"):
+    if kind.generation and _spec(obj) != _spec(old):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _spec(obj: Object) -> Any:
+    """What of an object is counted in its generation: where it has no spec, all that its author says."""
+    if "spec" in obj:
+        return obj["spec"]
+    return {**obj, "metadata": obj["metadata"].get("labels")}
 
 
 def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *, now: str) -> None:

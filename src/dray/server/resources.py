@@ -27,18 +27,30 @@ _OLD_SHAPES = frozenset({"ResourceClaim", "ResourceClaimTemplate", "ResourceSlic
 _DELETED_WITH_STATUS = frozenset(
     {
         ("", "ConfigMap"),
+        ("", "Endpoints"),
         ("", "Event"),
         ("", "LimitRange"),
         ("", "Node"),
         ("", "Secret"),
         ("apiextensions.k8s.io", "CustomResourceDefinition"),
+        ("apiregistration.k8s.io", "APIService"),
         ("apps", "ControllerRevision"),
         ("apps", "DaemonSet"),
         ("apps", "StatefulSet"),
+        ("autoscaling", "HorizontalPodAutoscaler"),
         ("batch", "CronJob"),
         ("batch", "Job"),
         ("coordination.k8s.io", "Lease"),
+        ("discovery.k8s.io", "EndpointSlice"),
         ("events.k8s.io", "Event"),
+        ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+        ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+        ("networking.k8s.io", "IPAddress"),
+        ("networking.k8s.io", "Ingress"),
+        ("networking.k8s.io", "IngressClass"),
+        ("networking.k8s.io", "NetworkPolicy"),
+        ("networking.k8s.io", "ServiceCIDR"),
+        ("node.k8s.io", "RuntimeClass"),
         ("policy", "PodDisruptionBudget"),
         ("rbac.authorization.k8s.io", "ClusterRole"),
         ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
@@ -93,6 +105,8 @@ class Resource(ABC):
     unconditional_update: bool
     # What clients of this version are told, if anything.
     deprecation: str | None
+    # What whoever writes one is told of a kind that nothing acts upon.
+    stored_only: str = ""
     key_prefix: str
     fields: Mapping[str, Field]
     columns: Sequence[Column]
@@ -164,7 +178,7 @@ class BuiltIn(Resource):
         self.storage_api_version = entry.by_version[entry.storage].api_version
         self.returns_deleted = self._returns_deleted()
         self.unconditional_update = target.served.unconditional_update
-        self.deprecation = target.deprecated
+        self.deprecation, self.stored_only = target.deprecated, entry.stored_only
         self.key_prefix = key_prefix(self.group, self.plural)
         self.fields = selection.fields(self.group, self.kind, namespaced=self.namespaced)
         self.columns = tables.columns(entry)

@@ -240,6 +240,11 @@ _FIELDS: dict[tuple[str, str], dict[str, Field]] = {
         **_paths(*(f"involvedObject.{member}" for member in _INVOLVED), "reason", "type", "reportingComponent"),
         "source": _source,
     },
+    ("apiregistration.k8s.io", "APIService"): _paths("spec.service.name", "spec.service.namespace"),
+    ("networking.k8s.io", "IPAddress"): _paths(
+        "spec.parentRef.group", "spec.parentRef.resource", "spec.parentRef.namespace", "spec.parentRef.name"
+    ),
+    ("", "Service"): _paths("spec.clusterIP", "spec.type"),
     ("batch", "Job"): {"status.successful": _at("status", "succeeded", absent="0")},
 }
 

@@ -6,16 +6,18 @@ Times are RFC 3339 text, and `now` is handed in. Kinds without an entry show nam
 from __future__ import annotations
 
 from dray.api.catalogue import Kind
-from dray.api.tables import cluster, devices, gangs, pods, policy, sets
+from dray.api.tables import cluster, devices, gangs, network, pods, policy, sets, storage
 from dray.api.tables.column import AGE, NAME, Column
 
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     **cluster.COLUMNS,
     **devices.COLUMNS,
     **gangs.COLUMNS,
+    **network.COLUMNS,
     **pods.COLUMNS,
     **policy.COLUMNS,
     **sets.COLUMNS,
+    **storage.COLUMNS,
 }
 
 

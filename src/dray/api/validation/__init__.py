@@ -6,9 +6,8 @@ functions below are the whole surface; a kind without an entry has only its meta
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from dray.api.catalogue import CERTIFICATES_GROUP, RBAC_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.errors import FieldError
@@ -17,6 +16,7 @@ from dray.api.rules import Rules
 from dray.api.validation import (
     certificate_requests,
     claims,
+    cluster_kinds,
     config_maps,
     controller_revisions,
     cron_jobs,
@@ -42,20 +42,11 @@ from dray.api.validation import (
     taints,
     workloads,
 )
+from dray.api.validation.checks import Checks as _Checks
 from dray.api.validation.fields import Errors
 
 # Who has more of them is not helped by the rest, and an answer with all would have a hundred times the object's bytes.
 MOST_PROBLEMS: Final = 1000
-
-_Create = Callable[[Object, Rules], Errors]
-_Update = Callable[[Object, Object, Rules], Errors]
-
-
-class _Checks(NamedTuple):
-    create: _Create
-    update: _Update
-    status: _Update | None = None
-
 
 _CHECKS: dict[tuple[str, str], _Checks] = {
     (RESOURCE_GROUP, "ResourceClaim"): _Checks(claims.validate_create, claims.validate_update, claims.validate_status),
@@ -113,6 +104,7 @@ _CHECKS: dict[tuple[str, str], _Checks] = {
     ("coordination.k8s.io", "Lease"): _Checks(
         lambda obj, rules: leases.validate(obj), lambda obj, old, rules: leases.validate(obj)
     ),
+    **cluster_kinds.CHECKS,
 }
 _NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
     ("", "Namespace"): metadata.LABEL,
@@ -123,6 +115,7 @@ _NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
     (RBAC_GROUP, "ClusterRoleBinding"): metadata.PATH_SEGMENT,
     (RBAC_GROUP, "Role"): metadata.PATH_SEGMENT,
     (RBAC_GROUP, "RoleBinding"): metadata.PATH_SEGMENT,
+    **cluster_kinds.NAME_RULES,
 }
 
 

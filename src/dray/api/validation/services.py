@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
-from dray.api import errors, names
+from dray.api import errors
 from dray.api.objects import Object, mapping
 from dray.api.rules import Rules
-from dray.api.validation import fields, metadata
+from dray.api.validation import addresses, fields, metadata
 from dray.api.validation.fields import Errors
 
 _TYPES = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"]
-_PROTOCOLS = ["SCTP", "TCP", "UDP"]
 _AFFINITIES = ["ClientIP", "None"]
 _POLICIES = ["Cluster", "Local"]
 _HEADLESS = "None"
-_PORT_NAME = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?", re.ASCII)
 
 
 def validate(service: Object, rules: Rules) -> Errors:
@@ -49,24 +45,14 @@ def _ports(ports: list[Object], path: str) -> Errors:
             if name in seen:
                 yield errors.duplicate(f"{at}.name", name)
             seen.add(name)
-        yield from _number(port["port"], f"{at}.port")
-        yield from fields.enum(port.get("protocol"), _PROTOCOLS, f"{at}.protocol", required=True)
-        target = port["targetPort"]
-        if isinstance(target, int):
-            yield from _number(target, f"{at}.targetPort")
-        elif not _PORT_NAME.fullmatch(target):
-            yield errors.invalid(f"{at}.targetPort", target, "the name of a port: at most 15 letters, digits and '-'")
-        if port.get("appProtocol") is not None and not names.is_label_key(port["appProtocol"]):
-            yield errors.invalid(f"{at}.appProtocol", port["appProtocol"], names.LABEL_KEY_DETAIL)
+        yield from addresses.port_number(port["port"], f"{at}.port")
+        yield from fields.enum(port.get("protocol"), addresses.PROTOCOLS, f"{at}.protocol", required=True)
+        yield from addresses.port(port["targetPort"], f"{at}.targetPort")
+        yield from addresses.app_protocol(port.get("appProtocol"), f"{at}.appProtocol")
         key = (port.get("protocol", ""), port["port"])
         if key in reached:
             yield errors.duplicate(at, {"protocol": key[0], "port": key[1]})
         reached.add(key)
-
-
-def _number(port: int, path: str) -> Errors:
-    if not 1 <= port <= 65535:
-        yield errors.invalid(path, port, "must be between 1 and 65535, inclusive")
 
 
 def validate_update(service: Object, old: Object, rules: Rules) -> Errors:

@@ -18,6 +18,9 @@ from dray.server.admission import (
     priority,
     quota,
     rights,
+    runtime_classes,
+    storage,
+    stored_kinds,
 )
 from dray.server.admission.attributes import Attributes
 from dray.server.admission.core_kinds import require_namespace
@@ -47,7 +50,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         (_ALL, rights.check),
         ("Namespace", core_kinds.fill_namespace),
         ("Node", core_kinds.taint_node),
-        ("Pod", core_kinds.check_overhead),
+        ("Pod", runtime_classes.apply),
         ("Pod", core_kinds.note_gates),
         ("Job.batch", core_kinds.select_job_pods),
         (_SIGNING_REQUEST, certificate_requests.identify),
@@ -59,7 +62,12 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         (_GROUPS, priority.resolve_for_group),
         ("PriorityClass.scheduling.k8s.io", priority.check_default),
         (_DEFINITION, custom_definitions.establish),
+        ("PersistentVolumeClaim", storage.choose_class),
+        ("PersistentVolume PersistentVolumeClaim", storage.protect),
+        ("Ingress.networking.k8s.io", stored_kinds.choose_ingress_class),
+        ("APIService.apiregistration.k8s.io", stored_kinds.mark_available),
         (_ALL, quota.charge),
+        (_ALL, stored_kinds.warn),
         *_GANGS,
     ),
     UPDATE: (
@@ -72,7 +80,9 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         (_VOLUME, limit_ranges.limit_volume),
         ("PriorityClass.scheduling.k8s.io", priority.check_default),
         (_DEFINITION, custom_definitions.establish),
+        ("PersistentVolumeClaim", storage.check_growth),
         (_ALL, quota.charge),
+        (_ALL, stored_kinds.warn),
         *_GANGS,
     ),
     DELETE: ((_ALL, rights.check), ("Namespace", core_kinds.protect_namespace)),

@@ -2,7 +2,7 @@
 
 A namespace must exist before anything is put in it, carries its own name as a label, and some never go. A new node is
 tainted until somebody says that it is ready. A pod with scheduling gates says from the start why nobody schedules it,
-none makes up an overhead, and its service account must exist: `default` is what every pod has that names none; where
+and its service account must exist: `default` is what every pod has that names none; where
 nobody made one, a pod runs without its token. The selector of a job is made of the name and the uid, which an object
 has from here on.
 """
@@ -81,13 +81,6 @@ def note_gates(attributes: Attributes) -> None:
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }
     ]
-
-
-def check_overhead(attributes: Attributes) -> None:
-    """What a pod takes besides its containers is told by its runtime class, not by its author."""
-    spec = attributes.obj["spec"]
-    if spec.get("overhead") and not spec.get("runtimeClassName"):
-        raise attributes.forbid("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
 
 
 def require_service_account(attributes: Attributes) -> None:

@@ -54,7 +54,11 @@ _COLLECTED_BY = {"view": ("edit",), "edit": ("admin",), "admin": ()}
 _PARTS = {
     "view": """
         READ | core | configmaps events namespaces namespaces/status pods pods/log pods/status serviceaccounts
-        READ | core | limitranges resourcequotas resourcequotas/status
+        READ | core | endpoints limitranges persistentvolumeclaims persistentvolumeclaims/status resourcequotas
+        READ | core | resourcequotas/status services services/status
+        READ | discovery.k8s.io | endpointslices
+        READ | networking.k8s.io | ingresses ingresses/status networkpolicies
+        READ | autoscaling | horizontalpodautoscalers horizontalpodautoscalers/status
         READ | apps | controllerrevisions daemonsets daemonsets/status
         READ | apps | statefulsets statefulsets/scale statefulsets/status
         READ | batch | cronjobs cronjobs/status jobs jobs/status
@@ -65,7 +69,9 @@ _PARTS = {
     "edit": """
         READ | core | pods/attach pods/exec pods/portforward pods/proxy secrets
         CHANGE | core | configmaps events pods pods/attach pods/exec pods/portforward pods/proxy
-        CHANGE | core | secrets serviceaccounts
+        CHANGE | core | persistentvolumeclaims secrets serviceaccounts services
+        CHANGE | networking.k8s.io | ingresses networkpolicies
+        CHANGE | autoscaling | horizontalpodautoscalers
         create | core | pods/eviction serviceaccounts/token
         patch update | core | pods/resize
         impersonate | core | serviceaccounts
@@ -94,6 +100,8 @@ NODE_RULES = f"""
     get | DRA | resourceclaims
     ALL | DRA | resourceslices
     READ | core | services
+    get | core | persistentvolumeclaims persistentvolumes
+    READ | node.k8s.io | runtimeclasses
     create get list watch | CERTS | certificatesigningrequests
 """
 
@@ -105,6 +113,8 @@ _SCHEDULER = f"""
     delete | core | pods
     create | core | bindings pods/binding
     patch update | core | pods/status
+    get list watch patch update | core | persistentvolumeclaims persistentvolumes
+    READ | storage.k8s.io | csidrivers csinodes csistoragecapacities storageclasses volumeattachments
     create | AUTHN | tokenreviews
     create | AUTHZ | subjectaccessreviews
     READ | GANGS | priorityclasses podgroups workloads compositepodgroups

@@ -1,0 +1,81 @@
+"""Addresses, ranges of addresses, ports and their names, as Services, policies and endpoints have them."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from dray.api import errors, names
+from dray.api.validation.fields import Errors
+
+PROTOCOLS = ["SCTP", "TCP", "UDP"]
+_PORT_NAME = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?", re.ASCII)
+_PORT_NAME_DETAIL = "the name of a port: at most 15 letters, digits and '-'"
+_IP_DETAIL = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_CIDR_DETAIL = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+
+
+def address(text: str) -> IPv4Address | IPv6Address | None:
+    """None where it is none, also of one with a zone or longer than any."""
+    if len(text) > 45 or "%" in text:
+        return None
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def is_range(text: str) -> bool:
+    if "/" not in text or len(text) > 49:
+        return False
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        return False
+    # A netmask in the place of a length is no CIDR.
+    return text.rpartition("/")[2].isdecimal()
+
+
+def ip(text: str, path: str) -> Errors:
+    if address(text) is None:
+        yield errors.invalid(path, text, _IP_DETAIL)
+
+
+def endpoint(text: str, path: str) -> Errors:
+    """Of somebody who serves: an address that means the same machine wherever it is used."""
+    found = address(text)
+    if found is None:
+        yield errors.invalid(path, text, _IP_DETAIL)
+        return
+    for unusable, detail in (
+        (found.is_unspecified, f"may not be unspecified ({text})"),
+        (found.is_loopback, "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        (found.is_link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+    ):
+        if unusable:
+            yield errors.invalid(path, text, detail)
+
+
+def cidr(text: str, path: str) -> Errors:
+    if not is_range(text):
+        yield errors.invalid(path, text, _CIDR_DETAIL)
+
+
+def port_number(port: int, path: str) -> Errors:
+    if not 1 <= port <= 65535:
+        yield errors.invalid(path, port, "must be between 1 and 65535, inclusive")
+
+
+def port_name(name: str, path: str) -> Errors:
+    if not _PORT_NAME.fullmatch(name):
+        yield errors.invalid(path, name, _PORT_NAME_DETAIL)
+
+
+def port(value: int | str, path: str) -> Errors:
+    """By number or by name."""
+    yield from port_number(value, path) if isinstance(value, int) else port_name(value, path)
+
+
+def app_protocol(value: str | None, path: str) -> Errors:
+    if value is not None and not names.is_label_key(value):
+        yield errors.invalid(path, value, names.LABEL_KEY_DETAIL)

@@ -1,0 +1,66 @@
+"""The rules of the kinds of storage, networks, runtime classes, flow control and autoscaling, by kind."""
+
+from __future__ import annotations
+
+from dray.api.cluster_kinds import (
+    AUTOSCALING_GROUP,
+    DISCOVERY_GROUP,
+    FLOW_CONTROL_GROUP,
+    NETWORKING_GROUP,
+    NODE_GROUP,
+    REGISTRATION_GROUP,
+    STORAGE_GROUP,
+)
+from dray.api.validation import (
+    api_services,
+    autoscalers,
+    endpoints,
+    flow_control,
+    ingresses,
+    metadata,
+    network_policies,
+    persistent_volumes,
+    runtime_classes,
+    service_ranges,
+    storage,
+)
+from dray.api.validation.checks import Checks
+
+CHECKS: dict[tuple[str, str], Checks] = {
+    ("", "PersistentVolume"): Checks(persistent_volumes.validate_volume, persistent_volumes.validate_volume_update),
+    ("", "PersistentVolumeClaim"): Checks(
+        persistent_volumes.validate_claim,
+        persistent_volumes.validate_claim_update,
+        persistent_volumes.validate_claim_status,
+    ),
+    ("", "Endpoints"): Checks(endpoints.validate, endpoints.validate_update),
+    (DISCOVERY_GROUP, "EndpointSlice"): Checks(endpoints.validate_slice, endpoints.validate_slice_update),
+    (STORAGE_GROUP, "StorageClass"): Checks(storage.validate_class, storage.validate_class_update),
+    (STORAGE_GROUP, "CSIDriver"): Checks(storage.validate_driver, storage.validate_driver_update),
+    (STORAGE_GROUP, "CSINode"): Checks(storage.validate_node, storage.validate_node_update),
+    (STORAGE_GROUP, "CSIStorageCapacity"): Checks(storage.validate_capacity, storage.validate_capacity_update),
+    (STORAGE_GROUP, "VolumeAttachment"): Checks(storage.validate_attachment, storage.validate_attachment_update),
+    (STORAGE_GROUP, "VolumeAttributesClass"): Checks(
+        storage.validate_attributes_class, storage.validate_attributes_class_update
+    ),
+    (NETWORKING_GROUP, "Ingress"): Checks(ingresses.validate, ingresses.validate_update),
+    (NETWORKING_GROUP, "IngressClass"): Checks(ingresses.validate_class, ingresses.validate_class_update),
+    (NETWORKING_GROUP, "NetworkPolicy"): Checks(network_policies.validate, network_policies.validate_update),
+    (NETWORKING_GROUP, "IPAddress"): Checks(service_ranges.validate_address, service_ranges.validate_address_update),
+    (NETWORKING_GROUP, "ServiceCIDR"): Checks(
+        service_ranges.validate_range, service_ranges.validate_range_update, service_ranges.validate_range_status
+    ),
+    (NODE_GROUP, "RuntimeClass"): Checks(runtime_classes.validate, runtime_classes.validate_update),
+    (FLOW_CONTROL_GROUP, "FlowSchema"): Checks(flow_control.validate_schema, flow_control.validate_schema_update),
+    (FLOW_CONTROL_GROUP, "PriorityLevelConfiguration"): Checks(
+        flow_control.validate_level, flow_control.validate_level_update
+    ),
+    (REGISTRATION_GROUP, "APIService"): Checks(api_services.validate, api_services.validate_update),
+    (AUTOSCALING_GROUP, "HorizontalPodAutoscaler"): Checks(
+        autoscalers.validate, autoscalers.validate_update, autoscalers.validate_status
+    ),
+}
+NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
+    (REGISTRATION_GROUP, "APIService"): metadata.PATH_SEGMENT,
+    (NETWORKING_GROUP, "IPAddress"): (service_ranges.is_canonical_address, "must be an IP address in canonical form"),
+}

@@ -1,0 +1,44 @@
+"""Kinds that are stored and that nothing acts upon: a warning for their writers, and what Kubernetes fills in."""
+
+from __future__ import annotations
+
+from dray.api.cluster_kinds import NETWORKING_GROUP
+from dray.api.objects import annotations_of
+from dray.server import documents
+from dray.server.admission.attributes import Attributes
+from dray.server.resources import key_prefix
+
+_DEFAULT = "ingressclass.kubernetes.io/is-default-class"
+_OLD_CLASS = "kubernetes.io/ingress.class"
+_INGRESS_CLASSES = key_prefix(NETWORKING_GROUP, "ingressclasses")
+
+
+def warn(attributes: Attributes) -> None:
+    text = attributes.resource.stored_only
+    if text and not attributes.subresource and text not in attributes.warnings:
+        attributes.warnings.append(text)
+
+
+def choose_ingress_class(attributes: Attributes) -> None:
+    """An Ingress that names no class has the default one, if there is one."""
+    spec = attributes.obj["spec"]
+    if spec.get("ingressClassName") is not None or annotations_of(attributes.obj).get(_OLD_CLASS):
+        return
+    classes = (documents.decode(record.value) for record in attributes.context.store.list(_INGRESS_CLASSES).records)
+    defaults = [each for each in classes if annotations_of(each).get(_DEFAULT) == "true"]
+    if defaults:
+        newest = max(defaults, key=lambda each: (each["metadata"]["creationTimestamp"], each["metadata"]["name"]))
+        spec["ingressClassName"] = newest["metadata"]["name"]
+
+
+def mark_available(attributes: Attributes) -> None:
+    """What the server itself serves is there from the start."""
+    if attributes.obj["spec"].get("service") is None:
+        condition = {
+            "type": "Available",
+            "status": "True",
+            "lastTransitionTime": attributes.context.now(),
+            "reason": "Local",
+            "message": "Local APIServices are always available",
+        }
+        attributes.obj["status"] = {"conditions": [condition]}
