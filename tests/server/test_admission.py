@@ -288,6 +288,8 @@ class TestOthers:
         code, answer = api.ask("POST", PODS, pod(overhead={"cpu": "1"}))
         assert (code, answer["reason"]) == (403, "Forbidden")
         assert answer["message"].endswith("Pod Overhead set without corresponding RuntimeClass defined Overhead")
+        heavy = {"metadata": {"name": "heavy"}, "handler": "h", "overhead": {"podFixed": {"cpu": "1"}}}
+        api.create("/apis/node.k8s.io/v1/runtimeclasses", heavy)
         api.create(PODS, pod(overhead={"cpu": "1"}, runtimeClassName="heavy"))
 
     def test_a_service_account_must_be_there(self, api):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dray.api.intake import Place
 from dray.api.objects import Object
 from dray.api.validation.priority_classes import SYSTEM_CLASSES
-from dray.server import creation, documents, status, updates
+from dray.server import bootstrap_objects, creation, documents, status, updates
 from dray.server.authorization import ADMIN
 from dray.server.calls import Write
 from dray.server.context import Context
@@ -27,6 +27,8 @@ async def bootstrap(context: Context) -> None:
     for name, value in SYSTEM_CLASSES.items():
         document = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         await create(context, {**document, "value": value, "description": "Used by the system itself."})
+    for document in (*bootstrap_objects.flow_control(), *bootstrap_objects.api_services(context.registry)):
+        await create(context, document)
     existing = [
         documents.decode(record.value)
         for plural in ("clusterroles", "clusterrolebindings")

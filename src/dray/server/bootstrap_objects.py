@@ -1,0 +1,81 @@
+"""Objects that a server has from its start because its clients look for them.
+
+Those are the mandatory objects of flow control, the range that addresses of Services come from, and one APIService for
+each version of a group that the server itself serves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dray.api.cluster_kinds import FLOW_CONTROL_GROUP, NETWORKING_GROUP, REGISTRATION_GROUP
+from dray.api.objects import Object
+from dray.server.authorization import AUTHENTICATED, MASTERS
+from dray.server.resource_registry import ResourceRegistry
+from dray.server.security.users import UNAUTHENTICATED
+
+_AUTOUPDATE = {"apf.kubernetes.io/autoupdate-spec": "true"}
+_AUTOMANAGED = {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
+_CORE_PRIORITY, _GROUP_PRIORITY, _VERSION_PRIORITY = 18_000, 17_000, 15
+_ANY = ["*"]
+
+
+def flow_control() -> Iterator[Object]:
+    yield _level("exempt", {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}})
+    limited = {"nominalConcurrencyShares": 5, "lendablePercent": 0, "limitResponse": {"type": "Reject"}}
+    yield _level("catch-all", {"type": "Limited", "limited": limited})
+    yield _schema("exempt", 1, [MASTERS], by_user=False)
+    yield _schema("catch-all", 10_000, [UNAUTHENTICATED, AUTHENTICATED], by_user=True)
+
+
+def _level(name: str, spec: Object) -> Object:
+    return _flow_control("PriorityLevelConfiguration", name, spec)
+
+
+def _schema(name: str, precedence: int, groups: list[str], *, by_user: bool) -> Object:
+    rule = {
+        "subjects": [{"kind": "Group", "group": {"name": group}} for group in groups],
+        "resourceRules": [
+            {"verbs": _ANY, "apiGroups": _ANY, "resources": _ANY, "clusterScope": True, "namespaces": _ANY}
+        ],
+        "nonResourceRules": [{"verbs": _ANY, "nonResourceURLs": _ANY}],
+    }
+    spec: Object = {
+        "matchingPrecedence": precedence,
+        "priorityLevelConfiguration": {"name": name},
+        "rules": [rule],
+    }
+    if by_user:
+        spec["distinguisherMethod"] = {"type": "ByUser"}
+    return _flow_control("FlowSchema", name, spec)
+
+
+def _flow_control(kind: str, name: str, spec: Object) -> Object:
+    metadata = {"name": name, "annotations": dict(_AUTOUPDATE)}
+    return {"apiVersion": f"{FLOW_CONTROL_GROUP}/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def service_range(cidr: str) -> Object:
+    return {
+        "apiVersion": f"{NETWORKING_GROUP}/v1",
+        "kind": "ServiceCIDR",
+        "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": [cidr]},
+    }
+
+
+def api_services(registry: ResourceRegistry) -> Iterator[Object]:
+    for group in registry.groups():
+        for position, version in enumerate(registry.versions(group)):
+            spec = {
+                "group": group,
+                "version": version,
+                "groupPriorityMinimum": _GROUP_PRIORITY if group else _CORE_PRIORITY,
+                "versionPriority": max(1, _VERSION_PRIORITY - position),
+            }
+            yield {
+                "apiVersion": f"{REGISTRATION_GROUP}/v1",
+                "kind": "APIService",
+                "metadata": {"name": f"{version}.{group}", "labels": dict(_AUTOMANAGED)},
+                "spec": spec,
+            }
