@@ -159,7 +159,7 @@ POLICY = Environment(
     dict.fromkeys(("request", "object", "oldObject", "variables"), t.DYN),
     DEVICE.functions,
     DEVICE.constants,
-    device_fields={},
+    object_fields={},
 )
 
 

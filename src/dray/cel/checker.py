@@ -12,6 +12,7 @@ from dray.cel import types as t
 from dray.cel.declarations import Overload
 from dray.cel.environment import Environment
 from dray.cel.errors import CompileError
+from dray.cel.escaping import unescape
 from dray.cel.inference import Substitutions, less_specific
 from dray.cel.parser import qualified_name
 from dray.cel.recursion import Step, run
@@ -162,6 +163,16 @@ class Checker:
     def _select(self, node: Select) -> None:
         found = self._field_type(node, node.operand.type, node.field)
         node.type = t.BOOL if node.test else found
+        node.field = self._plain_name(node.operand.type, node.field)
+
+    def _plain_name(self, operand: Type, field: str) -> str:
+        """The name that a field has in the value: that of an object may be escaped in the text."""
+        if not self.environment.escaped:
+            return field
+        target = self.substitutions.resolve(operand)
+        while t.is_optional(target):
+            target = target.params[0]
+        return unescape(field) if target.kind == "object" else field
 
     def _field_type(self, node: Node, operand: Type, field: str) -> Type:
         target = self.substitutions.resolve(operand) if operand.generic else operand
@@ -257,6 +268,7 @@ class Checker:
             raise self.error(node, "unsupported optional field selection")
         field.type = t.STRING
         found = self._field_type(node, node.args[0].type, str(field.value))
+        field.value = self._plain_name(node.args[0].type, str(field.value))
         found = self.substitutions.resolve(found)
         node.type = found if t.is_optional(found) else t.optional_of(found)
         node.overloads = ("select_optional_field",)

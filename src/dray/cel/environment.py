@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from dray.cel import types as t
@@ -29,6 +30,7 @@ from dray.cel.library import (
 )
 from dray.cel.types import Type
 
+_NO_FIELDS: Final[Mapping[str, Type]] = MappingProxyType({})
 Signature = tuple[str, bool, tuple[Type, ...]]
 """A function, whether it is called as a method, and the types of its operands."""
 Resolution = tuple[tuple[str, ...], Type]
@@ -41,11 +43,14 @@ class Environment:
     variables: Mapping[str, Type]
     functions: Mapping[str, Function]
     constants: Mapping[str, Type]
-    device_fields: Mapping[str, Type]
+    object_fields: Mapping[str, Mapping[str, Type]]
+    """The fields of object types, by the name of the type."""
     homogeneous: bool = True
     """Whether lists and maps must be of one type."""
     checked: bool = True
     """Whether types are checked before running; only conformance cases ask for less."""
+    escaped: bool = False
+    """Whether fields of objects are written as `escaping.escape` writes names that are no identifiers."""
     resolutions: dict[Signature, Resolution] = field(default_factory=dict, repr=False)
     """What the checker found for calls with operands of known types: the same for every expression."""
 
@@ -63,7 +68,7 @@ class Environment:
         return self.functions.get(name.lstrip("."))
 
     def field(self, type_: Type, field: str) -> Type | None:
-        return self.device_fields.get(field) if type_ == t.DEVICE else None
+        return self.object_fields.get(type_.name, _NO_FIELDS).get(field)
 
 
 def _last_parts(names: Iterable[str]) -> frozenset[str]:
@@ -100,7 +105,12 @@ def _device_environment(consumable_capacity: bool, list_attributes: bool) -> Env
         fields["allowMultipleAllocations"] = t.BOOL
     libraries = [*_LANGUAGE, *_KUBERNETES, *([lists.INCLUDES] if list_attributes else [])]
     return Environment(
-        "device", {"device": t.DEVICE}, _functions(libraries), _constants(libraries), fields, homogeneous=True
+        "device",
+        {"device": t.DEVICE},
+        _functions(libraries),
+        _constants(libraries),
+        {t.DEVICE.name: fields},
+        homogeneous=True,
     )
 
 

@@ -115,3 +115,100 @@ def test_rules_wait_for_a_sound_object() -> None:
 def test_a_definition_with_a_broken_rule(text: str) -> None:
     [error] = definition_rules.check(definition(schema({"rule": text})))
     assert error.field.endswith("properties[spec].x-kubernetes-validations[0].rule")
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        ("self.nobody == 1", "undefined field 'nobody'"),
+        ("self.low == 'one'", "found no matching overload for '_==_'"),
+        ("self.items.all(i, i.weight > 0)", "undefined field 'weight'"),
+        ("self.spec.low > 0", "undefined field 'spec'"),
+        ("self.low", "must evaluate to bool"),
+    ],
+)
+def test_rules_are_checked_against_the_schema(text: str, detail: str) -> None:
+    [error] = definition_rules.check(definition(schema({"rule": text})))
+    assert detail in error.detail
+
+
+TYPED = {
+    "type": "object",
+    "properties": {
+        "first-day": {"type": "string", "format": "date"},
+        "until": {"type": "string", "format": "date-time"},
+        "namespace": {"type": "string"},
+        "every": {"type": "string", "format": "duration"},
+        "blob": {"type": "string", "format": "byte"},
+        "share": {"type": "number"},
+        "port": {"x-kubernetes-int-or-string": True},
+        "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "template": {
+            "type": "object",
+            "x-kubernetes-embedded-resource": True,
+            "x-kubernetes-preserve-unknown-fields": True,
+        },
+    },
+}
+VALUES: dict[str, Any] = {
+    "first-day": "2024-02-29",
+    "until": "2025-01-01T00:00:00Z",
+    "namespace": "team",
+    "every": "90s",
+    "blob": "aGVsbG8=",
+    "share": 1,
+    "port": 80,
+    "labels": {"a-b": "c"},
+    "template": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}},
+}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "self.first__dash__day < self.until",
+        "self.until == timestamp('2025-01-01T00:00:00Z') && self.until.getFullYear() == 2025",
+        "self.every == duration('1m30s')",
+        "self.__namespace__ == 'team' && has(self.__namespace__)",
+        "self.?first__dash__day.hasValue()",
+        "self.blob == b'hello'",
+        "self.share == 1.0",
+        "self.port == 80 || self.port == 'http'",
+        "self.labels['a-b'] == 'c'",
+        "self.template.metadata.name == 'p'",
+    ],
+)
+def test_values_have_the_types_of_the_schema(text: str) -> None:
+    spec = {**TYPED, "x-kubernetes-validations": [{"rule": text}]}
+    ruled = {"type": "object", "properties": {"spec": spec}}
+    assert definition_rules.check(definition(ruled)) == []
+    assert causes(objects.create(widget(spec=VALUES), version(ruled), PLACE)) == []
+
+
+def test_what_an_update_leaves_alone_is_not_judged_again() -> None:
+    made = objects.create(widget(spec={"low": 1, "high": 2}), version(schema()), PLACE)
+    assert isinstance(made, Accepted)
+    old = made.object
+    old["metadata"].update(resourceVersion="1")
+    stricter = version(schema({"rule": "self.low > 5", "message": "too low"}))
+    same = deepcopy(old)
+    same["metadata"]["labels"] = {"a": "b"}
+    assert causes(objects.update(same, old, stricter, PLACE)) == []
+    other = deepcopy(old)
+    other["spec"]["high"] = 3
+    assert causes(objects.update(other, old, stricter, PLACE)) == [("spec", "FieldValueInvalid", "too low")]
+
+
+def test_a_transition_that_knows_there_was_nothing() -> None:
+    rule = {"rule": "!oldSelf.hasValue() || self.low >= oldSelf.value().low", "optionalOldSelf": True, "message": "no"}
+    served = version(schema(rule))
+    assert definition_rules.check(definition(schema(rule))) == []
+    made = objects.create(widget(spec={"low": 3}), served, PLACE)
+    assert isinstance(made, Accepted)
+    old = made.object
+    old["metadata"].update(resourceVersion="1")
+    less = deepcopy(old)
+    less["spec"]["low"] = 2
+    assert causes(objects.update(less, old, served, PLACE)) == [("spec", "FieldValueInvalid", "no")]
+    [error] = definition_rules.check(definition(schema({"rule": "true", "optionalOldSelf": True})))
+    assert error.field.endswith("optionalOldSelf")

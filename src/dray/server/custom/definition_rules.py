@@ -9,7 +9,8 @@ from typing import Any
 from dray.api import errors, names
 from dray.api.errors import FieldError
 from dray.api.objects import Object, mapping, sequence, text
-from dray.server.custom import json_path, rules, structural
+from dray.server.custom import json_path, rule_costs, rules, structural
+from dray.server.custom.rules import RuleNode
 
 Errors = Iterator[FieldError]
 
@@ -155,8 +156,12 @@ def _check_schema(schema: Any, path: str, former: list[Any]) -> Errors:
     """What a schema costs is not asked again where it did not change."""
     problems = list(structural.check_shape(schema, path)) or list(structural.check(schema, path))
     yield from problems
-    if not problems and schema not in former:
-        yield from rules.check_cost(schema, path)
+    if problems:
+        return
+    root = RuleNode(schema, path)
+    yield from rules.check_declared(root)
+    if schema not in former:
+        yield from rule_costs.check_cost(root)
 
 
 def check_update(definition: Object, old: Object) -> list[FieldError]:

@@ -16,8 +16,9 @@ from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.strategy import SERVER_OWNED, keep
 from dray.api.validation import metadata as metadata_rules
-from dray.server.custom import defaults, rules, schema_check
+from dray.server.custom import defaults, schema_check
 from dray.server.custom.definitions import CustomVersion
+from dray.server.custom.rules import RuleEvaluation, RuleNode
 from dray.server.custom.schema_check import NEW, NO_FIELD
 from dray.server.patches.json_patch import equal
 
@@ -101,18 +102,19 @@ def _check(obj: Object, version: CustomVersion, old: Object | None = None) -> li
     except schema_check.TooMuchWork:
         detail = "the schema takes too much work to check this object; shorten its lists or those of alternatives"
         return [errors.invalid(NO_FIELD, "", detail)]
-    if not _has_rules(version):
+    root = _rules(version)
+    if not root:
         return found
     if any(error.type in _BLOCKING for error in found):
         detail = "some validation rules were not checked because the object was invalid; correct the existing errors"
         return [*found, errors.invalid(NO_FIELD, "", f"{detail} to complete validation")]
     past = NEW if old is None else _visible(old)
-    return [*found, *rules.RuleEvaluation().check(_visible(obj), version.schema, old=past)]
+    return [*found, *RuleEvaluation().check(_visible(obj), root, old=past)]
 
 
 @lru_cache(maxsize=32)
-def _has_rules(version: CustomVersion) -> bool:
-    return rules.are_in(version.schema)
+def _rules(version: CustomVersion) -> RuleNode:
+    return RuleNode(version.schema)
 
 
 def _visible(obj: Object) -> Object:

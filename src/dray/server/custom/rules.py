@@ -1,96 +1,142 @@
 """The rules that schemas of custom kinds carry as expressions: `x-kubernetes-validations`.
 
 A rule sees the value it stands at as `self` and, on update, what stood there before as `oldSelf`; one that speaks of
-`oldSelf` is asked only where there was something. Values are as JSON gives them: text with a format stays text.
+`oldSelf` is asked only where there was something, unless it takes it as an optional value. Of what an update left as
+it was only such transitions are judged: a rule that came later does not keep anybody from changing something else.
 
-What a rule costs is estimated from the sizes that the schema allows: a list without maxItems, a map without
-maxProperties and a text without maxLength are as large as a request may be. A rule is asked once for every place that
-its part of the schema may have in an object. What nothing is known of counts as little: a rule is refused only where
-the schema itself allows too much.
+A `RuleNode` is a part of a schema with its rules, compiled against the types of that part, and the nodes below it that
+have any: what carries no rules is not looked at.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, Final
 
 from dray.api import errors
 from dray.api.errors import ErrorType, FieldError
 from dray.api.objects import Object
 from dray.cel import types as t
-from dray.cel.environment import DEVICE, Environment
+from dray.cel.environment import Environment
 from dray.cel.errors import CelError, CompileError, CostLimitExceeded
-from dray.cel.estimate import Declared, estimate_cost
-from dray.cel.estimate_calls import FIXED_ONE
 from dray.cel.program import Program
 from dray.cel.selector import compile_device_expression, compile_selector
+from dray.cel.values import NONE, Optional
+from dray.server.custom import rule_types
 from dray.server.custom.definitions import Schema
 from dray.server.custom.schema_check import NEW, NO_FIELD, item_key, join, previous_items
+from dray.server.patches.json_patch import equal
 
 # What all rules of one object may cost together.
 BUDGET: Final = 10_000_000
-_ENVIRONMENT: Final = Environment(
-    "rule", {"self": t.DYN, "oldSelf": t.DYN}, DEVICE.functions, DEVICE.constants, device_fields={}
-)
 _TRANSITION = re.compile(r"\boldSelf\b")
 _REASONS = {kind.value: kind for kind in (ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.DUPLICATE)}
-MOST: Final = 10_000_000
-MOST_IN_ALL: Final = 100_000_000
-_REQUEST: Final = 3 * 1024 * 1024
-_TEXT: Final = Declared(_REQUEST - 2, kind="string")
-_SCALAR: Final = Declared(1, kind="int")
-_METADATA: Final = Declared(1, fields={"name": _TEXT, "generateName": _TEXT}, kind="object")
-_BY_FORMAT: Final = {"duration": 32, "date": 12, "date-time": 39}
-_SHORTEST: Final = {"array": 2, "boolean": 4, "integer": 1, "number": 1, "object": 2, "string": 2}
 
 
-def compile_rule(text: str) -> Program:
-    """Raises `CompileError`."""
-    return compile_selector(text, env=_ENVIRONMENT)
+class Rule:
+    """One rule. Its expressions are compiled when they are first asked for, and raise `CompileError`."""
+
+    def __init__(self, values: Object, types: Environment) -> None:
+        self.values = values
+        self.text: str = values.get("rule") or ""
+        self.message: str | None = values.get("messageExpression")
+        self.optional_old = values.get("optionalOldSelf") is True
+        self.is_transition = _TRANSITION.search(self.text) is not None
+        self._types = types
+
+    def program(self) -> Program:
+        return compile_selector(self.text, env=self._types)
+
+    def message_program(self) -> Program:
+        return compile_device_expression(self.message or "", env=self._types)
+
+    def past(self, old: Any) -> Any:
+        """`oldSelf`."""
+        if self.optional_old:
+            return NONE if old is NEW else Optional(old)
+        return None if old is NEW else old
 
 
-def compile_message(text: str) -> Program:
-    """Raises `CompileError`."""
-    return compile_device_expression(text, env=_ENVIRONMENT)
+class RuleNode:
+    def __init__(self, schema: Schema, path: str = "", *, is_root: bool = True) -> None:
+        self.schema = schema
+        self.path = path
+        self.is_resource = is_root
+        members = {
+            name: _node(member, f"{path}.properties[{name}]")
+            for name, member in (schema.get("properties") or {}).items()
+        }
+        self.members = {name: node for name, node in members.items() if node is not None}
+        self.items = _node(schema.get("items"), f"{path}.items")
+        self.others = _node(schema.get("additionalProperties"), f"{path}.additionalProperties")
+
+    def __bool__(self) -> bool:
+        """Whether it or a node below it has rules."""
+        return bool(self.schema.get("x-kubernetes-validations") or self.members or self.items or self.others)
+
+    @cached_property
+    def rules(self) -> list[Rule]:
+        given: list[Object] = self.schema.get("x-kubernetes-validations") or []
+        types = {
+            optional: rule_types.environment(self.schema, is_root=self.is_resource, optional_old=optional)
+            for optional in {each.get("optionalOldSelf") is True for each in given}
+        }
+        return [Rule(each, types[each.get("optionalOldSelf") is True]) for each in given]
+
+    @cached_property
+    def is_converted(self) -> bool:
+        return rule_types.is_converted(self.schema)
+
+    def below(self) -> Iterator[RuleNode]:
+        """The node and those below it."""
+        yield self
+        for node in (*self.members.values(), self.items, self.others):
+            if node is not None:
+                yield from node.below()
 
 
-def check_declared(schema: Schema, path: str) -> Iterator[FieldError]:
-    """Whether the rules at one place of a schema are rules."""
-    for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
-        at = f"{path}.x-kubernetes-validations[{index}]"
-        text = rule.get("rule") or ""
-        if not text.strip():
-            yield errors.required(f"{at}.rule", "rule is not specified")
-            continue
-        try:
-            compile_rule(text)
-        except CompileError as error:
-            yield errors.invalid(f"{at}.rule", text, f"compilation failed: {error}")
-        message = rule.get("messageExpression")
-        if message is not None:
-            yield from _check_message(message, f"{at}.messageExpression")
+def _node(schema: Any, path: str) -> RuleNode | None:
+    """None where there are no rules."""
+    if not isinstance(schema, dict):
+        return None
+    return RuleNode(schema, path, is_root=bool(schema.get("x-kubernetes-embedded-resource"))) or None
 
 
-def _check_message(text: str, path: str) -> Iterator[FieldError]:
+def check_declared(root: RuleNode) -> Iterator[FieldError]:
+    """Whether the rules of a schema are rules."""
+    for node in root.below():
+        for index, rule in enumerate(node.rules):
+            yield from _check_rule(rule, f"{node.path}.x-kubernetes-validations[{index}]")
+
+
+def _check_rule(rule: Rule, path: str) -> Iterator[FieldError]:
+    if not rule.text.strip():
+        yield errors.required(f"{path}.rule", "rule is not specified")
+        return
+    try:
+        rule.program()
+    except CompileError as error:
+        yield errors.invalid(f"{path}.rule", rule.text, f"compilation failed: {error}")
+    if rule.optional_old and not rule.is_transition:
+        yield errors.invalid(f"{path}.optionalOldSelf", True, "may not be set if oldSelf is not used in rule")
+    if rule.message is not None:
+        yield from _check_message(rule, f"{path}.messageExpression")
+
+
+def _check_message(rule: Rule, path: str) -> Iterator[FieldError]:
+    text = rule.message or ""
     if not text.strip():
         yield errors.required(path, "must be non-empty if specified")
         return
     try:
-        result = compile_message(text).result_type
+        result = rule.message_program().result_type
     except CompileError as error:
         yield errors.invalid(path, text, f"messageExpression compilation failed: {error}")
         return
     if result != t.STRING and not result.dynamic:
         yield errors.invalid(path, text, "messageExpression must evaluate to a string")
-
-
-def are_in(schema: Schema) -> bool:
-    """Whether a schema has any rules."""
-    if schema.get("x-kubernetes-validations"):
-        return True
-    inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
-    return any(are_in(member) for member in inner if isinstance(member, dict))
 
 
 class RuleEvaluation:
@@ -99,163 +145,78 @@ class RuleEvaluation:
     def __init__(self) -> None:
         self.left = BUDGET
 
-    def check(self, value: Any, schema: Schema, path: str = "", old: Any = NEW) -> Iterator[FieldError]:
-        for rule in schema.get("x-kubernetes-validations") or ():
-            yield from self._ask(rule, value, schema, path, old)
+    def check(
+        self, value: Any, node: RuleNode, path: str = "", old: Any = NEW, *, unchanged: bool = False
+    ) -> Iterator[FieldError]:
+        """`unchanged` says of a part of what an update left as it was."""
+        unchanged = unchanged or (old is not NEW and equal(value, old))
+        if node.rules and value is not None:
+            yield from self._check_here(value, node, path, old, unchanged=unchanged)
         if isinstance(value, dict):
-            yield from self._check_members(value, schema, path, old)
-        elif isinstance(value, list) and isinstance(schema.get("items"), dict):
-            before = previous_items(schema, old)
+            yield from self._check_members(value, node, path, old, unchanged=unchanged)
+        elif isinstance(value, list) and node.items is not None:
+            before = previous_items(node.schema, old)
             for index, item in enumerate(value):
-                past = before.get(item_key(schema, item), NEW)
-                yield from self.check(item, schema["items"], f"{path}[{index}]", past)
+                past = before.get(item_key(node.schema, item), NEW)
+                yield from self.check(item, node.items, f"{path}[{index}]", past, unchanged=unchanged)
 
-    def _check_members(self, value: Object, schema: Schema, path: str, old: Any) -> Iterator[FieldError]:
-        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+    def _check_members(
+        self, value: Object, node: RuleNode, path: str, old: Any, *, unchanged: bool
+    ) -> Iterator[FieldError]:
+        others = None if node.schema.get("properties") else node.others
         for name, item in value.items():
-            past = old.get(name, NEW) if isinstance(old, dict) else NEW
-            if name in properties:
-                yield from self.check(item, properties[name], join(path, name), past)
-            elif isinstance(others, dict):
-                yield from self.check(item, others, f"{path}[{name}]", past)
+            inner = node.members.get(name) or others
+            if inner is not None:
+                past = old.get(name, NEW) if isinstance(old, dict) else NEW
+                where = join(path, name) if name in node.members else f"{path}[{name}]"
+                yield from self.check(item, inner, where, past, unchanged=unchanged)
 
-    def _ask(self, rule: Object, value: Any, schema: Schema, path: str, old: Any) -> Iterator[FieldError]:
-        text = rule.get("rule") or ""
-        if value is None or self.left <= 0 or (old is NEW and _TRANSITION.search(text)):
-            return
-        field = path + rule["fieldPath"] if rule.get("fieldPath") else path
+    def _check_here(self, value: Any, node: RuleNode, path: str, old: Any, *, unchanged: bool) -> Iterator[FieldError]:
+        if node.is_converted:
+            value = rule_types.converted(value, node.schema)
+            old = old if old is NEW else rule_types.converted(old, node.schema)
+        for rule in node.rules:
+            asked = (old is not NEW or rule.optional_old) if rule.is_transition else not unchanged
+            if asked and self.left > 0:
+                yield from self._ask(rule, value, node.schema, path, rule.past(old))
+
+    def _ask(self, rule: Rule, value: Any, schema: Schema, path: str, past: Any) -> Iterator[FieldError]:
+        field = path + (rule.values.get("fieldPath") or "")
         field = field.removeprefix(".") or NO_FIELD
         # The value may be large: Kubernetes shows what it is instead.
         shown = schema.get("type", "")
+        name = rule.values.get("message") or rule.text
         try:
-            outcome = compile_rule(text).run(value, None if old is NEW else old)
+            outcome = rule.program().run(value, past)
         except CostLimitExceeded as error:
             self.left = 0
             why = "no further validation rules will be run due to call cost exceeds limit for rule"
-            yield errors.invalid(field, shown, f"'{error}': {why}: {rule.get('message') or text}")
+            yield errors.invalid(field, shown, f"'{error}': {why}: {name}")
             return
         except CelError as error:
-            yield errors.invalid(field, shown, f"{error} evaluating rule: {rule.get('message') or text}")
+            yield errors.invalid(field, shown, f"{error} evaluating rule: {name}")
             return
         self.left -= outcome.cost
         if self.left <= 0:
             why = "validation failed due to running out of cost budget, no further validation rules will be run"
             yield errors.invalid(field, shown, why)
         elif outcome.value is not True:
-            yield self._failed(rule, field, value, old)
+            yield self._failed(rule, field, value, past)
 
-    def _failed(self, rule: Object, field: str, value: Any, old: Any) -> FieldError:
-        detail = self._said(rule, value, old) or rule.get("message") or f"failed rule: {rule['rule'].strip()}"
-        kind = _REASONS.get(rule.get("reason") or "", ErrorType.INVALID)
-        return FieldError(kind, field, detail, errors.OMITTED if isinstance(value, (dict, list)) else value)
+    def _failed(self, rule: Rule, field: str, value: Any, past: Any) -> FieldError:
+        detail = self._said(rule, value, past) or rule.values.get("message") or f"failed rule: {rule.text.strip()}"
+        kind = _REASONS.get(rule.values.get("reason") or "", ErrorType.INVALID)
+        plain = isinstance(value, (str, int, float))
+        return FieldError(kind, field, detail, value if plain else errors.OMITTED)
 
-    def _said(self, rule: Object, value: Any, old: Any) -> str:
+    def _said(self, rule: Rule, value: Any, past: Any) -> str:
         """What the rule's expression for its message says: one line of text, or nothing."""
-        expression = rule.get("messageExpression")
-        if not expression:
+        if not rule.message:
             return ""
         try:
-            outcome = compile_message(expression).run(value, None if old is NEW else old)
+            outcome = rule.message_program().run(value, past)
         except CelError:
             return ""
         self.left -= outcome.cost
         said = outcome.value
         return said.strip() if isinstance(said, str) and "\n" not in said else ""
-
-
-def check_cost(schema: Schema, path: str) -> Iterator[FieldError]:
-    """Rules of a schema that may cost too much, each by itself or all together."""
-    costs = [
-        (at, cost)
-        for part, where, places in _parts(schema, path, 1)
-        for at, cost in _costs(part, where, places, is_root=where == path)
-    ]
-    for at, cost in costs:
-        if cost > MOST:
-            yield errors.forbidden(at, _exceeds("estimated rule cost", cost, MOST))
-    total = sum(cost for _, cost in costs)
-    if total > MOST_IN_ALL:
-        what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
-        yield errors.forbidden(path, _exceeds(what, total, MOST_IN_ALL))
-
-
-def _exceeds(what: str, cost: int, limit: int) -> str:
-    factor = cost / limit
-    shown = "more than 100x" if factor > 100 else f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
-    return (
-        f"{what} exceeds budget by factor of {shown} (try simplifying the rule, or adding maxItems, maxProperties, and "
-        "maxLength where arrays, maps, and strings are declared)"
-    )
-
-
-def _parts(schema: Schema, path: str, places: int | None) -> Iterator[tuple[Schema, str, int | None]]:
-    """Every part of a schema with the number of places it may have in an object; None where that is not limited."""
-    yield schema, path, places
-    for name, member in (schema.get("properties") or {}).items():
-        yield from _parts(member, f"{path}.properties[{name}]", places)
-    for member, limit in (("items", "maxItems"), ("additionalProperties", "maxProperties")):
-        inner, most = schema.get(member), schema.get(limit)
-        if isinstance(inner, dict):
-            times = places * most if places is not None and most is not None else None
-            yield from _parts(inner, f"{path}.{member}", times)
-
-
-def _costs(schema: Schema, path: str, places: int | None, *, is_root: bool) -> Iterator[tuple[str, int]]:
-    rules = schema.get("x-kubernetes-validations")
-    if not rules:
-        return
-    own = _declared(schema, is_root=is_root)
-    if places is None:
-        places = (_REQUEST - 2) // (_shortest(schema) + 1)
-    for index, rule in enumerate(rules):
-        try:
-            root = compile_rule(rule.get("rule") or "").root
-        except CompileError:
-            continue
-        cost = estimate_cost(root, declared={"self": own, "oldSelf": own}, unknown=FIXED_ONE)
-        yield f"{path}.x-kubernetes-validations[{index}].rule", cost * places
-
-
-def _declared(schema: Schema, *, is_root: bool = False) -> Declared:
-    """The sizes of what a schema allows."""
-    if schema.get("x-kubernetes-int-or-string"):
-        return Declared(_longest(schema), kind="dyn")
-    kind = schema.get("type")
-    if kind == "array":
-        element = _declared(schema.get("items") or {})
-        most = schema.get("maxItems", (_REQUEST - 2) // (_shortest(schema.get("items") or {}) + 1))
-        return Declared(most, element=element, kind="list")
-    if kind == "object":
-        others = schema.get("additionalProperties")
-        if isinstance(others, dict):
-            most = schema.get("maxProperties", (_REQUEST - 2) // (_shortest(others) + 6))
-            return Declared(most, key=_TEXT, element=_declared(others), kind="map")
-        fields = {name: _declared(member) for name, member in (schema.get("properties") or {}).items()}
-        if is_root or schema.get("x-kubernetes-embedded-resource"):
-            fields = {"kind": _TEXT, "apiVersion": _TEXT, "metadata": _METADATA, **fields}
-        return Declared(1, fields=fields, kind="object")
-    return Declared(_longest(schema), kind="string") if kind == "string" else _SCALAR
-
-
-def _longest(schema: Schema) -> int:
-    if schema.get("maxLength") is not None:
-        # A letter may take four bytes.
-        return int(schema["maxLength"]) * (1 if schema.get("format") == "byte" else 4)
-    words: list[Any] = schema.get("enum") or []
-    if words:
-        return max(len(word) for word in words if isinstance(word, str)) if any(map(_is_text, words)) else 1
-    return _BY_FORMAT.get(schema.get("format") or "", _REQUEST - 2)
-
-
-def _is_text(word: Any) -> bool:
-    return isinstance(word, str)
-
-
-def _shortest(schema: Schema) -> int:
-    """The least number of bytes that a value takes in a request."""
-    least = _SHORTEST.get(schema.get("type") or "", 1)
-    members = schema.get("properties") or {}
-    for name in schema.get("required") or ():
-        if name in members and members[name].get("default") is None:
-            least += len(name) + _shortest(members[name]) + 4
-    return least

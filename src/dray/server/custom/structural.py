@@ -13,7 +13,7 @@ from typing import Any
 
 from dray.api import errors, schema
 from dray.api.errors import ErrorType, FieldError
-from dray.server.custom import defaults, formats, rules, schema_check
+from dray.server.custom import defaults, formats, schema_check
 from dray.server.custom.definitions import Schema
 from dray.server.custom.schema_check import NO_FIELD
 
@@ -98,7 +98,6 @@ def _check_level(schema: Schema, path: str) -> Errors:
     yield from _check_items_given(schema, path)
     yield from _check_extensions(schema, path)
     yield from _check_lists(schema, path)
-    yield from rules.check_declared(schema, path)
     for junctor in _JUNCTORS:
         for index, part in enumerate(schema.get(junctor) or ()):
             yield from _check_junctor(part, f"{path}.{junctor}[{index}]", schema)
