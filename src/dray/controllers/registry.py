@@ -20,6 +20,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "resourcequota": "dray.controllers.quota:QuotaController",
     "disruption": "dray.controllers.disruption.controller:DisruptionController",
     "job": "dray.controllers.jobs.controller:JobController",
+    "cronjob": "dray.controllers.cron_jobs.controller:CronJobController",
     "podgroup-protection": "dray.controllers.pod_groups:PodGroupProtection",
     "certificatesigningrequest-approving": "dray.controllers.certificates.approver:CertificateApprover",
     "certificatesigningrequest-cleaner": "dray.controllers.certificates.cleaner:CertificateCleaner",
