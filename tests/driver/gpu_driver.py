@@ -108,6 +108,8 @@ async def main(root: Path, hardware: Path) -> None:
         kubelet_root=root,
         cdi_directory=root / "cdi",
         pod_uid=os.environ.get("POD_UID", ""),
+        # A node agent that starts wipes the slices of its node: they are back in a second, not in thirty.
+        repair_delay=1.0,
     )
     async with (
         ApiClient(HttpTransport(Kubeconfig.load().endpoint())) as client,
