@@ -9,6 +9,7 @@ from dray.controllers.kinds import RESOURCE_CLAIMS
 from dray.testing.cluster import LocalCluster
 from dray.testing.objects import claim, claim_template
 from tests.controllers.claims import allocate, claims, noted, pod, start
+from tests.controllers.clients import Passing
 
 VERBS = ("create", "apply", "update", "update_status", "delete_object", "get")
 
@@ -80,15 +81,12 @@ async def test_requests_that_fail_are_made_good(seed):
         assert cluster.environment.informers.of(RESOURCE_CLAIMS).has_synced
 
 
-class Beside:
+class Beside(Passing):
     """Somebody else writes, just before the pod's status is written for the first time."""
 
     def __init__(self, client, meanwhile):
-        self._client = client
+        super().__init__(client)
         self._meanwhile = meanwhile
-
-    def __getattr__(self, name):
-        return getattr(self._client, name)
 
     async def patch(self, resource, name, body, **options):
         if resource.plural == "pods" and self._meanwhile is not None:
@@ -136,13 +134,7 @@ async def test_what_else_is_written_to_the_status_meanwhile_is_no_obstacle():
 
 
 async def test_a_server_that_does_not_keep_the_names_is_reported(caplog):
-    class Dropping:
-        def __init__(self, client):
-            self._client = client
-
-        def __getattr__(self, name):
-            return getattr(self._client, name)
-
+    class Dropping(Passing):
         async def patch(self, resource, name, body, **options):
             return await self._client.patch(resource, name, {**body, "status": {}}, **options)
 

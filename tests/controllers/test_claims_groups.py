@@ -6,6 +6,7 @@ from dray.testing import objects
 from dray.testing.cluster import LocalCluster
 from dray.testing.objects import claim, claim_template
 from tests.controllers.claims import allocate, claims, noted, pod, settled, start
+from tests.controllers.clients import without_pod_groups
 
 
 def group(name, **templates):
@@ -128,18 +129,7 @@ async def test_with_group_claims_off_the_user_is_told_and_no_claim_is_made():
 
 async def test_servers_without_groups_are_not_asked_for_them():
     async with LocalCluster() as cluster:
-        request, get = cluster.client.request, cluster.client.list_all
-
-        async def unknown(method, path, **kwargs):
-            if path == "/apis/scheduling.k8s.io/v1beta1":
-                raise ApiError(404, "NotFound", "the server could not find the requested resource")
-            return await request(method, path, **kwargs)
-
-        async def listed(resource, **kwargs):
-            assert resource.plural != "podgroups"
-            return await get(resource, **kwargs)
-
-        cluster.client.request, cluster.client.list_all = unknown, listed
+        without_pod_groups(cluster.client)
         await start(cluster)
         await cluster.apply(claim_template("t"), pod("p", group="g", gpu="t"))
         names = await cluster.eventually(lambda: noted(cluster, "p"))

@@ -31,16 +31,21 @@ async def ready(cluster, name):
     return names["gpu"]
 
 
+async def none_left(cluster):
+    """Waits until there is no claim."""
+
+    async def gone():
+        return not await claims(cluster)
+
+    await cluster.eventually(gone)
+
+
 async def test_the_claim_of_a_deleted_pod_goes_with_it():
     async with LocalCluster(controllers=["resourceclaim"]) as cluster:
         await cluster.create(claim_template("t"))
         await ready(cluster, "p")
         await cluster.delete("Pod", "p")
-
-        async def gone():
-            return not await claims(cluster)
-
-        await cluster.eventually(gone)
+        await none_left(cluster)
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
@@ -49,13 +54,9 @@ async def test_the_claim_of_a_pod_that_has_ended_is_deleted_and_not_made_again(p
         await cluster.create(claim_template("t"))
         await ready(cluster, "p")
         await cluster.patch("Pod", "p", {"status": {"phase": phase}}, subresource="status")
-
-        async def gone():
-            return not await claims(cluster)
-
-        await cluster.eventually(gone)
+        await none_left(cluster)
         await settled(cluster)
-        assert await gone()
+        assert not await claims(cluster)
 
 
 async def test_an_unallocated_claim_is_deleted_with_its_pod():
@@ -63,11 +64,7 @@ async def test_an_unallocated_claim_is_deleted_with_its_pod():
         await cluster.apply(claim_template("t"), pod("p", gpu="t"))
         await cluster.eventually(lambda: noted(cluster, "p"))
         await cluster.delete("Pod", "p")
-
-        async def gone():
-            return not await claims(cluster)
-
-        await cluster.eventually(gone)
+        await none_left(cluster)
 
 
 async def test_reservation_and_allocation_go_in_one_write_and_nothing_is_written_twice():
@@ -85,11 +82,7 @@ async def test_reservation_and_allocation_go_in_one_write_and_nothing_is_written
 
         cluster.client._call = counted
         await cluster.client.delete_collection(PODS, namespace="default", options=DeleteOptions(grace_period=0))
-
-        async def gone():
-            return not await claims(cluster)
-
-        await cluster.eventually(gone)
+        await none_left(cluster)
         await settled(cluster)
         assert writes == {name: [("PUT", "status"), ("PUT", ""), ("DELETE", "")] for name in names}
 
@@ -272,11 +265,7 @@ async def test_the_claim_of_an_extended_resource_goes_when_the_pod_is_done():
         assert len(await claims(cluster)) == 2
         await cluster.patch("Pod", "told", {"status": {"phase": "Succeeded"}}, subresource="status")
         await cluster.delete("Pod", "untold")
-
-        async def gone():
-            return not await claims(cluster)
-
-        await cluster.eventually(gone)
+        await none_left(cluster)
 
 
 async def test_a_lost_race_is_run_again():

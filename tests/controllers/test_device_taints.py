@@ -8,6 +8,7 @@ from dray.api.catalogue import find
 from dray.client.errors import ApiError, ConnectionFailed
 from dray.client.interface import DeleteOptions
 from dray.testing.cluster import LocalCluster
+from tests.controllers.clients import Passing
 from tests.controllers.devices import (
     DRIVER,
     Shifted,
@@ -380,14 +381,12 @@ async def test_writes_that_fail_are_tried_again():
         assert not any(faults.values())
 
 
-class Older:
+class Older(Passing):
     """A client of a server that does not serve the rules in all versions, or has no status for them."""
 
     def __init__(self, client, *missing):
-        self._client, self._missing = client, missing
-
-    def __getattr__(self, name):
-        return getattr(self._client, name)
+        super().__init__(client)
+        self._missing = missing
 
     async def request(self, method, path, **options):
         if path in self._missing:

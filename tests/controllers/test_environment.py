@@ -11,6 +11,7 @@ from dray.controllers.environment import Workers, named
 from dray.testing.cluster import LocalCluster
 from dray.testing.objects import claim_template
 from tests.controllers.claims import pod, start
+from tests.controllers.clients import Passing
 
 
 async def attempted(workers, keys):
@@ -49,13 +50,7 @@ async def test_who_fails_by_mistake_is_named(caplog):
 
 
 async def test_owners_of_claims_are_named(caplog):
-    class Broken:
-        def __init__(self, client):
-            self._client = client
-
-        def __getattr__(self, name):
-            return getattr(self._client, name)
-
+    class Broken(Passing):
         async def create(self, *args, **kwargs):
             raise ConnectionFailed("POST /claims: reset by peer", sent=True)
 

@@ -62,6 +62,11 @@ async def settled(cluster):
     await gone(cluster, "ConfigMap", marker["metadata"]["name"])
 
 
+async def stays(cluster, kind, name):
+    await settled(cluster)
+    assert await cluster.get(kind, name) is not None
+
+
 async def looked_at(cluster):
     """The same for those whose owner was never seen."""
     marker = await cluster.create(config_map(f"marker-{next(_number)}", nobody()))
@@ -143,16 +148,14 @@ async def test_a_cluster_scoped_object_with_an_owner_in_a_namespace_stays():
         class_ = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "spec": {}}
         await cluster.create({**class_, "metadata": {"name": "gpu", "ownerReferences": [owned_by(owner)]}})
         await remove(cluster, "ConfigMap", "owner")
-        await settled(cluster)
-        assert await cluster.get("DeviceClass", "gpu") is not None
+        await stays(cluster, "DeviceClass", "gpu")
 
 
 async def test_a_cluster_scoped_owner_holds_and_takes_along():
     async with collecting() as cluster:
         owner = await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}})
         await cluster.create(config_map("of-node", owned_by(owner)))
-        await settled(cluster)
-        assert await cluster.get("ConfigMap", "of-node") is not None
+        await stays(cluster, "ConfigMap", "of-node")
         await cluster.delete("Node", "a")
         await gone(cluster, "ConfigMap", "of-node")
 
@@ -356,8 +359,7 @@ async def test_custom_resources_own_and_are_owned():
         owner = await cluster.create(config_map("owner"))
         widget = await make_widget(cluster, "w", owned_by(owner))
         await cluster.create(config_map("of-widget", owned_by(widget)))
-        await settled(cluster)
-        assert await cluster.get("ConfigMap", "of-widget") is not None
+        await stays(cluster, "ConfigMap", "of-widget")
         await remove(cluster, "ConfigMap", "owner")
         await widget_is_gone(cluster, "w")
         await gone(cluster, "ConfigMap", "of-widget")
@@ -372,8 +374,7 @@ async def test_dependents_of_a_kind_that_is_no_more_go():
         await gone(cluster, "ConfigMap", "of-nobody")
         widget = await make_widget(cluster, "w")
         await cluster.create(config_map("of-widget", owned_by(widget)))
-        await settled(cluster)
-        assert await cluster.get("ConfigMap", "of-widget") is not None
+        await stays(cluster, "ConfigMap", "of-widget")
         await cluster.delete("CustomResourceDefinition", "widgets.example.com")
         await gone(cluster, "ConfigMap", "of-widget")
 

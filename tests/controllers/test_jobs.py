@@ -150,6 +150,13 @@ async def test_restarts_in_place_count_towards_the_backoff_limit():
         assert condition(done, "Failed") == "BackoffLimitExceeded"
 
 
+async def replaced(local, clock):
+    """After an hour, which is longer than any backoff, there is another pod."""
+    clock.advance(3600)
+    await nudge(local)
+    await running(local, 1)
+
+
 async def test_a_deleted_pod_counts_as_failed_and_is_replaced():
     clock = Clock()
     async with cluster(clock) as local:
@@ -158,9 +165,7 @@ async def test_a_deleted_pod_counts_as_failed_and_is_replaced():
         await local.delete("Pod", pod["metadata"]["name"])
         await status(local, failed=1, active=None)
         assert await pods(local) == [], "the finalizer is off"
-        clock.advance(3600)
-        await nudge(local)
-        await running(local, 1)
+        await replaced(local, clock)
 
 
 async def test_pods_that_are_still_ending_are_replaced_only_when_failed_if_the_job_says_so():
@@ -175,9 +180,7 @@ async def test_pods_that_are_still_ending_are_replaced_only_when_failed_if_the_j
         assert len(await pods(local)) == 1
         await end(local, pod, code=137)
         await status(local, terminating=0, failed=1)
-        clock.advance(3600)
-        await nudge(local)
-        await running(local, 1)
+        await replaced(local, clock)
 
 
 async def test_suspending_takes_the_pods_away_uncounted_and_resuming_brings_them_back():

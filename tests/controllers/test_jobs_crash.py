@@ -12,6 +12,7 @@ from dray.client.informer import Informers
 from dray.controllers.environment import Environment
 from dray.controllers.registry import make
 from dray.testing.cluster import LocalCluster
+from tests.controllers.clients import Passing
 from tests.controllers.jobs import Clock, end, job, nudge, pods, running
 
 WRITES = ("create", "update_status", "patch", "delete", "delete_object")
@@ -144,15 +145,12 @@ async def test_two_controllers_count_no_more_than_ended():
         assert 12 <= state["succeeded"] <= len(ended)
 
 
-class Forgetful:
+class Forgetful(Passing):
     """A client that loses the answers to the first creations of pods."""
 
     def __init__(self, client, losses):
-        self._client = client
+        super().__init__(client)
         self._losses = losses
-
-    def __getattr__(self, name):
-        return getattr(self._client, name)
 
     async def create(self, resource, *args, **options):
         made = await self._client.create(resource, *args, **options)

@@ -125,12 +125,17 @@ async def test_only_the_newest_generation_and_the_wanted_pools_count():
         assert (nothing.get("pools") or [], nothing["poolCount"]) == ([], 0)
 
 
+async def unanswered(cluster):
+    """A request gets no answer for now."""
+    await cluster.create(request())
+    await asyncio.sleep(0.3)
+    assert await status_of(cluster) is None
+
+
 async def test_an_incomplete_pool_is_waited_for():
     async with answering() as cluster:
         await cluster.create(resource_slice("one", "d0", count=2))
-        await cluster.create(request())
-        await asyncio.sleep(0.3)
-        assert await status_of(cluster) is None
+        await unanswered(cluster)
         await cluster.create(resource_slice("two", "d1", count=2))
         status = await cluster.eventually(lambda: status_of(cluster))
         assert status["pools"][0]["totalDevices"] == 2
@@ -139,9 +144,7 @@ async def test_an_incomplete_pool_is_waited_for():
 async def test_a_pool_that_cannot_be_told_of_is_waited_for():
     async with answering() as cluster:
         await cluster.create(resource_slice("s", "d0", generation=0))
-        await cluster.create(request())
-        await asyncio.sleep(0.3)
-        assert await status_of(cluster) is None
+        await unanswered(cluster)
         assert sample(cluster, "request_processing_errors_total") == 6
         await cluster.create(resource_slice("t", "d0", generation=1))
         await cluster.eventually(lambda: status_of(cluster))

@@ -1,8 +1,8 @@
 """Quotas: what their status says is taken."""
 
-from dray.client.errors import ApiError
 from dray.testing.cluster import LocalCluster
 from dray.testing.objects import claim, device_class, first_available, pod, priority_class, request, subrequest
+from tests.controllers.clients import without_pod_groups
 from tests.controllers.jobs import Clock
 
 
@@ -165,18 +165,7 @@ async def test_a_changed_quota_is_counted_anew_and_unknown_names_are_left_out():
 
 async def test_what_an_older_server_does_not_serve_holds_up_nothing():
     async with cluster() as local:
-        request, listed = local.client.request, local.client.list_all
-
-        async def older(method, path, **kwargs):
-            if path.startswith("/apis/scheduling.k8s.io"):
-                raise ApiError(404, "NotFound", "the server could not find the requested resource")
-            return await request(method, path, **kwargs)
-
-        async def lists(resource, **kwargs):
-            assert resource.plural != "podgroups"
-            return await listed(resource, **kwargs)
-
-        local.client.request, local.client.list_all = older, lists
+        without_pod_groups(local.client)
         hard = {"count/podgroups.scheduling.k8s.io": "1", "configmaps": "5"}
         await local.create(quota(hard=hard))
         found = await used(local, amounts={"configmaps": "0"})

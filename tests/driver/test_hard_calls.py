@@ -80,13 +80,18 @@ async def test_an_answer_that_went_wrong_is_asked_for_again_and_the_same(fault):
         assert nothing_left(kubelet, driver)
 
 
+async def prepare_too_long(cluster, kubelet, driver):
+    """The driver hangs in the prepare of a pod's claim until its gate opens; the kubelet has given up."""
+    driver.gate = asyncio.Event()
+    await bound_pod(cluster, "p", one("c"))
+    kubelet.faults.next_prepare(deadline(0.2))
+    with pytest.raises(PrepareError, match="DEADLINE_EXCEEDED"):
+        await kubelet.try_pod("p")
+
+
 async def test_a_prepare_that_hangs_past_the_deadline_is_tried_again():
     async with stage() as (cluster, kubelet, driver):
-        driver.gate = asyncio.Event()
-        await bound_pod(cluster, "p", one("c"))
-        kubelet.faults.next_prepare(deadline(0.2))
-        with pytest.raises(PrepareError, match="DEADLINE_EXCEEDED"):
-            await kubelet.try_pod("p")
+        await prepare_too_long(cluster, kubelet, driver)
         assert list(kubelet.cdi.iterdir()) == []
         driver.gate.set()
         await kubelet.start_pod("p")
@@ -96,22 +101,15 @@ async def test_a_prepare_that_hangs_past_the_deadline_is_tried_again():
 
 async def test_a_pod_can_end_while_its_prepare_hangs():
     async with stage() as (cluster, kubelet, driver):
-        driver.gate = asyncio.Event()
-        await bound_pod(cluster, "p", one("c"))
-        kubelet.faults.next_prepare(deadline(0.2))
-        with pytest.raises(PrepareError):
-            await kubelet.try_pod("p")
+        await prepare_too_long(cluster, kubelet, driver)
         await kubelet.end_pod("p")
         assert nothing_left(kubelet, driver)
 
 
 async def test_a_stale_prepare_that_finishes_after_unprepare_leaves_nothing_behind():
     async with stage() as (cluster, kubelet, driver):
-        driver.gate, driver.stubborn = asyncio.Event(), True
-        await bound_pod(cluster, "p", one("c"))
-        kubelet.faults.next_prepare(deadline(0.2))
-        with pytest.raises(PrepareError):
-            await kubelet.try_pod("p")
+        driver.stubborn = True
+        await prepare_too_long(cluster, kubelet, driver)
         # The driver still has its hands on the device and does not listen: unprepare waits for it.
         kubelet.faults.next_unprepare(deadline(0.2))
         with pytest.raises(UnprepareError, match="DEADLINE_EXCEEDED"):

@@ -39,9 +39,9 @@ async def test_admin_access_overlaps_with_others_and_touches_nothing():
 
 async def test_a_claim_shared_by_two_pods_is_prepared_once_and_unprepared_with_the_last():
     async with stage() as (cluster, kubelet, driver):
-        await bound_pod(cluster, "a", one("shared"))
-        await bound_pod(cluster, "b", "shared")
-        first, second = await kubelet.start_pod("a"), await kubelet.start_pod("b")
+        for name, claim in (("a", one("shared")), ("b", "shared")):
+            await bound_pod(cluster, name, claim)
+        first, second = [await kubelet.start_pod(name) for name in "ab"]
         assert first.cdi_ids == second.cdi_ids
         await kubelet.end_pod("a")
         assert driver.in_use == ["gpu-0"]

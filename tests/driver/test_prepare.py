@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from typing import Any
 
 import grpc
 import pytest
@@ -215,19 +216,27 @@ async def test_claims_are_prepared_one_at_a_time_unless_the_driver_says_otherwis
         assert most == expected
 
 
-async def test_a_prepare_that_the_kubelet_gave_up_is_cancelled_and_undone(kubelet_node: Node) -> None:
-    driver, begun = Lamps(), asyncio.Event()
+async def hanging(node: Node, driver: Lamps, plugin: Any, record: Any = None) -> tuple[Any, asyncio.Task[Any]]:
+    """A claim, and the call that prepares it: it has begun and will not end."""
+    begun = asyncio.Event()
 
     async def hang(claim: Claim) -> None:
-        await claim.record({"half": "done"})
+        if record:
+            await claim.record(record)
         begun.set()
         await asyncio.Event().wait()
 
     driver.on_prepare = hang
+    claim = await node.claim("lamp-0")
+    call = asyncio.create_task(plugin.prepare(claim))
+    await begun.wait()
+    return claim, call
+
+
+async def test_a_prepare_that_the_kubelet_gave_up_is_cancelled_and_undone(kubelet_node: Node) -> None:
+    driver = Lamps()
     async with kubelet_node.plugin(driver) as plugin:
-        claim = await kubelet_node.claim("lamp-0")
-        call = asyncio.create_task(plugin.prepare(claim))
-        await begun.wait()
+        claim, call = await hanging(kubelet_node, driver, plugin, record={"half": "done"})
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
@@ -237,17 +246,9 @@ async def test_a_prepare_that_the_kubelet_gave_up_is_cancelled_and_undone(kubele
 
 
 async def test_unprepare_interrupts_a_prepare_of_the_same_claim(kubelet_node: Node) -> None:
-    driver, begun = Lamps(), asyncio.Event()
-
-    async def hang(claim: Claim) -> None:
-        begun.set()
-        await asyncio.Event().wait()
-
-    driver.on_prepare = hang
+    driver = Lamps()
     async with kubelet_node.plugin(driver) as plugin:
-        claim = await kubelet_node.claim("lamp-0")
-        call = asyncio.create_task(plugin.prepare(claim))
-        await begun.wait()
+        claim, call = await hanging(kubelet_node, driver, plugin)
         assert (await plugin.unprepare(claim))[claim["uid"]].error == ""
         assert (await call)[claim["uid"]].error.endswith("was unprepared while it was being prepared")
         assert (kubelet_node.specs(), kubelet_node.records()) == ([], [])

@@ -67,6 +67,17 @@ async def slices(cluster):
     return {each["metadata"]["name"]: each for each in await cluster.list("ResourceSlice")}
 
 
+async def placed(cluster):
+    """A pod with a claim is bound."""
+    await cluster.create(claim("c", request("cpus", deviceClassName="dra.cpu")))
+    await cluster.create(pod("p", claims=["c"]))
+
+    async def bound():
+        return (await cluster.get("Pod", "p"))["spec"].get("nodeName")
+
+    await cluster.eventually(bound)
+
+
 async def live(cluster, kubelet):
     """Devices published and repaired, a claim prepared with its status."""
 
@@ -84,13 +95,7 @@ async def live(cluster, kubelet):
         return len((await slices(cluster))[name]["spec"]["devices"]) == 2
 
     await cluster.eventually(repaired)
-    await cluster.create(claim("c", request("cpus", deviceClassName="dra.cpu")))
-    await cluster.create(pod("p", claims=["c"]))
-
-    async def bound():
-        return (await cluster.get("Pod", "p"))["spec"].get("nodeName")
-
-    await cluster.eventually(bound)
+    await placed(cluster)
     await kubelet.start_pod("p")
 
     async def told():
@@ -136,13 +141,7 @@ async def test_none_of_the_rights_is_too_much(settings, missing, refused):
 )
 async def test_without_rights_on_claims_nothing_is_prepared_or_told(settings, missing, refused, caplog):
     async with deployed(settings, [], missing) as (cluster, kubelet):
-        await cluster.create(claim("c", request("cpus", deviceClassName="dra.cpu")))
-        await cluster.create(pod("p", claims=["c"]))
-
-        async def bound():
-            return (await cluster.get("Pod", "p"))["spec"].get("nodeName")
-
-        await cluster.eventually(bound)
+        await placed(cluster)
         await kubelet.registered("dra.cpu")
         with suppress(NodeError):
             await kubelet.try_pod("p")

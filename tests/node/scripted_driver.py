@@ -94,11 +94,14 @@ class _Plugin:
         self._driver = driver
         self._version = version
 
+    async def _heard(self, verb, request):
+        self._driver.asked.append((self._version, verb, [each.name for each in request.claims]))
+        if self._driver.hold:
+            await self._driver.hold.wait()
+
     async def NodePrepareResources(self, request, context):
         driver = self._driver
-        driver.asked.append((self._version, "prepare", [each.name for each in request.claims]))
-        if driver.hold:
-            await driver.hold.wait()
+        await self._heard("prepare", request)
         answer = messages.NodePrepareResourcesResponse()
         for claim in request.claims:
             entry = answer.claims[claim.uid]
@@ -112,13 +115,10 @@ class _Plugin:
         return answer
 
     async def NodeUnprepareResources(self, request, context):
-        driver = self._driver
-        driver.asked.append((self._version, "unprepare", [each.name for each in request.claims]))
-        if driver.hold:
-            await driver.hold.wait()
+        await self._heard("unprepare", request)
         answer = messages.NodeUnprepareResourcesResponse()
         for claim in request.claims:
-            answer.claims[claim.uid].error = driver.errors.get(claim.name, "")
+            answer.claims[claim.uid].error = self._driver.errors.get(claim.name, "")
         return answer
 
 

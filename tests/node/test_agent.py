@@ -7,18 +7,7 @@ import os
 
 import pytest
 
-from dray.testing.cluster import LocalCluster
-from tests.node.machines import NODE, Machine, pod, ready, shell, states
-
-
-@pytest.fixture
-async def machine(tmp_path):
-    async with LocalCluster(controllers=["serviceaccount"]) as cluster:
-        machine = Machine(cluster, tmp_path)
-        await machine.start()
-        yield machine
-        await machine.stop()
-        await machine.clean()
+from tests.node.machines import NODE, pod, ready, shell, states
 
 
 async def test_the_node_is_registered_and_ready(machine):

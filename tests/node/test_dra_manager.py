@@ -281,13 +281,17 @@ async def test_pods_deleted_while_the_kubelet_was_away_are_unprepared():
         assert driver.asked[-1] == ("v1", "unprepare", ["c"])
 
 
+async def prepared_by_a_driver_that_went(cluster, kubelet):
+    async with scripted_driver(kubelet.root):
+        await kubelet.registered(DRIVER)
+        await bound_pod(cluster, "p", "c")
+        await kubelet.try_pod("p")
+    await kubelet.deregistered(DRIVER)
+
+
 async def test_a_pod_stays_while_its_driver_is_gone():
     async with kubelet_on_cluster() as (cluster, kubelet):
-        async with scripted_driver(kubelet.root):
-            await kubelet.registered(DRIVER)
-            await bound_pod(cluster, "p", "c")
-            await kubelet.try_pod("p")
-        await kubelet.deregistered(DRIVER)
+        await prepared_by_a_driver_that_went(cluster, kubelet)
         with pytest.raises(UnprepareError, match="is not registered"):
             await kubelet.try_end("p")
         assert (await cluster.get("Pod", "p"))["status"]["phase"] == "Running"
@@ -297,11 +301,7 @@ async def test_a_pod_stays_while_its_driver_is_gone():
 
 async def test_an_administrator_can_forget_a_claim_whose_driver_will_not_come_back():
     async with kubelet_on_cluster() as (cluster, kubelet):
-        async with scripted_driver(kubelet.root):
-            await kubelet.registered(DRIVER)
-            await bound_pod(cluster, "p", "c")
-            await kubelet.try_pod("p")
-        await kubelet.deregistered(DRIVER)
+        await prepared_by_a_driver_that_went(cluster, kubelet)
         assert kubelet.node.manager.forget("default", "c")
         assert not kubelet.node.manager.forget("default", "c")
         await kubelet.end_pod("p")

@@ -1,6 +1,7 @@
 """Device health: from the driver's stream into the status of pods, kept across restarts, Unknown when it is old."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -19,6 +20,20 @@ def report(health, message="", timeout=30, device="gpu-0"):
     return v1.NodeWatchResourcesResponse(devices=[entry])
 
 
+@contextlib.asynccontextmanager
+async def pod_with_a_device():
+    """A kubelet with a pod, and the queue of what its driver reports."""
+    async with (
+        kubelet_on_cluster() as (cluster, kubelet),
+        scripted_driver(kubelet.root, versions=VERSIONS) as driver,
+    ):
+        driver.reports = asyncio.Queue()
+        await kubelet.registered(DRIVER)
+        await bound_pod(cluster, "p", "c")
+        await kubelet.try_pod("p")
+        yield kubelet, driver.reports
+
+
 async def shown(kubelet, expected):
     """Waits until the pod's status shows this of its one device."""
 
@@ -34,37 +49,23 @@ async def shown(kubelet, expected):
 
 
 async def test_health_reaches_the_status_of_the_pod_and_goes_with_the_stream():
-    async with (
-        kubelet_on_cluster() as (cluster, kubelet),
-        scripted_driver(kubelet.root, versions=VERSIONS) as driver,
-    ):
-        driver.reports = asyncio.Queue()
-        await kubelet.registered(DRIVER)
-        await bound_pod(cluster, "p", "c")
-        await kubelet.try_pod("p")
+    async with pod_with_a_device() as (kubelet, reports):
         await shown(kubelet, {"health": "Unknown"})
-        driver.reports.put_nowait(report(v1.HEALTHY))
+        reports.put_nowait(report(v1.HEALTHY))
         await shown(kubelet, {"health": "Healthy"})
-        driver.reports.put_nowait(report(v1.UNHEALTHY, "x" * 2000))
+        reports.put_nowait(report(v1.UNHEALTHY, "x" * 2000))
         await shown(kubelet, {"health": "Unhealthy", "message": "x" * 1021 + "..."})
-        driver.reports.put_nowait(None)
+        reports.put_nowait(None)
         await shown(kubelet, {"health": "Unknown"})
-        driver.reports.put_nowait(report(v1.HEALTHY))
+        reports.put_nowait(report(v1.HEALTHY))
         await shown(kubelet, {"health": "Healthy"})
 
 
 async def test_a_device_that_is_not_reported_in_time_is_unknown():
-    async with (
-        kubelet_on_cluster() as (cluster, kubelet),
-        scripted_driver(kubelet.root, versions=VERSIONS) as driver,
-    ):
-        driver.reports = asyncio.Queue()
-        await kubelet.registered(DRIVER)
-        await bound_pod(cluster, "p", "c")
-        await kubelet.try_pod("p")
-        driver.reports.put_nowait(report(v1.HEALTHY, timeout=1))
+    async with pod_with_a_device() as (kubelet, reports):
+        reports.put_nowait(report(v1.HEALTHY, timeout=1))
         await shown(kubelet, {"health": "Healthy"})
-        driver.reports.put_nowait(report(v1.HEALTHY, device="other"))
+        reports.put_nowait(report(v1.HEALTHY, device="other"))
         await shown(kubelet, {"health": "Unknown"})
 
 

@@ -10,18 +10,8 @@ from dray.client.errors import ApiError
 from dray.client.interface import PatchType
 from dray.node import container_control
 from dray.node.cgroups import Cgroups
-from dray.testing.cluster import LocalCluster, kind_of
-from tests.node.machines import Machine, pod, ready, shell, states
-
-
-@pytest.fixture
-async def machine(tmp_path):
-    async with LocalCluster(controllers=["serviceaccount"]) as cluster:
-        machine = Machine(cluster, tmp_path)
-        await machine.start()
-        yield machine
-        await machine.stop()
-        await machine.clean()
+from dray.testing.cluster import kind_of
+from tests.node.machines import pod, ready, shell, states
 
 
 async def change(machine, subresource, spec):

@@ -9,20 +9,10 @@ import pytest
 
 from dray.client.interface import PatchType
 from dray.node import handlers
-from dray.testing.cluster import LocalCluster, kind_of
-from tests.node.machines import Machine, pod, ready, restarts, shell, states
+from dray.testing.cluster import kind_of
+from tests.node.machines import pod, ready, restarts, shell, states
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-
-
-@pytest.fixture
-async def machine(tmp_path):
-    async with LocalCluster(controllers=["serviceaccount"]) as cluster:
-        machine = Machine(cluster, tmp_path)
-        await machine.start()
-        yield machine
-        await machine.stop()
-        await machine.clean()
 
 
 @root_only

@@ -44,6 +44,14 @@ def decided(book):
     book.assume(KEY, ALLOCATION)
 
 
+def deciding():
+    """A claim is allocated here, and the server has not answered yet."""
+    book = Book()
+    book.put(claim(1))
+    decided(book)
+    return book
+
+
 def test_what_an_allocated_claim_holds_is_in_use():
     book = Book()
     assert book.put(allocated(1))
@@ -71,9 +79,7 @@ def test_versions_that_are_not_numbers_count_as_news():
 
 
 def test_a_decision_outlasts_events_until_it_is_confirmed():
-    book = Book()
-    book.put(claim(1))
-    decided(book)
+    book = deciding()
     book.put(claim(2))
     assert book.assumed(KEY)
     assert book.used == ["gpu-0"]
@@ -86,18 +92,14 @@ def test_a_decision_outlasts_events_until_it_is_confirmed():
 
 
 def test_the_watch_may_be_faster_than_the_answer():
-    book = Book()
-    book.put(claim(1))
-    decided(book)
+    book = deciding()
     book.put(allocated(3))
     book.confirm(KEY, allocated(3))
     assert book.used == ["gpu-0"]
 
 
 def test_a_claim_that_was_released_before_the_answer_came_is_released():
-    book = Book()
-    book.put(claim(1))
-    decided(book)
+    book = deciding()
     book.put(allocated(3))
     book.put(claim(4))
     book.confirm(KEY, allocated(3))
@@ -105,9 +107,7 @@ def test_a_claim_that_was_released_before_the_answer_came_is_released():
 
 
 def test_a_decision_that_is_forgotten_frees_its_devices():
-    book = Book()
-    book.put(claim(1))
-    decided(book)
+    book = deciding()
     assert book.forget(KEY, ALLOCATION)
     assert book.used == []
     assert book.told[-1] == ("freed", "gpu-0")
@@ -115,18 +115,14 @@ def test_a_decision_that_is_forgotten_frees_its_devices():
 
 
 def test_a_decision_that_somebody_else_overtook_gives_way():
-    book = Book()
-    book.put(claim(1))
-    decided(book)
+    book = deciding()
     book.put(allocated(2, "gpu-1"))
     book.forget(KEY, ALLOCATION)
     assert book.used == ["gpu-1"]
 
 
 def test_only_the_decision_that_is_in_force_can_be_forgotten():
-    book = Book()
-    book.put(claim(1))
-    decided(book)
+    book = deciding()
     assert not book.forget(KEY, dict(ALLOCATION))
     assert book.assumed(KEY)
 

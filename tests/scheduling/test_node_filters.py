@@ -37,40 +37,32 @@ def required(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"nodeAffinity": rules}
 
 
+def tolerating(**toleration: str) -> dict[str, Any]:
+    return {"tolerations": [toleration]}
+
+
 STANDING: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "plain": ({}, {}, None),
     "cordoned": ({}, {"unschedulable": True}, UNSCHEDULABLE),
     "cordon first": ({"nodeSelector": {"x": "y"}}, {"unschedulable": True, "taints": [GPU]}, UNSCHEDULABLE),
     "cordon tolerated": (
-        {"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]},
+        tolerating(key="node.kubernetes.io/unschedulable", operator="Exists"),
         {"unschedulable": True},
         None,
     ),
     "tainted": ({}, {"taints": [GPU]}, TAINTED),
     "taint before affinity": ({"nodeSelector": {"x": "y"}}, {"taints": [GPU]}, TAINTED),
-    "tolerated by value": ({"tolerations": [{"key": "gpu", "value": "yes"}]}, {"taints": [GPU]}, None),
-    "tolerates another value": ({"tolerations": [{"key": "gpu", "value": "no"}]}, {"taints": [GPU]}, TAINTED),
-    "tolerates everything": ({"tolerations": [{"operator": "Exists"}]}, {"taints": [GPU, SLA]}, None),
+    "tolerated by value": (tolerating(key="gpu", value="yes"), {"taints": [GPU]}, None),
+    "tolerates another value": (tolerating(key="gpu", value="no"), {"taints": [GPU]}, TAINTED),
+    "tolerates everything": (tolerating(operator="Exists"), {"taints": [GPU, SLA]}, None),
     "tolerates another effect": (
-        {"tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}]},
+        tolerating(key="gpu", operator="Exists", effect="NoExecute"),
         {"taints": [GPU]},
         TAINTED,
     ),
-    "a number above the bound": (
-        {"tolerations": [{"key": "sla", "operator": "Gt", "value": "80"}]},
-        {"taints": [SLA]},
-        None,
-    ),
-    "a number not below the bound": (
-        {"tolerations": [{"key": "sla", "operator": "Lt", "value": "80"}]},
-        {"taints": [SLA]},
-        TAINTED,
-    ),
-    "a bound that is no number": (
-        {"tolerations": [{"key": "sla", "operator": "Gt", "value": "x"}]},
-        {"taints": [SLA]},
-        TAINTED,
-    ),
+    "a number above the bound": (tolerating(key="sla", operator="Gt", value="80"), {"taints": [SLA]}, None),
+    "a number not below the bound": (tolerating(key="sla", operator="Lt", value="80"), {"taints": [SLA]}, TAINTED),
+    "a bound that is no number": (tolerating(key="sla", operator="Gt", value="x"), {"taints": [SLA]}, TAINTED),
     "a wish is no obstacle": ({}, {"taints": [SOFT]}, None),
     "selected": ({"nodeSelector": {"a": "b"}}, {"labels": {"a": "b"}}, None),
     "not selected": ({"nodeSelector": {"a": "b"}}, {"labels": {"a": "c"}}, UNSELECTED),

@@ -29,13 +29,18 @@ def one_node() -> Scheduler:
     return scheduler
 
 
-def test_who_displaced_others_is_tried_as_soon_as_they_are_gone() -> None:
-    """The place that is kept is taken for others, but not for the one it is kept for."""
+def low_placed_and_high_waiting() -> Scheduler:
     scheduler = one_node()
     scheduler.put("ResourceClaim", claim("low", "1", user="low"), 0)
     scheduler.put("Pod", pod("low", 0, node="n"), 0)
     scheduler.put("ResourceClaim", claim("high", "2"), 0)
     scheduler.put("Pod", pod("high", 10), 0)
+    return scheduler
+
+
+def test_who_displaced_others_is_tried_as_soon_as_they_are_gone() -> None:
+    """The place that is kept is taken for others, but not for the one it is kept for."""
+    scheduler = low_placed_and_high_waiting()
     refused = scheduler.next(1)
     assert isinstance(refused, Refuse)
     assert refused.preemption is not None
@@ -49,10 +54,6 @@ def test_who_displaced_others_is_tried_as_soon_as_they_are_gone() -> None:
 
 
 def test_keeping_a_place_wakes_nobody_again_and_again() -> None:
-    scheduler = one_node()
-    scheduler.put("ResourceClaim", claim("low", "1", user="low"), 0)
-    scheduler.put("Pod", pod("low", 0, node="n"), 0)
-    scheduler.put("ResourceClaim", claim("high", "2"), 0)
-    scheduler.put("Pod", pod("high", 10), 0)
+    scheduler = low_placed_and_high_waiting()
     actions = [scheduler.next(now) for now in range(1, 20)]
     assert len([action for action in actions if action is not None]) == 1

@@ -57,17 +57,6 @@ def test_preemption_knows_it():
     assert victims(core.actions()) == ["on-blue"]
 
 
-def test_waking_knows_it():
-    core = Core(coloured("r", "red"), pod("p"), plugins=(NoRed(),))
-    core.later(60)
-    core.decisions = 0
-    core.put(coloured("r", "red", cpu="9"))
-    assert core.later(60) == []
-    assert core.decisions == 0
-    core.put(coloured("r", "blue"))
-    assert bound(core.later(11)) == {"p": "r"}
-
-
 class Prepared(NoRed):
     """Leaves in the cycle what its filter needs."""
 
@@ -79,12 +68,14 @@ class Prepared(NoRed):
             return Status.unschedulable("red")
 
 
-def test_waking_prepares_what_a_filter_needs():
-    core = Core(coloured("r", "red"), pod("p"), plugins=(Prepared(),))
+@pytest.mark.parametrize("plugin", [NoRed, Prepared])
+def test_waking_knows_it_and_prepares_what_a_filter_needs(plugin):
+    core = Core(coloured("r", "red"), pod("p"), plugins=(plugin(),))
     core.later(60)
     core.decisions = 0
     core.put(coloured("r", "red", cpu="9"))
     assert core.later(60) == []
+    assert core.decisions == 0
     core.put(coloured("r", "blue"))
     assert bound(core.later(11)) == {"p": "r"}
 

@@ -92,15 +92,19 @@ async def test_a_claim_that_somebody_else_allocated_is_used_as_it_is(virtual_clu
     assert gpus.held(await claim_of(virtual_cluster, "p")) == ["gpu-3"]
 
 
+async def deleted(cluster, kind, name):
+    """A minute after it was deleted."""
+    await cluster.client.delete(kind_of(kind), name, namespace="default")
+    await cluster.quiet(60)
+
+
 async def test_a_claim_that_is_deleted_meanwhile_is_not_held_for_ever(virtual_cluster):
     await virtual_cluster.create(objects.claim("c"))
     virtual_cluster.transports["scheduler"].slowest = 1.0
     await virtual_cluster.create(gpus.pod("p", claims=["c"]))
     await asyncio.sleep(0.3)
-    await virtual_cluster.client.delete(kind_of("ResourceClaim"), "c", namespace="default")
-    await virtual_cluster.quiet(60)
-    await virtual_cluster.client.delete(kind_of("Pod"), "p", namespace="default")
-    await virtual_cluster.quiet(60)
+    await deleted(virtual_cluster, "ResourceClaim", "c")
+    await deleted(virtual_cluster, "Pod", "p")
     virtual_cluster.transports["scheduler"].slowest = 0.0
     await virtual_cluster.create(objects.claim_template("t"))
     for number in range(8):
@@ -357,8 +361,6 @@ async def test_the_last_user_of_a_claim_gives_its_devices_back_even_if_it_never_
     virtual_cluster.transports["scheduler"].plan("POST", "/b/binding", 409, times=1000)
     await virtual_cluster.create(gpus.pod("b", claims=["c"]))
     await asyncio.sleep(0.02)
-    await virtual_cluster.client.delete(kind_of("Pod"), "a", namespace="default")
-    await virtual_cluster.quiet(60)
-    await virtual_cluster.client.delete(kind_of("Pod"), "b", namespace="default")
-    await virtual_cluster.quiet(60)
+    for name in "ab":
+        await deleted(virtual_cluster, "Pod", name)
     assert not gpus.held(await virtual_cluster.get("ResourceClaim", "c"))

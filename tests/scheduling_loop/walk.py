@@ -188,6 +188,11 @@ class Walk:
         found = [each for each in await self._list(kind) if suits(each)]
         return self.random.choice(found) if found else None
 
+    async def _remove_any(self, kind, suits=lambda _: True):
+        found = await self._any(kind, suits)
+        if found is not None:
+            await self._try(self._remove(kind, found))
+
     # Steps
 
     async def step(self):
@@ -243,9 +248,7 @@ class Walk:
         await self._try(self._create(objects.claim(name, REQUESTS[kind], constraints=CONSTRAINTS.get(kind))))
 
     async def remove_claim(self):
-        claim = await self._any("ResourceClaim", is_named)
-        if claim is not None:
-            await self._try(self._remove("ResourceClaim", claim))
+        await self._remove_any("ResourceClaim", is_named)
 
     async def finish_pod(self):
         pod = await self._any("Pod", _is_running)
@@ -255,9 +258,7 @@ class Walk:
             await self._try(self.client.patch(kind_of("Pod"), pod["metadata"]["name"], phase, **place))
 
     async def remove_pod(self):
-        pod = await self._any("Pod")
-        if pod is not None:
-            await self._try(self._remove("Pod", pod))
+        await self._remove_any("Pod")
 
     async def relabel_pod(self):
         pod = await self._any("Pod")
@@ -294,9 +295,7 @@ class Walk:
         await self._try(self.client.patch(kind_of("Node"), node["metadata"]["name"], body))
 
     async def remove_slice(self):
-        slice_ = await self._any("ResourceSlice")
-        if slice_ is not None:
-            await self._try(self._remove("ResourceSlice", slice_))
+        await self._remove_any("ResourceSlice")
 
     async def add_slices(self):
         node = await self._any("Node")
@@ -327,9 +326,7 @@ class Walk:
         await self._try(self._create(rule))
 
     async def remove_rule(self):
-        rule = await self._any("DeviceTaintRule")
-        if rule is not None:
-            await self._try(self._remove("DeviceTaintRule", rule))
+        await self._remove_any("DeviceTaintRule")
 
     async def budget(self):
         found = await self._any("PodDisruptionBudget")

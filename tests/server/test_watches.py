@@ -115,6 +115,11 @@ def test_old_versions_are_converted(api):
     assert event["object"]["spec"]["devices"]["requests"][0]["deviceClassName"] == "gpu"
 
 
+async def posted(api, body):
+    headers = {"content-type": "application/json"}
+    await api.server.handle(Request("POST", MAPS, headers=headers, body=msgspec.json.encode(body)))
+
+
 def test_a_reader_that_falls_behind_is_told_to_list_again(api):
     async def story():
         answer = await api.server.handle(Request("GET", MAPS, "watch=1&resourceVersion=0"))
@@ -122,8 +127,7 @@ def test_a_reader_that_falls_behind_is_told_to_list_again(api):
         first = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
         for index in range(1100):
-            body = msgspec.json.encode(config_map(f"m{index}"))
-            await api.server.handle(Request("POST", MAPS, headers={"content-type": "application/json"}, body=body))
+            await posted(api, config_map(f"m{index}"))
         return [msgspec.json.decode(event) for event in [await first, *[event async for event in events]]]
 
     assert [event["type"] for event in api.runner.run(story())] == ["ERROR"]
@@ -136,8 +140,7 @@ def test_events_of_a_watch_can_be_read_while_they_happen(api):
         waiting = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0.01)
         assert not waiting.done()
-        body = msgspec.json.encode(config_map())
-        await api.server.handle(Request("POST", MAPS, headers={"content-type": "application/json"}, body=body))
+        await posted(api, config_map())
         event = msgspec.json.decode(await waiting)
         await events.aclose()
         return event

@@ -8,7 +8,7 @@ import pytest
 from dray.api.intake import Accepted, Place, Refusal
 from dray.server.custom import definition_rules, objects
 
-from .widgets import definition, version, widget
+from .widgets import by_name, definition, version, widget
 
 PLACE = Place("default", "w")
 
@@ -17,16 +17,7 @@ def schema(*rules: dict[str, Any], inner: dict[str, Any] | None = None) -> dict[
     properties: dict[str, Any] = {
         "low": {"type": "integer"},
         "high": {"type": "integer"},
-        "items": {
-            "type": "array",
-            "x-kubernetes-list-type": "map",
-            "x-kubernetes-list-map-keys": ["name"],
-            "items": {
-                "type": "object",
-                "required": ["name"],
-                "properties": {"name": {"type": "string"}, "size": {"type": "integer", **(inner or {})}},
-            },
-        },
+        "items": by_name(size={"type": "integer", **(inner or {})}),
     }
     spec = {"type": "object", "properties": properties, "x-kubernetes-validations": list(rules)}
     return {"type": "object", "properties": {"spec": spec}}

@@ -7,22 +7,20 @@ from dray.api.objects import Object
 from dray.server.custom import definitions
 from dray.server.custom.definitions import CustomVersion
 
+
+def by_name(**properties: Object) -> Object:
+    """The schema of a list of items with a name, which is their key, and these properties."""
+    items = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}, **properties}}
+    return {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"], "items": items}
+
+
 SPEC = {
     "type": "object",
     "required": ["size"],
     "properties": {
         "size": {"type": "integer", "minimum": 1, "maximum": 9},
         "mode": {"type": "string", "enum": ["a", "b"], "default": "a"},
-        "parts": {
-            "type": "array",
-            "x-kubernetes-list-type": "map",
-            "x-kubernetes-list-map-keys": ["name"],
-            "items": {
-                "type": "object",
-                "required": ["name"],
-                "properties": {"name": {"type": "string"}, "count": {"type": "integer", "default": 1}},
-            },
-        },
+        "parts": by_name(count={"type": "integer", "default": 1}),
         "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
         "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     },

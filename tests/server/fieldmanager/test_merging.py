@@ -1,5 +1,6 @@
 """The order of merged lists, and what merging never does."""
 
+import re
 from typing import Any
 
 import pytest
@@ -21,18 +22,20 @@ def named(names: str | list[str], **members: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("live", "applied", "outcome"),
+    "case",
     [
-        ("abc", "b", "abc"),
-        ("abc", "ca", "bca"),
-        ("ab", "xa", "xab"),
-        ("ab", "ax", "abx"),
-        ("", "ab", "ab"),
-        ("ab", "", "ab"),
-        ("abcd", "dxb", "acdxb"),
+        "abc + b = abc",
+        "abc + ca = bca",
+        "ab + xa = xab",
+        "ab + ax = abx",
+        " + ab = ab",
+        "ab +  = ab",
+        "abcd + dxb = acdxb",
     ],
 )
-def test_order(live: str, applied: str, outcome: str) -> None:
+def test_order(case: str) -> None:
+    """What is live, what is applied, and the outcome."""
+    live, applied, outcome = re.split(r" [+=] ", case)
     found = merged(containers(), named(live), named(applied))
     assert "".join(item["name"] for item in found) == outcome
 

@@ -28,21 +28,6 @@ def put(cluster: Cluster, clock: Clock, **changes: Any) -> None:
     cluster.put("", "secrets", made)
 
 
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def cluster() -> Cluster:
-    return Cluster()
-
-
-@pytest.fixture
-def security(cluster: Cluster, clock: Clock) -> Security:
-    return Security.ephemeral(cluster, clock=clock)
-
-
 def test_a_token_stands_for_a_machine_that_joins(security: Security, cluster: Cluster, clock: Clock) -> None:
     put(cluster, clock, **{"auth-extra-groups": "system:bootstrappers:lab"})
     user, _ = security.tokens.authenticate(TOKEN)
