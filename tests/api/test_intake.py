@@ -186,7 +186,7 @@ def test_derived_attributes_share_one_budget():
 
 
 def test_check_ignores_kinds_it_does_not_know():
-    assert intake.check({"apiVersion": "apps/v1", "kind": "Deployment", "spec": 5}) == []
+    assert intake.check({"apiVersion": "example.com/v1", "kind": "Widget", "spec": 5}) == []
 
 
 def test_the_message_names_kind_and_object():

@@ -108,7 +108,7 @@ def test_scale(custom):
     assert custom.patch(f"{WIDGETS}/w/scale", {"spec": {"replicas": 6}})["spec"] == {"replicas": 6}
     assert custom.get(f"{WIDGETS}/w")["spec"]["replicas"] == 6
     bad = {"spec": {"replicas": -1}}
-    assert custom.refusal("PATCH", f"{WIDGETS}/w/scale", bad, content_type=MERGE)[0] == 400
+    assert custom.refusal("PATCH", f"{WIDGETS}/w/scale", bad, content_type=MERGE)[0] == 422
 
 
 def test_discovery_and_the_schema_know_them(custom):

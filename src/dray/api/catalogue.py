@@ -28,7 +28,7 @@ _BETA2 = Lifecycle((1, 36), (1, 39))
 
 
 # Shown by `kubectl get all`.
-_ALL = frozenset("Pod Service Job CronJob DaemonSet StatefulSet".split())
+_ALL = frozenset("Pod Service Job CronJob DaemonSet StatefulSet Deployment ReplicaSet ReplicationController".split())
 
 
 def _dra(name: str, plural: str, *, namespaced: bool, status: bool = False, generation: bool = False) -> Kind:
@@ -151,6 +151,15 @@ KINDS: tuple[Kind, ...] = (
     _v1("core_v1", "Secret", "secrets"),
     _v1("core_v1", "Service", "services", "svc", subresources="status"),
     _v1("core_v1", "LimitRange", "limitranges", "limits"),
+    _v1("core_v1", "PodTemplate", "podtemplates", generation=True),
+    _v1(
+        "core_v1",
+        "ReplicationController",
+        "replicationcontrollers",
+        "rc",
+        subresources="scale status",
+        generation=True,
+    ),
     _v1("core_v1", "ResourceQuota", "resourcequotas", "quota", subresources="status"),
     _v1("events_v1", "Event", "events", "ev", group="events.k8s.io"),
     _v1(
@@ -178,8 +187,10 @@ KINDS: tuple[Kind, ...] = (
     ),
     _v1("apps_v1", "ControllerRevision", "controllerrevisions", group="apps"),
     _v1("apps_v1", "DaemonSet", "daemonsets", "ds", group="apps", subresources="status", generation=True),
-    _v1("apps_v1", "StatefulSet", "statefulsets", "sts", group="apps", subresources="status", generation=True),
+    _v1("apps_v1", "StatefulSet", "statefulsets", "sts", group="apps", subresources="scale status", generation=True),
     _v1("batch_v1", "CronJob", "cronjobs", "cj", group="batch", subresources="status", generation=True),
+    _v1("apps_v1", "Deployment", "deployments", "deploy", group="apps", subresources="scale status", generation=True),
+    _v1("apps_v1", "ReplicaSet", "replicasets", "rs", group="apps", subresources="scale status", generation=True),
     _v1("batch_v1", "Job", "jobs", group="batch", subresources="status", generation=True),
     _v1(
         "apiextensions_v1",

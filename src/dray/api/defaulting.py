@@ -15,6 +15,7 @@ from dray.api.gates import FeatureGates
 from dray.api.objects import Object, mapping
 from dray.api.pod_defaults import default_pod, default_pod_spec
 from dray.api.set_defaults import default_cron_job, default_daemon_set, default_failure_policy, default_stateful_set
+from dray.api.workload_defaults import default_workload
 
 _HOUR = 3600
 _SESSION_SECONDS = 3 * _HOUR
@@ -119,6 +120,10 @@ def _cron_job(cron_job: Object, version: str, now: str, gates: FeatureGates) -> 
     default_cron_job(cron_job["spec"])
 
 
+def _workload(workload: Object, version: str, now: str, gates: FeatureGates) -> None:
+    default_workload(workload)
+
+
 def _service(service: Object, version: str, now: str, gates: FeatureGates) -> None:
     default_service(service)
 
@@ -160,6 +165,10 @@ _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None
     ("apps", "DaemonSet"): _daemon_set,
     ("apps", "StatefulSet"): _stateful_set,
     ("batch", "CronJob"): _cron_job,
+    ("", "PodTemplate"): _workload,
+    ("", "ReplicationController"): _workload,
+    ("apps", "Deployment"): _workload,
+    ("apps", "ReplicaSet"): _workload,
     ("batch", "Job"): _job,
 }
 

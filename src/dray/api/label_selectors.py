@@ -72,3 +72,20 @@ def _expression(item: Mapping[str, Any]) -> Matcher:
         case "DoesNotExist":
             return absent(key)
     return nothing
+
+
+def text_of(selector: Mapping[str, Any]) -> str:
+    """A LabelSelector object as a client writes it into a query; an empty one is an empty text."""
+    terms = [(key, f"{key}={value}") for key, value in mapping(selector.get("matchLabels")).items()]
+    terms += [(str(item.get("key")), _term(item)) for item in selector.get("matchExpressions") or ()]
+    return ",".join(text for _, text in sorted(terms))
+
+
+def _term(item: Mapping[str, Any]) -> str:
+    key, operator = str(item.get("key")), item.get("operator")
+    match operator:
+        case "Exists":
+            return key
+        case "DoesNotExist":
+            return f"!{key}"
+    return f"{key} {'in' if operator == 'In' else 'notin'} ({','.join(sorted(item.get('values') or ()))})"

@@ -64,12 +64,17 @@ def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *,
     if kind.group == CERTIFICATES_GROUP:
         keep(obj, old, ("spec",))
     disabled_fields.drop(obj, old, kind, gates)
-    if kind.generation and _spec(obj) != _spec(old):
+    if kind.generation and _counted(obj, kind) != _counted(old, kind):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def _spec(obj: Object) -> Any:
+def _counted(obj: Object, kind: Kind) -> Any:
     """What of an object is counted in its generation: where it has no spec, all that its author says."""
+    if (kind.group, kind.name) == ("apps", "Deployment"):
+        # Its annotations are copied to its ReplicaSets.
+        return obj["spec"], obj["metadata"].get("annotations") or {}
+    if kind.name == "PodTemplate":
+        return obj["template"]
     if "spec" in obj:
         return obj["spec"]
     return {**obj, "metadata": obj["metadata"].get("labels")}
@@ -79,6 +84,8 @@ def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGa
     keep(obj["metadata"], old["metadata"], SERVER_OWNED)
     if kind.group not in _OLDER_GROUPS:
         keep(obj["metadata"], old["metadata"], _STATUS_ALONE)
+    elif kind.name == "Deployment":
+        keep(obj["metadata"], old["metadata"], ("labels",))
     elif kind.name == "Pod":
         keep(obj["metadata"], old["metadata"], ("ownerReferences",))
     keep(obj, old, ("spec",))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from dray.api import errors
@@ -102,6 +102,8 @@ async def _delete(
         mark = _mark_definition
     else:
         mark = _mark
+    if (resource.group, resource.kind) == ("", "ReplicationController"):
+        options = _keeping_pods(obj, options)
     _settle_dependents(obj, options)
     mark(context, obj, options)
     if not updates.is_finished(obj):
@@ -120,6 +122,13 @@ async def _delete(
         raise
     context.notify(resource, record.key, None)
     return record.value if not gone.value else gone.value, True
+
+
+def _keeping_pods(controller: Object, options: DeleteOptions) -> DeleteOptions:
+    """Of a ReplicationController the pods stay, as before there was a garbage collector, unless somebody says not."""
+    if options.policy or set(_HOLDING) & set(controller["metadata"].get("finalizers") or ()):
+        return options
+    return replace(options, policy="Orphan")
 
 
 def _settle_dependents(obj: Object, options: DeleteOptions) -> None:

@@ -33,7 +33,9 @@ SETS = frozenset(
         "resource.ResourceSliceSpec.skipNodeOperations",
     }
 )
-ATOMIC_MAPS = frozenset({"core.PodSpec.nodeSelector", "core.ServiceSpec.selector"})
+ATOMIC_MAPS = frozenset(
+    {"core.PodSpec.nodeSelector", "core.ReplicationControllerSpec.selector", "core.ServiceSpec.selector"}
+)
 ATOMIC_TYPES = frozenset(
     {
         "meta.LabelSelector",
@@ -130,6 +132,9 @@ KEYED: dict[str, tuple[str, ...]] = {
         "core.ServiceStatus.conditions",
         "apps.DaemonSetStatus.conditions",
         "apps.StatefulSetStatus.conditions",
+        "core.ReplicationControllerStatus.conditions",
+        "apps.DeploymentStatus.conditions",
+        "apps.ReplicaSetStatus.conditions",
         "policy.PodDisruptionBudgetStatus.conditions",
         "certificates.CertificateSigningRequestStatus.conditions",
         "apiextensions.CustomResourceDefinitionStatus.conditions",

@@ -245,6 +245,8 @@ _FIELDS: dict[tuple[str, str], dict[str, Field]] = {
         "spec.parentRef.group", "spec.parentRef.resource", "spec.parentRef.namespace", "spec.parentRef.name"
     ),
     ("", "Service"): _paths("spec.clusterIP", "spec.type"),
+    ("", "ReplicationController"): {"status.replicas": _at("status", "replicas", absent="0")},
+    ("apps", "ReplicaSet"): {"status.replicas": _at("status", "replicas", absent="0")},
     ("batch", "Job"): {"status.successful": _at("status", "succeeded", absent="0")},
 }
 

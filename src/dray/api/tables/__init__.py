@@ -6,7 +6,7 @@ Times are RFC 3339 text, and `now` is handed in. Kinds without an entry show nam
 from __future__ import annotations
 
 from dray.api.catalogue import Kind
-from dray.api.tables import cluster, devices, gangs, network, pods, policy, sets, storage
+from dray.api.tables import cluster, devices, gangs, network, pods, policy, replicas, sets, storage
 from dray.api.tables.column import AGE, NAME, Column
 
 _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
@@ -16,6 +16,7 @@ _COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     **network.COLUMNS,
     **pods.COLUMNS,
     **policy.COLUMNS,
+    **replicas.COLUMNS,
     **sets.COLUMNS,
     **storage.COLUMNS,
 }

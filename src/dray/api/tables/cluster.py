@@ -1,4 +1,4 @@
-"""Rows of nodes, namespaces, events, jobs and the other kinds around claims."""
+"""Rows of nodes, namespaces, events and the other kinds around claims."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 from dray.api.catalogue import CERTIFICATES_GROUP
 from dray.api.certificate_requests import APPROVED, DENIED, FAILED
-from dray.api.objects import Object, conditions_of, is_true, labels_of, mapping, status_of, walk
+from dray.api.label_selectors import text_of
+from dray.api.objects import Object, conditions_of, is_true, labels_of, mapping, status_of
 from dray.api.tables.column import AGE, NAME, NONE, Column, age, human, seconds_between
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"
@@ -98,8 +99,7 @@ def template_containers(member: str) -> Any:
 
 
 def selected_labels(job: Object, now: str) -> str:
-    labels = walk(job["spec"], "selector", "matchLabels")
-    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
+    return text_of(mapping(job["spec"].get("selector"))) or NONE
 
 
 def _requested_duration(obj: Object, now: str) -> str:

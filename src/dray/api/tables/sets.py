@@ -10,7 +10,7 @@ from dray.api.tables.cluster import selected_labels, template_containers
 from dray.api.tables.column import AGE, NAME, NONE, Column, age
 
 
-def _counted(member: str) -> Any:
+def counted(member: str) -> Any:
     return lambda obj, now: status_of(obj).get(member) or 0
 
 
@@ -19,8 +19,8 @@ def _node_selector(daemon_set: Object, now: str) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(selector.items())) or NONE
 
 
-def _ready(stateful_set: Object, now: str) -> str:
-    return f"{status_of(stateful_set).get('readyReplicas') or 0}/{stateful_set['spec'].get('replicas') or 0}"
+def ready(obj: Object, now: str) -> str:
+    return f"{status_of(obj).get('readyReplicas') or 0}/{obj['spec'].get('replicas') or 0}"
 
 
 def _controller(revision: Object, now: str) -> str:
@@ -42,8 +42,8 @@ def _of_jobs(cell: Any) -> Any:
 
 
 _CONTAINERS = (("Containers", template_containers("name")), ("Images", template_containers("image")))
-_WIDE = tuple(Column(name, cell, wide=True) for name, cell in _CONTAINERS)
-_SELECTOR = Column("Selector", selected_labels, wide=True)
+WIDE = tuple(Column(name, cell, wide=True) for name, cell in _CONTAINERS)
+SELECTOR = Column("Selector", selected_labels, wide=True)
 
 COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("apps", "ControllerRevision"): (
@@ -54,17 +54,17 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ),
     ("apps", "DaemonSet"): (
         NAME,
-        Column("Desired", _counted("desiredNumberScheduled"), type="integer"),
-        Column("Current", _counted("currentNumberScheduled"), type="integer"),
-        Column("Ready", _counted("numberReady"), type="integer"),
-        Column("Up-to-date", _counted("updatedNumberScheduled"), type="integer"),
-        Column("Available", _counted("numberAvailable"), type="integer"),
+        Column("Desired", counted("desiredNumberScheduled"), type="integer"),
+        Column("Current", counted("currentNumberScheduled"), type="integer"),
+        Column("Ready", counted("numberReady"), type="integer"),
+        Column("Up-to-date", counted("updatedNumberScheduled"), type="integer"),
+        Column("Available", counted("numberAvailable"), type="integer"),
         Column("Node Selector", _node_selector),
         AGE,
-        *_WIDE,
-        _SELECTOR,
+        *WIDE,
+        SELECTOR,
     ),
-    ("apps", "StatefulSet"): (NAME, Column("Ready", _ready), AGE, *_WIDE),
+    ("apps", "StatefulSet"): (NAME, Column("Ready", ready), AGE, *WIDE),
     ("batch", "CronJob"): (
         NAME,
         Column("Schedule", lambda obj, now: obj["spec"].get("schedule", "")),

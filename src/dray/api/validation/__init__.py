@@ -36,6 +36,7 @@ from dray.api.validation import (
     pool_status_requests,
     priority_classes,
     quotas,
+    replicas,
     services,
     slices,
     stateful_sets,
@@ -91,6 +92,20 @@ _CHECKS: dict[tuple[str, str], _Checks] = {
         stateful_sets.validate, stateful_sets.validate_update, stateful_sets.validate_status
     ),
     ("batch", "CronJob"): _Checks(cron_jobs.validate, cron_jobs.validate_update),
+    ("", "PodTemplate"): _Checks(
+        replicas.validate_pod_template, lambda obj, old, rules: replicas.validate_pod_template(obj, rules)
+    ),
+    ("", "ReplicationController"): _Checks(
+        replicas.validate_replication_controller,
+        lambda obj, old, rules: replicas.validate_replication_controller(obj, rules),
+        replicas.validate_replicas_status,
+    ),
+    ("apps", "ReplicaSet"): _Checks(
+        replicas.validate_replica_set, replicas.validate_replica_set_update, replicas.validate_replicas_status
+    ),
+    ("apps", "Deployment"): _Checks(
+        replicas.validate_deployment, replicas.validate_deployment_update, replicas.validate_deployment_status
+    ),
     ("batch", "Job"): _Checks(jobs.validate, jobs.validate_update, jobs.validate_status),
     ("events.k8s.io", "Event"): _Checks(events.validate_new, events.validate_new_update),
     ("policy", "PodDisruptionBudget"): _Checks(

@@ -28,6 +28,4 @@ def validate(budget: Object, rules: Rules) -> Errors:
 def validate_status(budget: Object, old: Object, rules: Rules) -> Errors:
     status = budget["status"]
     yield from fields.conditions(status.get("conditions") or [], "status.conditions")
-    for member in _COUNTS:
-        if status[member] < 0:
-            yield errors.invalid(f"status.{member}", status[member], "must be greater than or equal to 0")
+    yield from fields.not_negative(status, _COUNTS, "status")

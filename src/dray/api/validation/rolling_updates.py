@@ -13,14 +13,14 @@ _PERCENT = re.compile(r"([0-9]+)%", re.ASCII)
 _PERCENT_DETAIL = "a valid percent string must be a numeric string followed by an ending '%'"
 
 
-def amount(value: int | str | None, path: str) -> Errors:
-    """A number that is not negative, or a share of at most 100 %."""
+def amount(value: int | str | None, path: str, *, most: int | None = 100) -> Errors:
+    """A number that is not negative, or a share of at most so many percent."""
     if isinstance(value, str):
         match = _PERCENT.fullmatch(value)
         if match is None:
             yield errors.invalid(path, value, _PERCENT_DETAIL)
-        elif (percent := int64(match[1])) is None or percent > 100:
-            yield errors.invalid(path, value, "must not be greater than 100%")
+        elif most is not None and ((percent := int64(match[1])) is None or percent > most):
+            yield errors.invalid(path, value, f"must not be greater than {most}%")
     elif value is not None and value < 0:
         yield errors.invalid(path, value, "must be greater than or equal to 0")
 
@@ -29,13 +29,17 @@ def is_zero(value: int | str | None) -> bool:
     return not value.rstrip("%").strip("0") if isinstance(value, str) else not value
 
 
-def selected_template(spec: Object, kind: str) -> Errors:
-    """The template makes pods that the selector selects and that run for ever."""
-    selector, template = spec.get("selector"), spec["template"]
+def selected_template(spec: Object, kind: str, *, owner: str = "") -> Errors:
+    """The template makes pods that the selector selects and that run for ever; `owner` is who else selects by it."""
+    selector = spec.get("selector")
     if selector is not None:
         yield from metadata.label_selector(selector, "spec.selector")
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-            yield errors.invalid("spec.selector", selector, f"empty selector is invalid for {kind.lower()}")
+            yield errors.invalid("spec.selector", selector, f"empty selector is invalid for {(owner or kind).lower()}")
+    yield from lasting_template(spec["template"], selector, kind)
+
+
+def lasting_template(template: Object, selector: Object | None, kind: str) -> Errors:
     labels = labels_of(template)
     if selector is None or not label_selectors.from_object(selector)(labels):
         yield errors.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")

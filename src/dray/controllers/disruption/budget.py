@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from dray.api.objects import Object, conditions_of, int64, is_deleting, is_true, mapping, status_of
+from dray.api.int_or_percent import scaled
+from dray.api.objects import Object, conditions_of, is_deleting, is_true, mapping, status_of
 from dray.api.times import after
 from dray.client.clock import moment, timestamp
 
@@ -28,13 +29,6 @@ def desired(budget: Object, expected: int) -> int:
     if spec.get("maxUnavailable") is not None:
         return max(0, expected - scaled(spec["maxUnavailable"], expected))
     return scaled(spec.get("minAvailable") or 0, expected)
-
-
-def scaled(value: int | str, total: int) -> int:
-    """A number, or a percentage of the total, rounded up."""
-    if isinstance(value, int):
-        return value
-    return -(-max(0, int64(value.removesuffix("%")) or 0) * total // 100)
 
 
 @dataclass(frozen=True, slots=True)

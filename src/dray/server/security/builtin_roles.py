@@ -56,10 +56,12 @@ _PARTS = {
         READ | core | configmaps events namespaces namespaces/status pods pods/log pods/status serviceaccounts
         READ | core | endpoints limitranges persistentvolumeclaims persistentvolumeclaims/status resourcequotas
         READ | core | resourcequotas/status services services/status
+        READ | core | replicationcontrollers replicationcontrollers/scale replicationcontrollers/status
         READ | discovery.k8s.io | endpointslices
         READ | networking.k8s.io | ingresses ingresses/status networkpolicies
         READ | autoscaling | horizontalpodautoscalers horizontalpodautoscalers/status
         READ | apps | controllerrevisions daemonsets daemonsets/status
+        READ | apps | deployments deployments/scale deployments/status replicasets replicasets/scale replicasets/status
         READ | apps | statefulsets statefulsets/scale statefulsets/status
         READ | batch | cronjobs cronjobs/status jobs jobs/status
         READ | DRA | resourceclaims resourceclaims/status resourceclaimtemplates
@@ -75,7 +77,9 @@ _PARTS = {
         create | core | pods/eviction serviceaccounts/token
         patch update | core | pods/resize
         impersonate | core | serviceaccounts
+        CHANGE | core | replicationcontrollers replicationcontrollers/scale
         CHANGE | apps | daemonsets statefulsets statefulsets/scale
+        CHANGE | apps | deployments deployments/rollback deployments/scale replicasets replicasets/scale
         CHANGE | batch | cronjobs jobs
         ALL | LEASES | leases
         CHANGE | DRA | resourceclaims resourceclaimtemplates
@@ -185,6 +189,25 @@ CONTROLLERS = {
         delete | core | pods
         patch update | core | pods/status
         READ | LEASES | leases
+        {_EVENTS}
+    """,
+    "deployment-controller": f"""
+        get list update watch | apps | deployments
+        update | apps | deployments/status deployments/finalizers
+        create delete get list patch update watch | apps | replicasets
+        get list update watch | core | pods
+        {_EVENTS}
+    """,
+    "replicaset-controller": f"""
+        get list update watch | apps | replicasets
+        update | apps | replicasets/status replicasets/finalizers
+        create delete list patch watch | core | pods
+        {_EVENTS}
+    """,
+    "replication-controller": f"""
+        get list update watch | core | replicationcontrollers
+        update | core | replicationcontrollers/status replicationcontrollers/finalizers
+        create delete list patch watch | core | pods
         {_EVENTS}
     """,
     "job-controller": f"""

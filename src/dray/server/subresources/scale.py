@@ -1,11 +1,17 @@
-"""`scale` of custom kinds: the number of replicas as an object of its own."""
+"""`scale`: the number of replicas as an object of its own, of built-in kinds and of custom ones that say where it is.
+
+A `Scale` is read from the object and written back into it under the same rules as an update of the object itself.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
+from dray.api import errors
+from dray.api.label_selectors import text_of
 from dray.api.objects import Object, mapping
 from dray.server import bodies, negotiation, status, updates
 from dray.server.calls import Call
@@ -13,14 +19,29 @@ from dray.server.custom_resource import CustomResource
 from dray.server.parameters import write_options
 from dray.server.patches.json_patch import json_patch
 from dray.server.patches.merge_patch import merge_patch
+from dray.server.patches.strategic import strategic_merge
+from dray.server.patching import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE
 from dray.server.requests import Answer, document
+from dray.server.resources import Resource
 
-_API_VERSION = "autoscaling/v1"
-_PATCHES = {"application/json-patch+json": json_patch, "application/merge-patch+json": merge_patch}
+_API_VERSION: Final = "autoscaling/v1"
+_SCHEMA: Final = "autoscaling_v1.Scale"
+_PATCHES: Final[dict[str, Callable[[Object, Any], Any]]] = {
+    JSON_PATCH: json_patch,
+    MERGE_PATCH: merge_patch,
+    STRATEGIC_MERGE: lambda scale, given: strategic_merge(scale, given, _SCHEMA),
+}
+_KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+# Where the built-in kinds have what a Scale says.
+_BUILT_IN: Final = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".spec.selector",
+}
 
 
 async def get(call: Call) -> Answer:
-    return document(_scale(call, call.stored()))
+    return document(_scale(call.resource, call.stored()))
 
 
 async def update(call: Call) -> Answer:
@@ -29,36 +50,50 @@ async def update(call: Call) -> Answer:
 
 
 async def patch(call: Call) -> Answer:
-    change = _PATCHES.get(negotiation.media_type(call.request.headers.get("content-type", "")))
-    if change is None:
-        raise status.unsupported_media_type(_PATCHES)
+    supported = [media for media in _PATCHES if call.resource.strategic or media != STRATEGIC_MERGE]
+    media = negotiation.media_type(call.request.headers.get("content-type", ""))
+    if media not in supported:
+        raise status.unsupported_media_type(supported)
     try:
         given = call.request.decoded_body()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise status.bad_request(f"error decoding patch: {error}") from error
-    return await _write(call, lambda scale: change(scale, given), "patch")
+    return await _write(call, lambda scale: _PATCHES[media](scale, given), "patch")
 
 
-async def _write(call: Call, make: Any, verb: str) -> Answer:
+async def _write(call: Call, make: Callable[[Object], Any], verb: str) -> Answer:
     options = write_options(call.request, call.query, "UpdateOptions")
 
     def change(old: Object) -> Object:
-        scale = mapping(make(_scale(call, old)))
-        replicas = mapping(scale.get("spec")).get("replicas", 0)
-        if type(replicas) is not int or not 0 <= replicas < 2**31:
-            raise status.bad_request(f"spec.replicas must be a whole number that is not negative, not {replicas!r}")
+        scale = mapping(make(_scale(call.resource, old)))
+        given = mapping(scale.get("metadata"))
+        if given.get("name") not in (None, "", call.path.name):
+            raise status.bad_request(
+                f"the name of the object ({given['name']}) does not match the name on the URL ({call.path.name})"
+            )
+        replicas = _replicas(scale, call.path.name)
         obj = call.resource.answer(old)
-        given = mapping(scale.get("metadata")).get("resourceVersion")
-        metadata = {**obj["metadata"], **({"resourceVersion": given} if given else {})}
-        return _put({**obj, "metadata": metadata}, _path(call, "specReplicasPath"), replicas)
+        pinned = {name: given[name] for name in ("uid", "resourceVersion") if given.get(name)}
+        obj = {**obj, "metadata": {**obj["metadata"], **pinned}}
+        return _put(obj, _path(call.resource, "specReplicasPath"), replicas)
 
     value = await updates.update(call.write(options, verb, subresource=""), change)
-    return document(_scale(call, call.resource.read(value)))
+    return document(_scale(call.resource, call.resource.read(value)))
 
 
-def _path(call: Call, member: str) -> list[str]:
-    assert isinstance(call.resource, CustomResource)
-    return [step for step in (call.resource.scale or {}).get(member, "").split(".") if step]
+def _replicas(scale: Object, name: str) -> int:
+    replicas = mapping(scale.get("spec")).get("replicas", 0)
+    if type(replicas) is not int or abs(replicas) >= 2**31:
+        raise status.bad_request(f"spec.replicas must be a whole number of 32 bits, not {replicas!r}")
+    if replicas < 0:
+        problem = errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise status.invalid("Scale", "autoscaling", name, [problem])
+    return replicas
+
+
+def _path(resource: Resource, member: str) -> list[str]:
+    paths = (resource.scale or {}) if isinstance(resource, CustomResource) else _BUILT_IN
+    return [step for step in paths.get(member, "").split(".") if step]
 
 
 def _dig(obj: Object, path: list[str]) -> Any:
@@ -73,19 +108,26 @@ def _put(obj: Object, path: list[str], value: Any) -> Object:
     return {**obj, step: _put(mapping(obj.get(step)), rest, value) if rest else value}
 
 
-def _scale(call: Call, obj: Object) -> Object:
+def _selector(resource: Resource, obj: Object) -> str:
+    path = _path(resource, "labelSelectorPath")
+    selector = _dig(obj, path) if path else None
+    if isinstance(resource, CustomResource):
+        return selector if isinstance(selector, str) else ""
+    if resource.kind == "ReplicationController":
+        selector = {"matchLabels": selector}
+    return text_of(mapping(selector))
+
+
+def _scale(resource: Resource, obj: Object) -> Object:
     metadata = {m: obj["metadata"][m] for m in _KEPT if m in obj["metadata"]}
-    selector = _dig(obj, _path(call, "labelSelectorPath")) if _path(call, "labelSelectorPath") else None
+    selector = _selector(resource, obj)
     return {
         "kind": "Scale",
         "apiVersion": _API_VERSION,
         "metadata": metadata,
-        "spec": {"replicas": _dig(obj, _path(call, "specReplicasPath")) or 0},
+        "spec": {"replicas": _dig(obj, _path(resource, "specReplicasPath")) or 0},
         "status": {
-            "replicas": _dig(obj, _path(call, "statusReplicasPath")) or 0,
+            "replicas": _dig(obj, _path(resource, "statusReplicasPath")) or 0,
             **({"selector": selector} if selector else {}),
         },
     }
-
-
-_KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
