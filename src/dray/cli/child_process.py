@@ -28,20 +28,24 @@ class Component(Protocol):
     async def run(self) -> None: ...
 
 
-def child(module: str, orders: object, called: str) -> Child:
-    """The process that calls `main` of the module."""
+def child(module: str, called: str) -> Child:
+    """The process that calls `main` of the module with the number of its end of the link. What it has to do is told
+    later, by `orders`."""
     from dray.control_plane.child import Child
 
-    return Child(("-c", f"from {module} import main; main()"), pickle.dumps(orders), called=called)
+    return Child(("-c", f"import sys; from {module} import main; main(int(sys.argv[1]))"), called=called)
 
 
-def main(work: Callable[[Any, socket.socket], Coroutine[Any, Any, int]]) -> None:
+def main(work: Callable[[Any, socket.socket], Coroutine[Any, Any, int]], end: int) -> None:
     """`work` gets the orders and the end of the link."""
     log_to_stderr()
     # An interrupt from the keyboard reaches both processes; the other one ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    orders = pickle.load(sys.stdin.buffer)
-    sys.exit(run(work(orders, socket.socket(fileno=int(sys.argv[1])))))
+    orders = sys.stdin.buffer.read()
+    if not orders:
+        # The other one has ended before there was anything to do.
+        sys.exit(0)
+    sys.exit(run(work(pickle.loads(orders), socket.socket(fileno=end))))
 
 
 async def work(

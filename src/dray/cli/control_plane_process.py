@@ -44,12 +44,15 @@ class Orders:
         return PlaneOptions(scheduler_options(**self.scheduler, gates=self.gates), self.controllers, gates=self.gates)
 
 
-def child(orders: Orders) -> Child:
-    return child_process.child(__name__, orders, "control plane")
+def child() -> Child:
+    return child_process.child(__name__, "control plane")
 
 
-def main() -> None:
-    child_process.main(_run)
+def main(end: int) -> None:
+    # Loaded before the orders are there.
+    import dray.control_plane.control_plane  # noqa: F401
+
+    child_process.main(_run, end)
 
 
 async def _run(orders: Orders, end: socket.socket) -> int:

@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("dray.fleet")
 
 
-def child(chosen: Chosen) -> Child:
-    return child_process.child(__name__, chosen, "fleet")
+def child() -> Child:
+    return child_process.child(__name__, "fleet")
 
 
-def main() -> None:
-    child_process.main(_run)
+def main(end: int) -> None:
+    # Loaded before the orders are there.
+    import dray.fleet.simulation  # noqa: F401
+
+    child_process.main(_run, end)
 
 
 async def _run(chosen: Chosen, end: socket.socket) -> int:

@@ -222,6 +222,15 @@ def _eviction(options: MachineOptions) -> EvictionOptions:
     return options.eviction or EvictionOptions()
 
 
+def load() -> None:
+    """What every node needs, before its options are known."""
+    import dray.driver.runner
+    import dray.drivers.registry
+    import dray.node.agent
+    import dray.node.runtimes.process
+    import dray.node.server.serving  # noqa: F401
+
+
 def quiet_grpc() -> None:
     """Before grpc is loaded: containers are started by exec, for which its handlers of forks have nothing to do."""
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

@@ -6,19 +6,20 @@ import logging
 from typing import TYPE_CHECKING
 
 from dray.cli import child_process
-from dray.cli.machine import MachineOptions, Machines, quiet_grpc
+from dray.cli.machine import Machines, load, quiet_grpc
 
 if TYPE_CHECKING:
     from dray.control_plane.child import Child
 
 
-def child(options: list[MachineOptions]) -> Child:
-    return child_process.child(__name__, options, "node")
+def child() -> Child:
+    return child_process.child(__name__, "node")
 
 
-def main() -> None:
+def main(end: int) -> None:
     quiet_grpc()
+    load()
     logger = logging.getLogger("dray.node")
     child_process.main(
-        lambda options, end: child_process.work(lambda client: Machines(client, options), end, logger),
+        lambda options, end: child_process.work(lambda client: Machines(client, options), end, logger), end
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -21,7 +22,7 @@ import click
 from dray.cli.detaching import announce
 from dray.cli.first_manifests import apply_first
 from dray.cli.manifests import Manifest
-from dray.cli.serving import stopping
+from dray.cli.serving import run, stopping
 
 if TYPE_CHECKING:
     from dray.cli.control_plane_process import Orders
@@ -56,30 +57,51 @@ class ClusterOptions:
     """The descriptor of whoever waits until it is ready."""
 
 
-async def run_cluster(options: ClusterOptions) -> int:
+def run_cluster(options: ClusterOptions) -> int:
     """Until it is told to stop; its exit status."""
+    parts = _forked(options)
+    return run(_run(options, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    control_plane: Child
+    fleet: Child | None
+    node: Child | None
+
+    def all(self) -> list[Child]:
+        return [each for each in (self.control_plane, self.fleet, self.node) if each is not None]
+
+
+def _forked(options: ClusterOptions) -> _Parts:
+    """They have what is loaded here, and load the rest while the server starts."""
     from dray.cli import control_plane_process, fleet_process, node_process
+    from dray.server import running  # noqa: F401
+
+    parts = _Parts(
+        control_plane_process.child(),
+        fleet_process.child() if options.fleet is not None else None,
+        node_process.child() if options.nodes else None,
+    )
+    # The one that loads most comes first.
+    if parts.node is not None:
+        parts.node.fork(node_process.main)
+    parts.control_plane.fork(control_plane_process.main)
+    if parts.fleet is not None:
+        parts.fleet.fork(fleet_process.main)
+    return parts
+
+
+async def _run(options: ClusterOptions, parts: _Parts) -> int:
+    from dray.server.running import RunningServer
 
     stop = stopping()
-    options = _showing_parts(options)
-    children = [control_plane_process.child(options.orders)]
-    if options.fleet is not None:
-        children.append(fleet_process.child(options.fleet))
+    children = parts.all()
     try:
-        for child in children:
-            # It loads while the server does.
-            await child.start()
-        from dray.server.running import RunningServer
-
+        options = _showing_parts(options)
         running = RunningServer(options.server)
         transport = _transport(running)
-        parts: list[tuple[Child, Transport]] = [(child, transport) for child in children]
-        if options.nodes:
-            node = node_process.child([_trusting(running, each) for each in options.nodes])
-            children.append(node)
-            parts.append((node, _node_transports(running, options.nodes)))
-            # It loads while the server starts and the manifests are applied.
-            await node.start()
+        work = await _started(options, parts, running, transport)
         async with running.running() as server:
             counts = await apply_first(transport, options.manifests)
             if counts is None:
@@ -90,9 +112,26 @@ async def run_cluster(options: ClusterOptions) -> int:
                 server.context.health.watch_optional(child.plugins)
             joining = await _invitation(transport, server) if options.join_token else ""
             with _known(options, server):
-                return await _work(parts, stop, _greet(children, server, counts, joining, options.announce_to))
+                return await _work(work, stop, _greet(children, server, counts, joining, options.announce_to))
     finally:
         await _stop(children)
+
+
+async def _started(
+    options: ClusterOptions, parts: _Parts, server: RunningServer, transport: Transport
+) -> list[tuple[Child, Transport]]:
+    """All that have orders now, and through what each asks the server."""
+    parts.control_plane.orders = pickle.dumps(options.orders)
+    transports = {parts.control_plane: transport}
+    if parts.fleet is not None:
+        parts.fleet.orders = pickle.dumps(options.fleet)
+        transports[parts.fleet] = transport
+    if parts.node is not None:
+        parts.node.orders = pickle.dumps([_trusting(server, each) for each in options.nodes])
+        transports[parts.node] = _node_transports(server, options.nodes)
+    for child in transports:
+        await child.start()
+    return list(transports.items())
 
 
 def _showing_parts(options: ClusterOptions) -> ClusterOptions:

@@ -18,7 +18,7 @@ from dray.cli.manifests import read
 from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.reports import one_line
 from dray.cli.running_cluster import ClusterOptions, run_cluster
-from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options, serving
+from dray.cli.serving import failing_plainly, log_to_stderr, server_options, serving
 from dray.cli.up_state import default_data
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def up(
     announce_to = detaching.detach(data) if detach and data is not None else None
     with failing_plainly(), _node_options(data, runtime if with_node else "", simulated) as nodes:
         cluster = ClusterOptions(options, orders, reading.manifests, chosen, nodes, join_token, merged_as, announce_to)
-        sys.exit(run(run_cluster(cluster)))
+        sys.exit(run_cluster(cluster))
 
 
 def _context_name(data: Path | None) -> str:
