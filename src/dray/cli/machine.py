@@ -99,7 +99,7 @@ class Machine:
         places = RunnerOptions(node_name=options.node, kubelet_root=options.root, cdi_directory=options.cdi_directory)
         self._runners = [DriverRunner(each, client, places) for each in drivers_of(options)]
         self.ready = asyncio.Event()
-        """Set once the node is registered and its drivers are."""
+        """Set once the node is registered, its drivers are, and their slices are stored."""
 
     async def run(self) -> None:
         """Until it is cancelled."""
@@ -141,7 +141,9 @@ class Machine:
         await self.agent.ready.wait()
         while True:
             try:
-                await runner.run()
+                async with runner:
+                    self.agent.dra.registry.look()
+                    await runner.serve()
                 return
             except Exception as error:
                 _logger.error("driver %s failed: %s", runner.driver.name, error)
@@ -151,6 +153,7 @@ class Machine:
         await self.agent.ready.wait()
         for runner in self._runners:
             await runner.registration.registered.wait()
+            await runner.publisher.published()
         self.ready.set()
 
 

@@ -65,6 +65,7 @@ class PluginRegistry:
         self._handlers = handlers
         self._timing = timing or Timing()
         self._plugins: dict[Path, _Plugin] = {}
+        self._hint = asyncio.Event()
 
     @property
     def states(self) -> list[RegistrationState]:
@@ -78,13 +79,20 @@ class PluginRegistry:
         self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         try:
             while True:
+                self._hint.clear()
                 await self.scan()
-                await asyncio.sleep(self._timing.registry_scan)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._timing.registry_scan):
+                        await self._hint.wait()
         finally:
             attempts = [each.attempt for each in self._plugins.values() if each.attempt is not None]
             for attempt in attempts:
                 attempt.cancel()
             await asyncio.gather(*attempts, return_exceptions=True)
+
+    def look(self) -> None:
+        """Has the directory scanned at once, for whoever knows that a socket is there."""
+        self._hint.set()
 
     async def scan(self) -> None:
         """Compares the directory with what is registered, and starts what has to be done."""
