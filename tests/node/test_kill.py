@@ -93,7 +93,7 @@ class Cluster:
 
     def agent(self):
         children = Path(f"/proc/{self.up.process.pid}/task/{self.up.process.pid}/children").read_text().split()
-        named = (each for each in children if b"node_process" in Path(f"/proc/{each}/cmdline").read_bytes())
+        named = (each for each in children if Path(f"/proc/{each}/comm").read_text() == "dray node\n")
         return next((int(each) for each in named), None)
 
     async def stop(self):

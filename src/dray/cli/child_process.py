@@ -12,6 +12,8 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dray.cli.serving import log_to_stderr, run, stopping
@@ -36,11 +38,17 @@ def child(module: str, called: str) -> Child:
     return Child(("-c", f"import sys; from {module} import main; main(int(sys.argv[1]))"), called=called)
 
 
-def main(work: Callable[[Any, socket.socket], Coroutine[Any, Any, int]], end: int) -> None:
-    """`work` gets the orders and the end of the link."""
+def main(
+    work: Callable[[Any, socket.socket], Coroutine[Any, Any, int]], end: int, *, name: str, load: Callable[[], None]
+) -> None:
+    """`work` gets the orders and the end of the link; `load` is called before the orders are there. The name is that
+    which `ps -o comm` shows."""
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(name)
     log_to_stderr()
     # An interrupt from the keyboard reaches both processes; the other one ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    load()
     orders = sys.stdin.buffer.read()
     if not orders:
         # The other one has ended before there was anything to do.

@@ -49,10 +49,11 @@ def child() -> Child:
 
 
 def main(end: int) -> None:
-    # Loaded before the orders are there.
-    import dray.control_plane.control_plane  # noqa: F401
+    child_process.main(_run, end, name="dray control", load=_load)
 
-    child_process.main(_run, end)
+
+def _load() -> None:
+    import dray.control_plane.control_plane  # noqa: F401
 
 
 async def _run(orders: Orders, end: socket.socket) -> int:

@@ -26,10 +26,11 @@ def child() -> Child:
 
 
 def main(end: int) -> None:
-    # Loaded before the orders are there.
-    import dray.fleet.simulation  # noqa: F401
+    child_process.main(_run, end, name="dray fleet", load=_load)
 
-    child_process.main(_run, end)
+
+def _load() -> None:
+    import dray.fleet.simulation  # noqa: F401
 
 
 async def _run(chosen: Chosen, end: socket.socket) -> int:

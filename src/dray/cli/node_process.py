@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import socket
 from typing import TYPE_CHECKING
 
 from dray.cli import child_process
-from dray.cli.machine import Machines, load, quiet_grpc
+from dray.cli.machine import MachineOptions, Machines, load, quiet_grpc
 
 if TYPE_CHECKING:
     from dray.control_plane.child import Child
@@ -18,8 +19,8 @@ def child() -> Child:
 
 def main(end: int) -> None:
     quiet_grpc()
-    load()
-    logger = logging.getLogger("dray.node")
-    child_process.main(
-        lambda options, end: child_process.work(lambda client: Machines(client, options), end, logger), end
-    )
+    child_process.main(_run, end, name="dray node", load=load)
+
+
+async def _run(options: list[MachineOptions], end: socket.socket) -> int:
+    return await child_process.work(lambda client: Machines(client, options), end, logging.getLogger("dray.node"))

@@ -97,7 +97,7 @@ class Child:
             return
         here, there = socket.socketpair()
         with there:
-            self._process = fork(partial(main, there.fileno()), f"dray {self.called}", there.fileno())
+            self._process = fork(partial(main, there.fileno()), there.fileno())
         self._end = here
 
     async def start(self) -> None:

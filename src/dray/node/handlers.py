@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
-
-import aiohttp
-from yarl import URL
+from typing import TYPE_CHECKING, Any, Final
 
 from dray.api.objects import Object, mapping, mappings
 from dray.node.runtimes.interface import Runtime, StartError
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
 
 _OUTPUT_BYTES: Final = 10 * 1024
 _MOST_REDIRECTS: Final = 10
@@ -66,6 +66,9 @@ async def _command(command: list[str], container_id: str, runtime: Runtime) -> s
 
 
 async def _http(request: Object, container: Object, address: str) -> str | None:
+    # Loaded where it is needed alone: no other part of an agent needs it to start.
+    import aiohttp
+
     scheme = str(request.get("scheme") or "HTTP").lower()
     host = str(request.get("host") or address)
     host = f"[{host}]" if ":" in host else host
@@ -83,8 +86,10 @@ async def _http(request: Object, container: Object, address: str) -> str | None:
     return None if 200 <= code < 400 else f"HTTP probe failed with statuscode: {code}"
 
 
-async def _status(session: aiohttp.ClientSession, url: str, headers: dict[str, str]) -> int:
+async def _status(session: ClientSession, url: str, headers: dict[str, str]) -> int:
     """Redirects are followed on the same host alone; one that leads elsewhere is an answer as good as any."""
+    from yarl import URL
+
     for _ in range(_MOST_REDIRECTS):
         # Certificates of pods are not checked, as a kubelet does not.
         async with session.get(url, headers=headers, ssl=False, allow_redirects=False) as answer:

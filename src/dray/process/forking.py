@@ -19,8 +19,7 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 _LINE_BYTES: Final = 2**20
-# Of the name of a process, by the kernel.
-_NAME_BYTES: Final = 15
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 def can_fork() -> bool:
@@ -36,19 +35,18 @@ class ForkedProcess:
         self.returncode: int | None = None
         self.stdout: asyncio.StreamReader | None = None
         """After `tell`."""
-        self._stdin = stdin
-        self._output = stdout
-        self._waiting: asyncio.Future[int] | None = None
+        self._stdin = os.fdopen(stdin, "wb", buffering=0)
+        self._output = os.fdopen(stdout, "rb", buffering=0)
+        self._reading: asyncio.BaseTransport | None = None
+        self._waiting: asyncio.Future[tuple[int, int]] | None = None
 
     async def tell(self, orders: bytes) -> None:
         """All that it will read."""
         loop = asyncio.get_running_loop()
         self.stdout = asyncio.StreamReader(_LINE_BYTES)
         reading = asyncio.StreamReaderProtocol(self.stdout)
-        await loop.connect_read_pipe(lambda: reading, os.fdopen(self._output, "rb", buffering=0))
-        transport, protocol = await loop.connect_write_pipe(
-            lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(self._stdin, "wb", buffering=0)
-        )
+        self._reading, _ = await loop.connect_read_pipe(lambda: reading, self._output)
+        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.streams.FlowControlMixin(loop), self._stdin)
         writer = asyncio.StreamWriter(transport, protocol, None, loop)
         with suppress(ConnectionError):
             writer.write(orders)
@@ -59,9 +57,14 @@ class ForkedProcess:
         """Its status, once it has ended."""
         if self._waiting is None:
             # Once for all who wait: the status is told to the first alone.
-            self._waiting = asyncio.get_running_loop().run_in_executor(None, os.waitpid, self.pid, 0)  # type: ignore
+            self._waiting = asyncio.get_running_loop().run_in_executor(None, os.waitpid, self.pid, 0)
         _, status = await asyncio.shield(self._waiting)
         self.returncode = os.waitstatus_to_exitcode(status)
+        if self._reading is not None:
+            self._reading.close()
+        else:
+            self._stdin.close()
+            self._output.close()
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -71,9 +74,8 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
 
-def fork(main: Callable[[], None], name: str, passed: int) -> ForkedProcess:
-    """A process that calls `main` and ends, with the name that `ps -o comm` shows, with the descriptor `passed` and no
-    others."""
+def fork(main: Callable[[], None], passed: int) -> ForkedProcess:
+    """A process that calls `main` and ends, with the descriptor `passed` and no other of this one."""
     reading, stdin = os.pipe()
     stdout, writing = os.pipe()
     for stream in (sys.stdout, sys.stderr):
@@ -81,25 +83,30 @@ def fork(main: Callable[[], None], name: str, passed: int) -> ForkedProcess:
             stream.flush()
     # The collector writes to all that it looks at, and what was written to is shared no longer.
     gc.freeze()
+    # One that comes before the new process has handlers of its own waits.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     pid = os.fork()
     if not pid:
-        _be(main, name, reading, writing, passed)
+        _be(main, reading, writing, passed)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     os.close(reading)
     os.close(writing)
     return ForkedProcess(pid, stdin, stdout)
 
 
-def _be(main: Callable[[], None], name: str, reading: int, writing: int, passed: int) -> NoReturn:
+def _be(main: Callable[[], None], reading: int, writing: int, passed: int) -> NoReturn:
     """Never returns into what the other process was doing, and does none of what that has to do when it ends."""
     status = 1
     try:
+        # An interrupt from the keyboard is for the other process, whose handlers are not for this one.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         os.dup2(reading, 0)
         os.dup2(writing, 1)
         os.closerange(3, passed)
         os.closerange(passed + 1, os.sysconf("SC_OPEN_MAX"))
-        sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
-        with open("/proc/self/comm", "w") as file:
-            file.write(name[:_NAME_BYTES])
+        sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
         main()
         status = 0
     except SystemExit as end:
