@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dray.yaml.documents import parse
-from tests.server.api import APPLY, MAPS, PODS
+from tests.server.api import APPLY, MAPS, MERGE, PODS
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 YAML = "application/yaml"
@@ -56,7 +56,7 @@ def test_duplicate_keys_are_refused_or_told_of_as_the_client_asked(api):
     assert 'line 6: key "a" already set in map' in refused["message"]
     code, made = post(api, MAPS, body)
     assert (code, made["data"]) == (201, {"a": "two"})
-    assert api.warnings == ['yaml: unmarshal errors: line 6: key "a" already set in map']
+    assert api.warnings == ['line 6: key "a" already set in map']
     strictly = f"{MAPS}/m?fieldManager=x&fieldValidation=Strict"
     assert api.ask("PATCH", strictly, body.encode(), content_type=APPLY)[0] == 400
 
@@ -66,7 +66,29 @@ def test_duplicate_members_of_an_applied_json_document(api):
     strictly = f"{MAPS}/m?fieldManager=x&fieldValidation=Strict"
     assert api.ask("PATCH", strictly, body, content_type=APPLY)[0] == 400
     assert api.patch(f"{MAPS}/m?fieldManager=x", body, APPLY)["data"] == {"a": "2"}
-    assert api.warnings == ['duplicate field "a"']
+    assert api.warnings == ['duplicate field "data.a"']
+    assert api.patch(f"{MAPS}/m?fieldValidation=Ignore", b'{"data":{"a":"3","a":"4"}}', MERGE)["data"] == {"a": "4"}
+    assert api.warnings == []
+    code, refused = api.ask(
+        "PATCH", f"{MAPS}/m?fieldValidation=Strict", b'{"data":{"a":"3","a":"4"}}', content_type=MERGE
+    )
+    assert (code, refused["reason"]) == (422, "Invalid")
+    assert 'duplicate field "data.a"' in refused["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "twice"),
+    [
+        (b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m"},"data":{},"data":{},"x":1}', 'field "data"'),
+        (b"kind: ConfigMap\napiVersion: v1\nmetadata: {name: m}\ndata: {}\ndata: {}\nx: 1\n", 'line 5: key "data"'),
+    ],
+)
+def test_everything_that_is_wrong_is_told_at_once(api, body, twice):
+    media = "application/json" if body.startswith(b"{") else "application/yaml"
+    code, refused = api.ask("POST", f"{MAPS}?fieldValidation=Strict", body, content_type=media)
+    assert code == 400
+    assert twice in refused["message"]
+    assert 'unknown field "x"' in refused["message"]
 
 
 def test_merge_keys_are_followed_and_counted(api):

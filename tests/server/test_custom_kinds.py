@@ -198,3 +198,14 @@ def test_they_are_served_again_after_a_restart(custom):
     custom.create(WIDGETS, widget())
     again = ApiServer(Context(custom.context.store))
     assert again.context.registry.find("example.com", "v1", "widgets") is not None
+
+
+def test_defaults_that_come_later_are_read_too(custom):
+    custom.create(WIDGETS, widget())
+    place = f"{DEFINITIONS}/widgets.example.com"
+    changed = custom.get(place)
+    spec = changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["colour"] = {"type": "string", "default": "red"}
+    custom.ask("PUT", place, changed)
+    assert custom.get(f"{WIDGETS}/w")["spec"]["colour"] == "red"
+    assert custom.get(WIDGETS)["items"][0]["spec"]["colour"] == "red"

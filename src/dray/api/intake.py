@@ -9,6 +9,7 @@ ResourcePoolStatusRequest), the stored version for everything else.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -68,17 +69,22 @@ def read_json(body: bytes) -> Object | Refusal:
         document = msgspec.json.decode(body)
         if not isinstance(document, dict):
             return bad_request("the body is not a JSON object")
-        twice = _duplicates(body) if _may_repeat(body, document) else []
+        twice = repeated(body, document)
     except RecursionError:
         return bad_request("the body is nested too deeply")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return bad_request(f"the body is not JSON: {error}")
     if twice:
         return bad_request(
-            f'strict decoding error: duplicate field "{twice[0]}"',
+            "strict decoding error: " + ", ".join(f'duplicate field "{name}"' for name in twice),
             [FieldError(ErrorType.DUPLICATE_FIELD, name, f'duplicate field "{name}"') for name in twice],
         )
     return document
+
+
+def repeated(body: bytes, document: Object) -> list[str]:
+    """The paths of members that a body, of which the document was read, gives more than once."""
+    return _duplicates(body) if _may_repeat(body, document) else []
 
 
 def _may_repeat(body: bytes, document: Object) -> bool:
@@ -93,20 +99,29 @@ def _may_repeat(body: bytes, document: Object) -> bool:
     return written != body and (b"\\u003" in body or body.count(b":") != written.count(b":"))
 
 
+class _Members(dict[str, Any]):
+    """Those of an object, with the names that it gives more than once."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        counted = Counter(name for name, _ in pairs) if len(pairs) > len(self) else {}
+        self.twice = [name for name, count in counted.items() if count > 1]
+
+
 def _duplicates(body: bytes) -> list[str]:
+    """The paths of members that are given more than once, in the order of the document."""
     import json
 
     found: list[str] = []
-
-    def members(pairs: list[tuple[str, Any]]) -> Object:
-        seen = set()
-        for name, _ in pairs:
-            if name in seen:
-                found.append(name)
-            seen.add(name)
-        return dict(pairs)
-
-    json.loads(body, object_pairs_hook=members)
+    waiting: list[tuple[str, Any]] = [("", json.loads(body, object_pairs_hook=_Members))]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, _Members):
+            prefix = f"{path}." if path else ""
+            found += [prefix + name for name in value.twice]
+            waiting += [(prefix + name, inner) for name, inner in reversed(value.items())]
+        elif isinstance(value, list):
+            waiting += [(f"{path}[{index}]", value[index]) for index in reversed(range(len(value)))]
     return found
 
 

@@ -11,7 +11,7 @@ from dray.api.objects import Object
 from dray.api.protobuf import envelope
 from dray.api.protobuf.envelope import UnknownKindError
 from dray.api.protobuf.wire import WireError
-from dray.server import negotiation, status
+from dray.server import field_validation, negotiation, status
 from dray.server.context import Context
 from dray.server.requests import Request
 from dray.yaml import documents
@@ -19,26 +19,38 @@ from dray.yaml.text import ManifestError
 
 # A byte of YAML or protobuf takes as long as so many of JSON.
 _EFFORT = 8
+# A document, and what it gives more than once.
+_Found = tuple[Object, list[str]]
 
 
 async def read(context: Context, request: Request, *, strict: bool = False) -> Object:
-    """The document of a request; what a lenient reader overlooks becomes a warning."""
-    return await context.worker.run(_effort(request), _read, request, strict=strict)
+    """The document of a request; what it gives more than once is refused, or becomes a warning."""
+    document = await read_object(context, request)
+    if request.repeated and strict:
+        raise status.bad_request(f"strict decoding error: {field_validation.told(request.repeated)}")
+    request.warnings.extend(request.repeated)
+    return document
+
+
+async def read_object(context: Context, request: Request) -> Object:
+    """The document of a request; `request.repeated` tells afterwards what it gives more than once."""
+    document, request.repeated = await context.worker.run(_effort(request), _read, request)
+    return document
 
 
 def _effort(request: Request) -> int:
     return len(request.body) * (1 if request.body[:1] == b"{" else _EFFORT)
 
 
-def _read(request: Request, *, strict: bool) -> Object:
+def _read(request: Request) -> _Found:
     content_type = request.headers.get("content-type", "")
     media = negotiation.media_type(content_type) if content_type else negotiation.JSON
     if media == negotiation.JSON:
-        return read_json(request.body, request.warnings, strict=strict)
+        return read_json(request.body)
     if media == negotiation.YAML:
-        return read_yaml(request.body, request.warnings, strict=strict)
+        return read_yaml(request.body)
     if media == negotiation.PROTOBUF:
-        return read_protobuf(request.body)
+        return read_protobuf(request.body), []
     raise status.unsupported_media_type(negotiation.MEDIA_TYPES)
 
 
@@ -51,43 +63,40 @@ def read_protobuf(body: bytes) -> Object:
         raise status.bad_request(f"unable to decode the protobuf body: {error}") from error
 
 
-def read_json(body: bytes, warnings: list[str], *, strict: bool = False) -> Object:
+def read_json(body: bytes) -> _Found:
     if body.strip() == b"null":
-        return {}
+        return {}, []
     document = intake.read_json(body)
     if not isinstance(document, Refusal):
-        return document
-    twice = [error for error in document.errors if error.type is ErrorType.DUPLICATE_FIELD]
-    if not twice or strict:
+        return document, []
+    twice = [error.detail for error in document.errors if error.type is ErrorType.DUPLICATE_FIELD]
+    if not twice:
         raise status.ApiError(document.code, document.reason, document.message)
-    warnings.extend(f'duplicate field "{error.field}"' for error in twice)
     lenient: Object = msgspec.json.decode(body)
-    return lenient
+    return lenient, twice
 
 
-async def read_applied(context: Context, request: Request, *, strict: bool = False) -> Object:
+async def read_applied(context: Context, request: Request) -> Object:
     """The configuration that an apply patch is."""
-    return await context.worker.run(_effort(request), read_yaml, request.body, request.warnings, strict=strict)
+    document, request.repeated = await context.worker.run(_effort(request), read_yaml, request.body)
+    return document
 
 
-def read_yaml(body: bytes, warnings: list[str], *, strict: bool = False) -> Object:
+def read_yaml(body: bytes) -> _Found:
     """A YAML document; JSON, which most clients send as YAML, takes the short way."""
     if _is_json(body):
-        return read_json(body, warnings, strict=strict)
+        return read_json(body)
     try:
         document, duplicates = documents.first(body)
         # Through JSON, so that nothing but JSON's types goes further, and no part is the same object as another.
         plain = msgspec.json.decode(msgspec.json.encode(document))
     except (ManifestError, msgspec.MsgspecError, ValueError, OverflowError) as error:
         raise status.bad_request(f"the body is not YAML: {str(error).removeprefix(':')}") from error
-    if duplicates and strict:
-        raise status.bad_request(f"strict decoding error: yaml: unmarshal errors: {', '.join(duplicates)}")
-    warnings.extend(f"yaml: unmarshal errors: {duplicate}" for duplicate in duplicates)
     if plain is None:
-        return {}
+        return {}, []
     if not isinstance(plain, dict):
         raise status.bad_request("the body is not a JSON object")
-    return plain
+    return plain, duplicates
 
 
 def _is_json(body: bytes) -> bool:

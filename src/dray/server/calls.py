@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -30,6 +30,8 @@ class Write(msgspec.Struct, frozen=True):
     subresource: str = ""
     verb: str = "update"
     size: int = 0
+    # What the body gives more than once.
+    repeated: Sequence[str] = ()
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -63,7 +65,8 @@ class Call(msgspec.Struct, frozen=True):
     def write(self, options: WriteOptions, verb: str = "update", subresource: str | None = None) -> Write:
         part = self.path.subresource if subresource is None else subresource
         user, warnings, size = self.request.user, self.request.warnings, len(self.request.body)
-        return Write(self.context, self.resource, self.place, options, user, warnings, part, verb, size)
+        repeated = self.request.repeated
+        return Write(self.context, self.resource, self.place, options, user, warnings, part, verb, size, repeated)
 
     def stored(self) -> Object:
         """The object that the path names, in hub form; raises a 404."""

@@ -25,7 +25,7 @@ async def create(write: Write, document: Object, *, applied: bool = False) -> by
         return resource.create(document, place, rules, now)
 
     def prepare() -> Accepted | Refusal:
-        verdict = field_validation.admit(resource, document, options, write.warnings, attempt)
+        verdict = field_validation.admit(write, document, attempt)
         if isinstance(verdict, Accepted) and not applied:
             tracking.track_create(resource, verdict.object, verdict.sent or verdict.object, options, now)
         return verdict

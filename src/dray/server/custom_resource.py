@@ -7,6 +7,7 @@ its apiVersion. Which version a document was stored in is read from it: the defi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from dray.api.errors import render
@@ -15,7 +16,7 @@ from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.tables.column import NAME, Cell, Column, age
 from dray.server import documents, selection
-from dray.server.custom import json_path, objects, schema_check
+from dray.server.custom import defaults, json_path, objects, schema_check
 from dray.server.custom.definitions import ColumnDefinition, CustomVersion
 from dray.server.custom.tracking import TrackedCustomKind
 from dray.server.resources import Resource, key_prefix
@@ -53,6 +54,7 @@ class CustomResource(Resource):
         }
         self.tracked = TrackedCustomKind(served, versions)
         self._opening = documents.opening(self.kind, self.api_version)
+        self._has_defaults = defaults.are_in(served.schema)
 
     def create(self, document: Object, place: Place, rules: Rules, now: str) -> Accepted | Refusal:
         return objects.create(document, self._served, place)
@@ -65,8 +67,16 @@ class CustomResource(Resource):
     def prune(self, document: Object) -> Object:
         return objects.prune(document, self._served)
 
+    def read(self, value: bytes) -> Object:
+        """With defaults that the definition got after the object was stored."""
+        obj = super().read(value)
+        if self._has_defaults:
+            with suppress(defaults.TooLarge):
+                defaults.complete(obj, self._served.schema)
+        return obj
+
     def present(self, value: bytes) -> bytes:
-        if value.startswith(self._opening):
+        if not self._has_defaults and value.startswith(self._opening):
             return value
         return documents.encode(self.answer(self.read(value)))
 

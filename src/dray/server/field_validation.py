@@ -1,14 +1,18 @@
-"""fieldValidation: unknown fields are refused, dropped with a warning, or dropped silently, as the client asked."""
+"""fieldValidation: unknown fields are refused, dropped with a warning, or dropped silently, as the client asked.
+
+The same holds for members that a body gives more than once, of which the last counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from dray.api import intake
 from dray.api.errors import ErrorType, FieldError
 from dray.api.intake import Accepted, Refusal
 from dray.api.objects import Object
 from dray.server import status
-from dray.server.parameters import WriteOptions
+from dray.server.calls import Write
 from dray.server.resources import Resource
 
 Attempt = Callable[[Object], Accepted | Refusal]
@@ -18,28 +22,38 @@ class Undecodable(status.ApiError):
     """The document is not an object of its kind."""
 
 
-def admit(
-    resource: Resource, document: Object, options: WriteOptions, warnings: list[str], attempt: Attempt
-) -> Accepted | Refusal:
+def admit(write: Write, document: Object, attempt: Attempt) -> Accepted | Refusal:
     """What intake makes of the document; a document with nothing worse than unknown members gets a second try."""
+    resource, options, repeated = write.resource, write.options, write.repeated
     verdict = attempt(document)
-    if not isinstance(verdict, Refusal) or not verdict.errors:
+    if isinstance(verdict, Refusal) and not (verdict.errors and all(each.type.structural for each in verdict.errors)):
         return verdict
-    if not all(error.type.structural for error in verdict.errors):
-        return verdict
-    unknown = [error for error in verdict.errors if error.type is ErrorType.UNKNOWN_FIELD]
-    if options.strict or len(unknown) < len(verdict.errors):
-        return _worded(verdict, resource)
+    problems = verdict.errors if isinstance(verdict, Refusal) else ()
+    unknown = [error for error in problems if error.type is ErrorType.UNKNOWN_FIELD]
+    if len(unknown) < len(problems) or (options.strict and (problems or repeated)):
+        return _worded(problems, repeated, resource)
     if options.field_validation == "Warn":
-        warnings.extend(f'unknown field "{error.field}"' for error in unknown)
-    return attempt(resource.prune(document))
+        said = [*repeated, *map(_describe, unknown)]
+        write.warnings.extend(each for each in said if each not in write.warnings)
+    return attempt(resource.prune(document)) if problems else verdict
 
 
-def _worded(refusal: Refusal, resource: Resource) -> Refusal:
-    found = ", ".join(map(_describe, refusal.errors))
-    strict = "" if any(error.type is ErrorType.WRONG_TYPE for error in refusal.errors) else "strict decoding error: "
+def _worded(problems: Sequence[FieldError], repeated: Sequence[str], resource: Resource) -> Refusal:
+    found = ", ".join([*([told(repeated)] if repeated else []), *map(_describe, problems)])
+    strict = "" if any(error.type is ErrorType.WRONG_TYPE for error in problems) else "strict decoding error: "
     message = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {strict}{found}'
-    return Refusal(refusal.code, refusal.reason, message, refusal.errors)
+    return intake.bad_request(message, [*map(_repeated, repeated), *problems])
+
+
+def told(repeated: Sequence[str]) -> str:
+    """What is given more than once, in one text: of YAML line by line, of JSON by its path."""
+    if repeated[0].startswith("line "):
+        return "\n  ".join(("yaml: unmarshal errors:", *repeated))
+    return ", ".join(repeated)
+
+
+def _repeated(text: str) -> FieldError:
+    return FieldError(ErrorType.DUPLICATE_FIELD, "", text)
 
 
 def _describe(error: FieldError) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from dray.api import errors
+from dray.api import errors, intake
 from dray.api.objects import Object
 from dray.server import bodies, creation, field_validation, negotiation, status, updates
 from dray.server.calls import Call
@@ -60,6 +60,8 @@ def _change(resource: Resource, media: str, request: Request) -> Callable[[Objec
         given = request.decoded_body()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise status.bad_request(f"error decoding patch: {error}") from error
+    if media != JSON_PATCH and isinstance(given, dict):
+        request.repeated = [f'duplicate field "{path}"' for path in intake.repeated(request.body, given)]
     if media == JSON_PATCH:
         return lambda document: json_patch(document, given)
     if media == MERGE_PATCH:
@@ -80,7 +82,7 @@ async def apply(call: Call) -> tuple[bytes, bool]:
     if not options.field_manager:
         problem = errors.required("fieldManager", "is required for apply patch")
         raise status.invalid("PatchOptions", "meta.k8s.io", "", [problem])
-    applied = await bodies.read_applied(call.context, call.request, strict=options.strict)
+    applied = await bodies.read_applied(call.context, call.request)
     exists = call.context.store.get(call.resource.key(call.path.namespace, call.path.name)) is not None
     if not exists and call.path.subresource:
         raise status.not_found(call.resource.group, call.resource.plural, call.path.name)

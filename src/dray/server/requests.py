@@ -27,6 +27,8 @@ class Request(msgspec.Struct):
     user: User = ADMIN
     # What a client is told beside the answer, as `Warning:` headers.
     warnings: list[str] = msgspec.field(default_factory=list)
+    # What its body gives more than once, once it is read.
+    repeated: list[str] = msgspec.field(default_factory=list)
     # The verb it came to, and why it is allowed: for the audit log.
     verb: str = ""
     reason: str = ""

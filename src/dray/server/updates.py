@@ -39,7 +39,7 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
         def attempt(document: Object) -> Accepted | Refusal:
             return resource.update(document, old, place, rules, now, subresource)
 
-        verdict = field_validation.admit(resource, document, options, write.warnings, attempt)
+        verdict = field_validation.admit(write, document, attempt)
         obj = field_validation.accepted(verdict, resource, {"metadata": {"name": place.name}}).object
         # What follows writes into its metadata, and they may still be those of the old one.
         obj["metadata"] = dict(obj["metadata"])

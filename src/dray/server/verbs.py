@@ -64,7 +64,7 @@ async def watch(call: Call) -> Answer:
 async def create(call: Call) -> Answer:
     options = write_options(call.request, call.query, "CreateOptions")
     form = call.form
-    body = await bodies.read(call.context, call.request, strict=options.strict)
+    body = await bodies.read_object(call.context, call.request)
     value = await creation.create(call.write(options), body)
     return Response(201, await shown(call, value, form))
 
@@ -72,7 +72,7 @@ async def create(call: Call) -> Answer:
 async def update(call: Call) -> Answer:
     options = write_options(call.request, call.query, "UpdateOptions")
     form = call.form
-    body = await bodies.read(call.context, call.request, strict=options.strict)
+    body = await bodies.read_object(call.context, call.request)
     if not call.path.subresource and call.resource.kind in _CREATED_ON_UPDATE and _is_absent(call):
         call.authorize_create()
         return await create(call)

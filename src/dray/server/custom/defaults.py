@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dray.api.objects import Object
 from dray.server.custom.definitions import Schema
 from dray.server.custom.schema_check import join
 
@@ -27,6 +28,23 @@ class TooLarge(Exception):
 def fill(value: Any, schema: Schema) -> None:
     """Completes a value in place; raises TooLarge."""
     _Filling().fill(value, schema)
+
+
+def are_in(schema: Schema) -> bool:
+    """Whether a schema fills in anything."""
+    inner = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    return "default" in schema or any(are_in(each) for each in inner if isinstance(each, dict))
+
+
+def complete(obj: Object, schema: Schema) -> None:
+    """Fills in an object, its metadata apart: the schema may speak of that, but has no say in it; raises TooLarge."""
+    metadata = obj.pop("metadata", None)
+    try:
+        fill(obj, schema)
+    finally:
+        obj.pop("metadata", None)
+        if metadata is not None:
+            obj["metadata"] = metadata
 
 
 class _Filling:

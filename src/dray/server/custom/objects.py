@@ -79,11 +79,10 @@ def decode(document: Object, version: CustomVersion) -> Object | Refusal:
     obj = deepcopy({name: value for name, value in pruned.items() if name != "metadata"})
     obj.update(apiVersion=version.api_version, kind=version.kind)
     try:
-        defaults.fill(obj, version.schema)
+        defaults.complete(obj, version.schema)
     except defaults.TooLarge:
         message = f"Request entity too large: limit is {defaults.MAX_BYTES} bytes of defaults"
         return Refusal(413, "RequestEntityTooLarge", message)
-    # The schema may speak of metadata, but has no say in what it is filled with.
     obj["metadata"] = schema.write(metadata, _META)
     return obj
 
