@@ -21,6 +21,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "disruption": "dray.controllers.disruption.controller:DisruptionController",
     "job": "dray.controllers.jobs.controller:JobController",
     "cronjob": "dray.controllers.cron_jobs.controller:CronJobController",
+    "daemonset": "dray.controllers.daemon_sets.controller:DaemonSetController",
     "podgroup-protection": "dray.controllers.pod_groups:PodGroupProtection",
     "certificatesigningrequest-approving": "dray.controllers.certificates.approver:CertificateApprover",
     "certificatesigningrequest-cleaner": "dray.controllers.certificates.cleaner:CertificateCleaner",

@@ -1,0 +1,78 @@
+"""A snapshot of a DaemonSet: its pods by node, and where it is to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from dray.api.int_or_percent import scaled
+from dray.api.objects import Object, is_deleting, labels_of, mapping
+from dray.api.pods import node_of
+from dray.controllers.daemon_sets.placement import Placement, Requirements
+from dray.controllers.daemon_sets.template import target
+from dray.controllers.workloads.availability import is_available
+from dray.controllers.workloads.revisions import HASH_LABEL
+
+
+@dataclass(frozen=True)
+class Daemons:
+    daemon_set: Object
+    revision: str
+    """The hash of the template in force."""
+    placements: dict[str, Placement]
+    """By the name of the node, for every node there is."""
+    pods: dict[str, list[Object]]
+    """By the name of the node, in the order in which they came; nodes may be gone."""
+    now: datetime
+
+    @classmethod
+    def of(
+        cls, daemon_set: Object, revision: str, nodes: Iterable[Object], pods: Iterable[Object], now: datetime
+    ) -> Daemons:
+        requirements = Requirements(daemon_set)
+        placements = {node["metadata"]["name"]: requirements.place(node) for node in nodes}
+        by_node: dict[str, list[Object]] = {}
+        for pod in sorted(pods, key=_age):
+            by_node.setdefault(target(pod), []).append(pod)
+        return cls(daemon_set, revision, placements, by_node, now)
+
+    @property
+    def min_ready(self) -> int:
+        return int(self.daemon_set["spec"].get("minReadySeconds") or 0)
+
+    @property
+    def wanted(self) -> int:
+        return sum(place.runs for place in self.placements.values())
+
+    def is_new(self, pod: Object) -> bool:
+        return labels_of(pod).get(HASH_LABEL) == self.revision
+
+    def is_available(self, pod: Object) -> bool:
+        return is_available(pod, self.min_ready, self.now)
+
+    def staying(self, node: str) -> list[Object]:
+        return [pod for pod in self.pods.get(node, ()) if not is_deleting(pod)]
+
+    @property
+    def surge(self) -> int:
+        return self._bound("maxSurge", 0)
+
+    @property
+    def max_unavailable(self) -> int:
+        # With neither nothing would ever be replaced.
+        return self._bound("maxUnavailable", 1) or (0 if self.surge else 1)
+
+    def _bound(self, member: str, default: int) -> int:
+        strategy = mapping(self.daemon_set["spec"].get("updateStrategy"))
+        if strategy.get("type") == "OnDelete":
+            return default
+        value = mapping(strategy.get("rollingUpdate")).get(member)
+        return scaled(default if value is None else value, self.wanted)
+
+
+def _age(pod: Object) -> tuple[Any, ...]:
+    """Those that are bound first, then by age."""
+    metadata = pod["metadata"]
+    return not node_of(pod), str(metadata.get("creationTimestamp") or ""), metadata["name"]
