@@ -275,6 +275,22 @@ def stateful_set(name: str, template: Object | None = None, **members: Any) -> O
     return _object("apps/v1", "StatefulSet", name, members, {"serviceName": name, **_selecting(name, template)})
 
 
+def replica_set(name: str, template: Object | None = None, **members: Any) -> Object:
+    """A ReplicaSet of pods like `template`, labelled `app: NAME`."""
+    return _object("apps/v1", "ReplicaSet", name, members, _selecting(name, template))
+
+
+def deployment(name: str, template: Object | None = None, **members: Any) -> Object:
+    """A Deployment of pods like `template`, labelled `app: NAME`."""
+    return _object("apps/v1", "Deployment", name, members, _selecting(name, template))
+
+
+def replication_controller(name: str, template: Object | None = None, **members: Any) -> Object:
+    """A ReplicationController of pods like `template`, labelled `app: NAME`."""
+    made = _selecting(name, template)
+    return _object("v1", "ReplicationController", name, members, {**made, "selector": made["selector"]["matchLabels"]})
+
+
 def _selecting(name: str, template: Object | None) -> Object:
     made = _template(template or pod(name))
     labels = {"app": name}

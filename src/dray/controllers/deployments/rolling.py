@@ -1,0 +1,155 @@
+"""Sizes of a Deployment's ReplicaSets: while they take turns, and when the Deployment is scaled meanwhile.
+
+Never are there more pods than `replicas` and `maxSurge` together, nor fewer available than `replicas` without
+`maxUnavailable`. Where both come to nothing, one pod may be unavailable, as otherwise nothing could ever change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dray.api.int_or_percent import scaled
+from dray.api.objects import Object, annotations_of, int64, spec_of, status_of, uid_of
+from dray.controllers.deployments.revisions import DESIRED, MOST, by_age
+
+Sizes = list[tuple[Object, int]]
+"""ReplicaSets with the number of replicas that each is to have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    replicas: int
+    surge: int
+    unavailable: int
+
+    @classmethod
+    def of(cls, deployment: Object) -> Bounds:
+        replicas = size(deployment)
+        if not is_rolling(deployment):
+            return cls(replicas, 0, 0)
+        given = spec_of(deployment).get("strategy", {}).get("rollingUpdate") or {}
+        surge = scaled(given.get("maxSurge") or 0, replicas)
+        unavailable = scaled(given.get("maxUnavailable") or 0, replicas, up=False)
+        if not surge and not unavailable:
+            unavailable = 1
+        return cls(replicas, surge, min(unavailable, replicas))
+
+    @property
+    def most(self) -> int:
+        return self.replicas + self.surge
+
+    @property
+    def fewest_available(self) -> int:
+        return self.replicas - self.unavailable
+
+
+def is_rolling(deployment: Object) -> bool:
+    return (spec_of(deployment).get("strategy") or {}).get("type") == "RollingUpdate"
+
+
+def size(obj: Object) -> int:
+    """The replicas that a Deployment or ReplicaSet is to have."""
+    replicas = spec_of(obj).get("replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+def counted(replica_sets: Iterable[Object], member: str) -> int:
+    return sum(int(status_of(each).get(member) or 0) for each in replica_sets)
+
+
+def active(replica_sets: Iterable[Object]) -> list[Object]:
+    return [each for each in replica_sets if size(each) > 0]
+
+
+def annotated(replica_set: Object, name: str) -> int | None:
+    return int64(annotations_of(replica_set).get(name, ""))
+
+
+def is_scaled(deployment: Object, replica_sets: Iterable[Object]) -> bool:
+    """Whether the Deployment has been given another size since its ReplicaSets got theirs."""
+    found = (annotated(each, DESIRED) for each in active(replica_sets))
+    return any(desired is not None and desired != size(deployment) for desired in found)
+
+
+def new_size(deployment: Object, replica_sets: Iterable[Object], new: Object | None) -> int:
+    """How many pods the newest ReplicaSet may have now; it is None before it is made."""
+    bounds, present = Bounds.of(deployment), size(new) if new is not None else 0
+    if not is_rolling(deployment) or present > bounds.replicas:
+        return bounds.replicas
+    room = bounds.most - sum(map(size, replica_sets))
+    return present + max(0, min(room, bounds.replicas - present))
+
+
+def old_sizes(deployment: Object, old: Sequence[Object], new: Object) -> Sizes:
+    """Those of the old ReplicaSets that can do with fewer pods: first unhealthy pods go, then what may be missing."""
+    bounds, everything = Bounds.of(deployment), [*old, new]
+    unavailable_new = size(new) - counted([new], "availableReplicas")
+    removable = sum(map(size, everything)) - bounds.fewest_available - unavailable_new
+    if removable <= 0 or not active(old):
+        return []
+    sizes = {uid_of(each): size(each) for each in old}
+    for each in by_age(active(old)):
+        unhealthy = max(0, size(each) - counted([each], "availableReplicas"))
+        taken = min(removable, unhealthy)
+        sizes[uid_of(each)] -= taken
+        removable -= taken
+    spare = counted(everything, "availableReplicas") - bounds.fewest_available
+    for each in by_age(active(old)):
+        taken = max(0, min(spare, sizes[uid_of(each)]))
+        sizes[uid_of(each)] -= taken
+        spare -= taken
+    return [(each, sizes[uid_of(each)]) for each in old if sizes[uid_of(each)] != size(each)]
+
+
+def scaled_sizes(deployment: Object, old: Sequence[Object], new: Object | None) -> Sizes:
+    """The sizes after the Deployment itself was given another one.
+
+    If pods of several revisions run, each revision gets its share; those that are left over go to the largest.
+    """
+    everything = [*old, new] if new is not None else list(old)
+    running = active(everything)
+    if len(running) <= 1:
+        target = running[0] if running else new if new is not None else _latest(old)
+        return [(target, size(deployment))] if target is not None else []
+    if new is not None and _is_saturated(deployment, new):
+        return [(each, 0) for each in active(old)]
+    return _shares(deployment, running) if is_rolling(deployment) else []
+
+
+def _latest(replica_sets: Sequence[Object]) -> Object | None:
+    return by_age(replica_sets)[-1] if replica_sets else None
+
+
+def _is_saturated(deployment: Object, new: Object) -> bool:
+    wanted = size(deployment)
+    return size(new) == annotated(new, DESIRED) == counted([new], "availableReplicas") == wanted
+
+
+def _shares(deployment: Object, running: list[Object]) -> Sizes:
+    bounds = Bounds.of(deployment)
+    missing = (bounds.most if bounds.replicas > 0 else 0) - sum(map(size, running))
+    aged = by_age(running)
+    # Of those of one size the newest grows first, the oldest shrinks first.
+    ordered = sorted(aged if missing < 0 else reversed(aged), key=lambda each: -size(each))
+    sizes, added = {uid_of(each): size(each) for each in ordered}, 0
+    for each in ordered:
+        share, left = _fraction(deployment, each, bounds), missing - added
+        part = min(share, left) if missing > 0 else max(share, left)
+        if left:
+            sizes[uid_of(each)] += part
+            added += part
+    first = uid_of(ordered[0])
+    sizes[first] = max(0, sizes[first] + missing - added)
+    return [(each, sizes[uid_of(each)]) for each in ordered]
+
+
+def _fraction(deployment: Object, replica_set: Object, bounds: Bounds) -> int:
+    """What a ReplicaSet is to grow by so that its share of all pods stays as it was."""
+    if not bounds.replicas:
+        return -size(replica_set)
+    before = annotated(replica_set, MOST) or counted([deployment], "replicas")
+    if not before:
+        return 0
+    # Rounded to the nearest number, halves up.
+    return (2 * size(replica_set) * bounds.most + before) // (2 * before) - size(replica_set)
