@@ -269,10 +269,10 @@ async def test_pods_that_match_are_taken_in_and_failed_ones_replaced():
     async with LocalCluster(controllers=["daemonset", "bare-node"], objects=[objects.node("a")]) as local:
         lonely = objects.pod("lonely", labels={"app": "d"}, nodeName="a")
         await local.create(lonely)
-        await local.create(objects.daemon_set("d"))
+        await local.create(objects.daemon_set("d", updateStrategy={"type": "OnDelete"}))
         await counted(local, currentNumberScheduled=1, updatedNumberScheduled=None)
-
-        async def replaced():
-            return [each["metadata"]["name"] for each in await local.list("Pod")] != ["lonely"]
-
-        await local.eventually(replaced)
+        (taken,) = await local.list("Pod")
+        assert taken["metadata"]["ownerReferences"][0]["name"] == "d"
+        await local.patch("Pod", "lonely", {"status": {"phase": "Failed"}}, subresource="status")
+        await counted(local, currentNumberScheduled=1, updatedNumberScheduled=1)
+        assert "FailedDaemonPod" in await reasons(local)
