@@ -149,7 +149,14 @@ KINDS: tuple[Kind, ...] = (
     _v1("core_v1", "ServiceAccount", "serviceaccounts", "sa", subresources="token"),
     _v1("core_v1", "ConfigMap", "configmaps", "cm"),
     _v1("core_v1", "Secret", "secrets"),
-    _v1("core_v1", "Service", "services", "svc", subresources="status"),
+    _v1(
+        "core_v1",
+        "Service",
+        "services",
+        "svc",
+        subresources="status",
+        stored_only="Service has endpoints and an address that nothing routes here: pods have addresses of their own",
+    ),
     _v1("core_v1", "LimitRange", "limitranges", "limits"),
     _v1("core_v1", "PodTemplate", "podtemplates", generation=True),
     _v1(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dray.api import disabled_fields
+from dray.api import disabled_fields, service_addresses
 from dray.api.catalogue import CERTIFICATES_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object, mapping
@@ -63,6 +63,8 @@ def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *,
         _refresh_time_added(obj["spec"]["taint"], old["spec"]["taint"], now)
     if kind.group == CERTIFICATES_GROUP:
         keep(obj, old, ("spec",))
+    if (kind.group, kind.name) == ("", "Service"):
+        service_addresses.keep(obj, old)
     disabled_fields.drop(obj, old, kind, gates)
     if kind.generation and _counted(obj, kind) != _counted(old, kind):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

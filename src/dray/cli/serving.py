@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dray.api.gates import ALL_GATES, FeatureGates, GateError
+from dray.api.service_addresses import DEFAULT_RANGE
 
 if TYPE_CHECKING:
     from dray.server.running import Options
 
+# Of the prefix of a range of Service addresses: room for a few of them, and no more than can be counted.
+_FEWEST_BITS, _MOST_BITS = 8, 28
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -37,6 +40,20 @@ def _gates(value: str, *, locked: bool) -> FeatureGates:
         raise click.BadParameter(str(error)) from None
     named = [item.partition("=")[0].strip() for item in value.split(",") if item.strip()]
     return ALL_GATES.unlocked(**{name: asked[name] for name in named if not name.startswith("All")})
+
+
+def parse_range(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    from ipaddress import IPv4Network
+
+    try:
+        network = IPv4Network(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}; write it like {DEFAULT_RANGE}") from None
+    if not _FEWEST_BITS <= network.prefixlen <= _MOST_BITS:
+        raise click.BadParameter(
+            f"a range has a prefix of {_FEWEST_BITS} to {_MOST_BITS} bits, not {network.prefixlen}"
+        )
+    return str(network)
 
 
 gates_option = click.option(
@@ -61,6 +78,15 @@ client_gates_option = click.option(
 def serving(command: Command) -> Command:
     """Gives a command the options that `server_options` takes."""
     for option in (
+        click.option(
+            "--service-cluster-ip-range",
+            "service_range",
+            default=DEFAULT_RANGE,
+            show_default=True,
+            metavar="CIDR",
+            callback=parse_range,
+            help="Give Services their addresses from this IPv4 range.",
+        ),
         click.option("--fsync", is_flag=True, help="Also survive a loss of power: flush the disk at every commit."),
         gates_option,
         click.option(
@@ -108,10 +134,11 @@ def server_options(
     audit_log: Path | None,
     gates: FeatureGates,
     fsync: bool,
+    service_range: str,
 ) -> Options:
     from dray.server.running import Options
 
-    return Options(data, bind, port, plain, gates, kubeconfig, audit_log, names, fsync)
+    return Options(data, bind, port, plain, gates, kubeconfig, audit_log, names, fsync, service_range=service_range)
 
 
 def log_to_stderr() -> None:

@@ -12,6 +12,7 @@ from uuid import uuid4
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object
 from dray.api.rules import ADMIN_ACCESS_LABEL, ExpressionChecker, Rules
+from dray.api.service_addresses import DEFAULT_RANGE
 from dray.cel.selector import Expressions
 from dray.client.clock import timestamp
 from dray.server import documents, quota_usage
@@ -95,6 +96,8 @@ class Context:
     gates: FeatureGates = ALL_GATES
     security: Security = field(default=None)  # type: ignore[assignment] # made from the store if not given
     expressions: ExpressionChecker = field(default_factory=Expressions)
+    # What the addresses of Services are taken from.
+    service_range: str = DEFAULT_RANGE
     clock: Callable[[], datetime] = _utc_now
     new_uid: Callable[[], str] = _new_uid
     new_suffix: Callable[[], str] = _new_suffix

@@ -17,9 +17,10 @@ from typing import Any
 import uvicorn
 
 from dray.api.gates import ALL_GATES, FeatureGates
+from dray.api.service_addresses import DEFAULT_RANGE
 from dray.process.loop_watch import LoopWatch
 from dray.process.memory import collect_rarely
-from dray.server import cluster_info, connections
+from dray.server import cluster_info, connections, kubernetes_service
 from dray.server.api_server import ApiServer
 from dray.server.application import Application, Limits
 from dray.server.connections import Connections, most_connections
@@ -56,6 +57,7 @@ class Options:
     fsync: bool = False
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
+    service_range: str = DEFAULT_RANGE
 
 
 def open_store(options: Options) -> Store:
@@ -121,7 +123,7 @@ class RunningServer:
         self.options = options
         self.store = open_store(options)
         security = open_security(options, StoredView(self.store))
-        self.context = Context(self.store, options.gates, security)
+        self.context = Context(self.store, options.gates, security, service_range=options.service_range)
         self.audit = AuditLog(options.audit_log) if options.audit_log else None
         server = ApiServer(self.context, retention=options.retention)
         self._loop_watch = LoopWatch(server.metrics.registry)
@@ -169,6 +171,7 @@ class RunningServer:
                 await asyncio.sleep(0.01)
             if (authority := self.context.security.authority) is not None:
                 await cluster_info.publish(self.context, self.public_url, authority.certificate)
+            await kubernetes_service.publish(self.context, self._public_host(), self._socket.getsockname()[1])
             if self.options.kubeconfig is not None:
                 written = kubeconfig.write_kubeconfig(self.options.kubeconfig, self.kubeconfig())
             with self._loop_watch.watching():

@@ -36,4 +36,6 @@ def test_services(changes, expected):
 
 def test_an_address_stays():
     headless = changed(SERVICE, {"spec.clusterIP": "None"})
-    assert causes(update(SERVICE, headless)) == {"spec.clusterIP Invalid"}
+    assert causes(update(changed(SERVICE, {"spec.clusterIP": "10.96.0.5"}), headless)) == {"spec.clusterIP Invalid"}
+    # Who does not mention it leaves it as it is.
+    assert update(SERVICE, headless).object["spec"]["clusterIP"] == "None"

@@ -19,6 +19,7 @@ from dray.server.admission import (
     quota,
     rights,
     runtime_classes,
+    services,
     storage,
     stored_kinds,
 )
@@ -62,6 +63,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         (_GROUPS, priority.resolve_for_group),
         ("PriorityClass.scheduling.k8s.io", priority.check_default),
         (_DEFINITION, custom_definitions.establish),
+        ("Service", services.allocate),
         ("PersistentVolumeClaim", storage.choose_class),
         ("PersistentVolume PersistentVolumeClaim", storage.protect),
         ("Ingress.networking.k8s.io", stored_kinds.choose_ingress_class),
@@ -80,6 +82,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         (_VOLUME, limit_ranges.limit_volume),
         ("PriorityClass.scheduling.k8s.io", priority.check_default),
         (_DEFINITION, custom_definitions.establish),
+        ("Service", services.allocate),
         ("PersistentVolumeClaim", storage.check_growth),
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),

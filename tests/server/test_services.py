@@ -1,0 +1,79 @@
+"""Services: addresses and node ports are given, refused, kept and given back."""
+
+import pytest
+
+from dray.server import kubernetes_service
+from tests.server.api import serving
+
+SERVICES = "/api/v1/namespaces/default/services"
+
+
+def service(name, **spec):
+    return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
+
+
+def test_each_gets_an_address_of_the_range_and_gives_it_back(api):
+    first, second = (api.create(SERVICES, service(name))["spec"] for name in ("a", "b"))
+    assert first["clusterIP"].startswith("10.96.")
+    assert first["clusterIPs"] == [first["clusterIP"]] != second["clusterIPs"]
+    assert (first["ipFamilies"], first["ipFamilyPolicy"]) == (["IPv4"], "SingleStack")
+    taken = api.ask("POST", SERVICES, service("c", clusterIP=first["clusterIP"]))[1]
+    assert "provided IP is already allocated" in taken["message"]
+    api.delete(f"{SERVICES}/a")
+    assert api.create(SERVICES, service("c", clusterIP=first["clusterIP"]))["spec"]["clusterIP"] == first["clusterIP"]
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "fd00::1", "10.96.0.0", "10.96.255.255"])
+def test_an_address_outside_the_range_is_refused(api, address):
+    assert api.refusal("POST", SERVICES, service("a", clusterIP=address)) == (422, "Invalid", ["spec.clusterIPs"])
+
+
+def test_text_that_is_no_address_is_refused(api):
+    assert api.refusal("POST", SERVICES, service("a", clusterIP="ten")) == (422, "Invalid", ["spec.clusterIP"])
+
+
+def test_headless_and_external_services_have_none(api):
+    headless = api.create(SERVICES, service("h", clusterIP="None", selector={"a": "b"}))["spec"]
+    assert (headless["clusterIPs"], headless["ipFamilies"]) == (["None"], ["IPv4"])
+    outside = api.create(SERVICES, service("e", type="ExternalName", externalName="example.com"))["spec"]
+    assert "clusterIP" not in outside
+
+
+def test_an_update_that_does_not_mention_them_keeps_address_and_ports(api):
+    made = api.create(SERVICES, service("a", type="NodePort"))["spec"]
+    port = made["ports"][0]["nodePort"]
+    assert 30000 <= port <= 32767
+    kept = api.put(f"{SERVICES}/a", service("a", type="NodePort", selector={"x": "y"}))["spec"]
+    assert (kept["clusterIP"], kept["ports"][0]["nodePort"]) == (made["clusterIP"], port)
+    plain = api.patch(f"{SERVICES}/a", {"spec": {"type": "ClusterIP"}})["spec"]
+    assert "nodePort" not in plain["ports"][0]
+    outside = api.patch(f"{SERVICES}/a", {"spec": {"type": "ExternalName", "externalName": "example.com"}})["spec"]
+    assert "clusterIP" not in outside
+
+
+def test_a_node_port_belongs_to_one(api):
+    wanted = {"port": 80, "nodePort": 30080}
+    api.create(SERVICES, service("a", type="NodePort", ports=[wanted]))
+    taken = api.refusal("POST", SERVICES, service("b", type="NodePort", ports=[wanted]))
+    assert taken == (422, "Invalid", ["spec.ports[0].nodePort"])
+    far = service("b", type="NodePort", ports=[{"port": 80, "nodePort": 80}])
+    assert api.refusal("POST", SERVICES, far)[2] == ["spec.ports[0].nodePort"]
+    api.create(SERVICES, service("b", type="NodePort", ports=[{**wanted, "protocol": "UDP"}]))
+
+
+def test_a_range_can_be_full():
+    with serving(service_range="10.0.0.0/29") as api:
+        for number in range(6):
+            api.create(SERVICES, service(f"s{number}"))
+        assert api.ask("POST", SERVICES, service("one-more"))[0] in (422, 500)
+
+
+def test_the_service_of_the_server_itself(api):
+    publish = kubernetes_service.publish
+    api.runner.run(publish(api.context, "192.0.2.7", 6443))
+    api.runner.run(publish(api.context, "192.0.2.8", 6443))
+    assert api.get(f"{SERVICES}/kubernetes")["spec"]["clusterIP"] == "10.96.0.1"
+    endpoints = api.get("/api/v1/namespaces/default/endpoints/kubernetes")
+    assert endpoints["subsets"][0]["addresses"] == [{"ip": "192.0.2.8"}]
+    found = api.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes")
+    assert found["endpoints"][0]["addresses"] == ["192.0.2.8"]
