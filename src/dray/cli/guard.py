@@ -34,6 +34,8 @@ _ITS_NAMES: Final = {
     "certificatesigningrequest-approving": "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner": "certificatesigningrequest-cleaner-controller",
     "token-cleaner": "token-cleaner-controller",
+    "endpoints": "endpoints-controller",
+    "endpointslice": "endpointslice-controller",
 }
 _logger = logging.getLogger("dray")
 

@@ -29,6 +29,8 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "certificatesigningrequest-approving": "dray.controllers.certificates.approver:CertificateApprover",
     "certificatesigningrequest-cleaner": "dray.controllers.certificates.cleaner:CertificateCleaner",
     "token-cleaner": "dray.controllers.token_cleaner:TokenCleaner",
+    "endpoints": "dray.controllers.endpoints.controller:EndpointsController",
+    "endpointslice": "dray.controllers.endpoints.controller:EndpointSliceController",
     "bare-node": "dray.controllers.bare_nodes:BareNodes",
 }
 

@@ -50,6 +50,10 @@ _VERSIONS = (
     "policy/v1",
     "coordination.k8s.io/v1",
     "apiextensions.k8s.io/v1",
+    "discovery.k8s.io/v1",
+    "networking.k8s.io/v1",
+    "node.k8s.io/v1",
+    "storage.k8s.io/v1",
 )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from dray.api.objects import Object
 from dray.server.authorization import AUTHENTICATED, MASTERS
+from dray.server.security.cluster_roles import CLUSTER_CONTROLLERS
 from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP
 from dray.server.security.rules import PolicyRule, uncovered
 from dray.server.security.users import (
@@ -261,6 +262,7 @@ CONTROLLERS = {
     "token-cleaner": """
         delete get list watch | core | secrets
     """,
+    **CLUSTER_CONTROLLERS,
     "clusterrole-aggregation-controller": """
         escalate get list patch update watch | RBAC | clusterroles
     """,

@@ -1,0 +1,150 @@
+"""The controllers `endpoints` and `endpointslice`: what Services select is written as it changes.
+
+Both wait a moment for more pods to change, and write once. A Service without a selector is left to whoever made it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Final
+
+from dray.api.catalogue import built_in
+from dray.api.cluster_kinds import DISCOVERY_GROUP
+from dray.api.objects import Key, Object, is_deleting, key_of, labels_of, owners_of, status_of
+from dray.api.pods import is_ready, is_terminal
+from dray.client.cache import Change
+from dray.client.errors import NotFound
+from dray.controllers.endpoints import slices, subsets
+from dray.controllers.endpoints.backends import SERVICE_LABEL, Backend, backends, selector_of, selects
+from dray.controllers.environment import Environment, QueueController, named
+from dray.controllers.kinds import NODES, PODS
+
+SERVICES: Final = built_in("v1", "Service")
+ENDPOINTS: Final = built_in("v1", "Endpoints")
+ENDPOINT_SLICES: Final = built_in(f"{DISCOVERY_GROUP}/v1", "EndpointSlice")
+_ZONE: Final = "topology.kubernetes.io/zone"
+_GATHER: Final = 0.05
+
+
+class _ServiceFollower(QueueController[Key]):
+    """Keyed by namespace and name of Services: comes again when a Service changes, or a pod that it selects."""
+
+    def __init__(self, environment: Environment, name: str) -> None:
+        self._client = environment.client
+        self._workers = environment.workers(name, self.reconcile, called=named("Service"), count=4)
+        self._services = environment.informers.of(SERVICES)
+        self._pods = environment.informers.of(PODS)
+        self._selectors: dict[str, dict[str, dict[str, str]]] = {}
+        """By namespace and name of the Service."""
+        self._services.add_handler(self._service_changed)
+        self._pods.add_handler(self._pod_changed)
+
+    def _service_changed(self, change: Change) -> None:
+        namespace, name = change.key
+        selector = {} if change.type == "DELETED" else selector_of(change.object)
+        if selector:
+            self._selectors.setdefault(namespace, {})[name] = selector
+        elif name in (known := self._selectors.get(namespace, {})):
+            del known[name]
+            if not known:
+                del self._selectors[namespace]
+        self._workers.queue.add(change.key)
+
+    def _pod_changed(self, change: Change) -> None:
+        selectors = self._selectors.get(change.key[0])
+        if not selectors:
+            return
+        before, pod = change.previous, change.object
+        if before is not None and change.type == "MODIFIED" and not _matters(before, pod):
+            return
+        for name, selector in selectors.items():
+            chosen = selects(selector)
+            if chosen(pod) or (before is not None and chosen(before)):
+                self._workers.queue.add_after((change.key[0], name), _GATHER)
+
+    @abstractmethod
+    async def reconcile(self, key: Key) -> float | None: ...
+
+    def _backends(self, service: Object) -> list[Backend]:
+        chosen = selects(selector_of(service))
+        return list(backends(service, filter(chosen, self._pods.cache.in_namespace(key_of(service)[0]))))
+
+
+def _matters(before: Object, pod: Object) -> bool:
+    return _state(before) != _state(pod)
+
+
+def _state(pod: Object) -> tuple[object, ...]:
+    return labels_of(pod), status_of(pod).get("podIP"), is_ready(pod), is_deleting(pod), is_terminal(pod)
+
+
+class EndpointsController(_ServiceFollower):
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment, "endpoints")
+        self._endpoints = environment.informers.of(ENDPOINTS)
+        self._endpoints.add_handler(self._endpoints_changed)
+
+    def _endpoints_changed(self, change: Change) -> None:
+        """Those of a Service that is gone, and those that somebody else changed."""
+        if labels_of(change.object).get(subsets.MANAGED_BY) == subsets.MANAGER:
+            self._workers.queue.add(change.key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        service = self._services.cache.get(key[1], namespace=key[0])
+        existing = self._endpoints.cache.get(key[1], namespace=key[0])
+        if service is None:
+            if existing is not None and labels_of(existing).get(subsets.MANAGED_BY) == subsets.MANAGER:
+                await self._client.delete(ENDPOINTS, key[1], namespace=key[0])
+            return None
+        if not selector_of(service) or is_deleting(service):
+            return None
+        wanted = subsets.desired(service, self._backends(service), existing)
+        if existing is None:
+            await self._client.create(ENDPOINTS, wanted)
+        elif subsets.differs(wanted, existing):
+            await self._client.update(ENDPOINTS, wanted)
+        return None
+
+
+class EndpointSliceController(_ServiceFollower):
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment, "endpoint slices")
+        self._slices = environment.informers.of(ENDPOINT_SLICES)
+        self._nodes = environment.informers.of(NODES)
+        self._slices.cache.add_index("service", _service_of)
+        self._slices.add_handler(self._slice_changed)
+
+    def _slice_changed(self, change: Change) -> None:
+        for value in _service_of(change.object):
+            self._workers.queue.add((change.key[0], value.partition("/")[2]))
+
+    async def reconcile(self, key: Key) -> float | None:
+        service = self._services.cache.get(key[1], namespace=key[0])
+        if service is None or not selector_of(service) or is_deleting(service):
+            return None
+        uid = service["metadata"]["uid"]
+        existing = [
+            each
+            for each in self._slices.cache.by("service", f"{key[0]}/{key[1]}")
+            # Those of a Service of the same name that is gone go with it.
+            if all(owner.get("uid") == uid for owner in owners_of(each)) and not is_deleting(each)
+        ]
+        zones = {node["metadata"]["name"]: zone for node in self._nodes.cache if (zone := labels_of(node).get(_ZONE))}
+        found = slices.plan(service, self._backends(service), existing, zones)
+        for each in found.create:
+            await self._client.create(ENDPOINT_SLICES, each)
+        for each in found.update:
+            await self._client.update(ENDPOINT_SLICES, each)
+        for each in found.delete:
+            try:
+                await self._client.delete_object(ENDPOINT_SLICES, each)
+            except NotFound:
+                continue
+        return None
+
+
+def _service_of(endpoint_slice: Object) -> tuple[str, ...]:
+    labels = labels_of(endpoint_slice)
+    if labels.get(slices.MANAGED_BY) != slices.MANAGER or not labels.get(SERVICE_LABEL):
+        return ()
+    return (f"{key_of(endpoint_slice)[0]}/{labels[SERVICE_LABEL]}",)
