@@ -30,6 +30,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 # Enough to outweigh an emptier node by cpu and memory.
 _NODE_DEVICES: Final = {"ignore": 0, "pack": 3, "spread": -3}
+SCHEDULER_OPTIONS: Final = ("scheduler_name", "devices", "node_devices", "device_preemption", "plugins")
+"""What `scheduling` gives a command."""
 # Of the ten in which a lease must be renewed: after that there is time for another connection.
 _LEASE_SECONDS: Final = 5.0
 

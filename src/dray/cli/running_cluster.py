@@ -153,7 +153,7 @@ def _known(options: ClusterOptions, server: RunningServer) -> Iterator[None]:
     """To `dray status` and `dray down`, and where it is wanted, to kubectl."""
     import os
 
-    from dray.cli import own_kubeconfig, up_state
+    from dray.cli import own_kubeconfig, up_address, up_state
     from dray.client.clock import SystemTime, timestamp
     from dray.process.identity import started_at
 
@@ -167,6 +167,7 @@ def _known(options: ClusterOptions, server: RunningServer) -> Iterator[None]:
         tuple(up_state.UpNode(each.node, str(each.root), each.runtime) for each in options.nodes),
         all(each.keep_pods for each in options.nodes),
     )
+    up_address.remember(options.server)
     with ExitStack() as stack:
         _logger.info("serves the API at %s", server.url)
         stack.callback(_logger.info, "ends")

@@ -1,29 +1,32 @@
-"""`dray up`: an API server, scheduler and controllers in a second process, and manifests applied at the start."""
+"""`dray up`: its options, and what they mean for the parts of the cluster that `running_cluster` runs."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from dray.api.gates import FeatureGates
 from dray.cli import detaching
-from dray.cli.components import choosing, scheduling
+from dray.cli.components import SCHEDULER_OPTIONS, choosing, scheduling
 from dray.cli.fleet_choice import chosen_fleet, chosen_machines
-from dray.cli.manifests import read
+from dray.cli.manifests import Manifest, read
 from dray.cli.metrics import MetricsAddress, metrics_options
 from dray.cli.reports import one_line
 from dray.cli.running_cluster import ClusterOptions, run_cluster
 from dray.cli.serving import failing_plainly, log_to_stderr, server_options, serving
+from dray.cli.up_address import resolved
 from dray.cli.up_state import default_data
 
 if TYPE_CHECKING:
+    from dray.cli.control_plane_process import Orders
     from dray.cli.machine import MachineOptions
     from dray.fleet.machine import Machine as FleetMachine
+    from dray.server.running import Options
 
 _KUBECONFIG: Final = "kubeconfig"
 _TEMPORARY_KUBECONFIG: Final = "dray.kubeconfig"
@@ -68,29 +71,7 @@ _TEMPORARY_KUBECONFIG: Final = "dray.kubeconfig"
     is_flag=True,
     help="Put a context into your own kubeconfig too, and make it the current one, for as long as the cluster runs.",
 )
-def up(
-    paths: tuple[str, ...],
-    data: Path | None,
-    kubeconfig: Path | None,
-    gates: FeatureGates,
-    scheduler_name: str,
-    devices: str,
-    node_devices: str,
-    device_preemption: bool,
-    plugins: tuple[str, ...],
-    controllers: tuple[str, ...],
-    metrics_bind: str,
-    metrics_port: int | None,
-    fleet: tuple[str, ...],
-    seed: int | None,
-    simulate: tuple[str, ...],
-    with_node: bool,
-    runtime: str,
-    join_token: bool,
-    detach: bool,
-    merge_kubeconfig: bool,
-    **given: Any,
-) -> None:
+def up(paths: tuple[str, ...], **given: Any) -> None:
     """Run a cluster on this machine, until interrupted.
 
     The manifests in PATH (YAML, JSON, directories of them) are applied: nodes, slices and classes, and whatever else
@@ -111,48 +92,64 @@ def up(
 
     Exit status: 0 interrupted, 1 a manifest was refused, 2 a file cannot be read or the server cannot start.
     """
-    from dray.cli.control_plane_process import Orders
-
     log_to_stderr()
+    manifests = _manifests(paths)
+    wanted = _Wanted(**{each.name: given.pop(each.name) for each in fields(_Wanted)})
+    fleet = chosen_fleet(wanted.fleet, wanted.seed) if wanted.fleet else None
+    simulated = chosen_machines(wanted.simulate) if wanted.simulate else ()
+    data = wanted.data or (default_data() if wanted.detach else None)
+    orders = _orders(given)
+    server = _server(data, given, join_token=wanted.join_token)
+    merged_as = _context_name(data) if wanted.merge_kubeconfig else ""
+    announce_to = detaching.detach(data) if wanted.detach and data is not None else None
+    with failing_plainly(), _node_options(data, wanted.runtime if wanted.with_node else "", simulated) as nodes:
+        cluster = ClusterOptions(server, orders, manifests, fleet, nodes, wanted.join_token, merged_as, announce_to)
+        sys.exit(run_cluster(cluster))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The options of this command alone, by their names."""
+
+    data: Path | None
+    fleet: tuple[str, ...]
+    seed: int | None
+    simulate: tuple[str, ...]
+    with_node: bool
+    runtime: str
+    join_token: bool
+    detach: bool
+    merge_kubeconfig: bool
+
+
+def _manifests(paths: tuple[str, ...]) -> list[Manifest]:
     reading = read(paths)
     for problem in reading.problems:
         click.echo(one_line(str(problem)), err=True)
     if reading.problems:
         sys.exit(2)
-    chosen = chosen_fleet(fleet, seed) if fleet else None
-    simulated = chosen_machines(simulate) if simulate else ()
-    if detach:
-        data = data or default_data()
-    kubeconfig = kubeconfig or (data / _KUBECONFIG if data is not None else Path(_TEMPORARY_KUBECONFIG))
-    if join_token:
-        given["bind"] = _reachable_bind(given["bind"], plain=given["plain"])
-    options = server_options(data=data, kubeconfig=kubeconfig, gates=gates, **given)
-    asked = {
-        "scheduler_name": scheduler_name,
-        "devices": devices,
-        "node_devices": node_devices,
-        "device_preemption": device_preemption,
-        "plugins": plugins,
-    }
-    orders = Orders(asked, controllers, gates, MetricsAddress(metrics_bind, metrics_port))
-    merged_as = _context_name(data) if merge_kubeconfig else ""
-    announce_to = detaching.detach(data) if detach and data is not None else None
-    with failing_plainly(), _node_options(data, runtime if with_node else "", simulated) as nodes:
-        cluster = ClusterOptions(options, orders, reading.manifests, chosen, nodes, join_token, merged_as, announce_to)
-        sys.exit(run_cluster(cluster))
+    return reading.manifests
+
+
+def _orders(given: dict[str, Any]) -> Orders:
+    """Takes from the options those of scheduler, controllers and their metrics."""
+    from dray.cli.control_plane_process import Orders
+
+    scheduler = {name: given.pop(name) for name in SCHEDULER_OPTIONS}
+    metrics = MetricsAddress(given.pop("metrics_bind"), given.pop("metrics_port"))
+    return Orders(scheduler, given.pop("controllers"), given["gates"], metrics)
+
+
+def _server(data: Path | None, given: dict[str, Any], *, join_token: bool) -> Options:
+    """From what is left of the options."""
+    given = resolved(data, given, join_token=join_token)
+    kubeconfig = given.pop("kubeconfig") or (data / _KUBECONFIG if data is not None else Path(_TEMPORARY_KUBECONFIG))
+    return server_options(data=data, kubeconfig=kubeconfig, **given)
 
 
 def _context_name(data: Path | None) -> str:
     """Clusters with different directories do not replace each other."""
     return "dray" if data is None or data == default_data() else f"dray-{data.absolute().name}"
-
-
-def _reachable_bind(bind: str, *, plain: bool) -> str:
-    """All addresses of this machine, unless one was chosen."""
-    if plain:
-        raise click.UsageError("--join-token needs TLS: leave out --plain")
-    source = click.get_current_context().get_parameter_source("bind")
-    return "0.0.0.0" if source is not None and source.name == "DEFAULT" else bind
 
 
 @contextmanager
