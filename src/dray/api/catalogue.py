@@ -21,6 +21,7 @@ RESOURCE_GROUP = "resource.k8s.io"
 SCHEDULING_GROUP = "scheduling.k8s.io"
 RBAC_GROUP = "rbac.authorization.k8s.io"
 CERTIFICATES_GROUP = "certificates.k8s.io"
+ADMISSION_GROUP = "admissionregistration.k8s.io"
 
 
 _BETA1 = Lifecycle((1, 35), (1, 38))
@@ -87,6 +88,21 @@ def _v1(
 
 def _rbac(name: str, plural: str, *, namespaced: bool) -> Kind:
     return _v1("rbac_v1", name, plural, group=RBAC_GROUP, namespaced=namespaced)
+
+
+def _admission(name: str, plural: str, *, beta: bool = False, status: bool = False) -> Kind:
+    versions = ("v1", "v1beta1") if beta else ("v1",)
+    return Kind(
+        ADMISSION_GROUP,
+        name,
+        plural,
+        tuple(Version(version, f"admissionregistration_{version}.{name}") for version in versions),
+        storage="v1",
+        namespaced=False,
+        subresources=("status",) if status else (),
+        categories=("api-extensions",),
+        generation=True,
+    )
 
 
 KINDS: tuple[Kind, ...] = (
@@ -182,6 +198,12 @@ KINDS: tuple[Kind, ...] = (
     _rbac("ClusterRoleBinding", "clusterrolebindings", namespaced=False),
     _rbac("Role", "roles", namespaced=True),
     _rbac("RoleBinding", "rolebindings", namespaced=True),
+    _admission("ValidatingAdmissionPolicy", "validatingadmissionpolicies", status=True),
+    _admission("ValidatingAdmissionPolicyBinding", "validatingadmissionpolicybindings"),
+    _admission("MutatingAdmissionPolicy", "mutatingadmissionpolicies", beta=True),
+    _admission("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", beta=True),
+    _admission("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+    _admission("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
     _v1("coordination_v1", "Lease", "leases", group="coordination.k8s.io"),
     _v1(
         "certificates_v1",

@@ -10,7 +10,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable
 
 from dray.api import cluster_defaults
-from dray.api.catalogue import RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
+from dray.api.catalogue import ADMISSION_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, KindVersion
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object, mapping
 from dray.api.pod_defaults import default_pod, default_pod_spec
@@ -149,6 +149,40 @@ def _limit_range(limit_range: Object, version: str, now: str, gates: FeatureGate
             )
 
 
+def _match_resources(given: Object | None) -> None:
+    if given is None:
+        return
+    given.setdefault("matchPolicy", "Equivalent")
+    for member in ("namespaceSelector", "objectSelector"):
+        given.setdefault(member, {})
+    for member in ("resourceRules", "excludeResourceRules"):
+        for rule in given.get(member) or ():
+            rule.setdefault("scope", "*")
+
+
+def _policy(policy: Object, version: str, now: str, gates: FeatureGates) -> None:
+    policy["spec"].setdefault("failurePolicy", "Fail")
+    _match_resources(policy["spec"].get("matchConstraints"))
+
+
+def _policy_binding(binding: Object, version: str, now: str, gates: FeatureGates) -> None:
+    _match_resources(binding["spec"].get("matchResources"))
+
+
+def _webhooks(configuration: Object, version: str, now: str, gates: FeatureGates) -> None:
+    mutating = configuration["kind"] == "MutatingWebhookConfiguration"
+    for webhook in configuration.get("webhooks") or ():
+        defaults: Object = {"failurePolicy": "Fail", "matchPolicy": "Equivalent", "timeoutSeconds": 10}
+        selectors: Object = {"namespaceSelector": {}, "objectSelector": {}}
+        reinvoked = {"reinvocationPolicy": "Never"} if mutating else {}
+        webhook.update({**defaults, **selectors, **reinvoked, **webhook})
+        for rule in webhook.get("rules") or ():
+            rule.setdefault("scope", "*")
+        service = webhook["clientConfig"].get("service")
+        if service is not None:
+            service.setdefault("port", 443)
+
+
 _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None]] = {
     (RESOURCE_GROUP, "ResourceClaim"): _claim,
     (RESOURCE_GROUP, "ResourceClaimTemplate"): _template,
@@ -158,6 +192,12 @@ _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None
     (SCHEDULING_GROUP, "PodGroup"): _pod_group,
     (SCHEDULING_GROUP, "CompositePodGroup"): _pod_group,
     (SCHEDULING_GROUP, "PriorityClass"): _priority_class,
+    (ADMISSION_GROUP, "ValidatingAdmissionPolicy"): _policy,
+    (ADMISSION_GROUP, "MutatingAdmissionPolicy"): _policy,
+    (ADMISSION_GROUP, "ValidatingAdmissionPolicyBinding"): _policy_binding,
+    (ADMISSION_GROUP, "MutatingAdmissionPolicyBinding"): _policy_binding,
+    (ADMISSION_GROUP, "ValidatingWebhookConfiguration"): _webhooks,
+    (ADMISSION_GROUP, "MutatingWebhookConfiguration"): _webhooks,
     ("", "LimitRange"): _limit_range,
     ("", "Pod"): _pod,
     ("", "Secret"): _secret,

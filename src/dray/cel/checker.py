@@ -121,8 +121,29 @@ class Checker:
         elif isinstance(node, Comprehension):
             yield from self._comprehension(node)
         elif isinstance(node, Struct):
-            raise self.error(node, f"undeclared reference to '{node.name}' (in container '')")
+            return (yield from self._struct(node))
         return node
+
+    def _struct(self, node: Struct) -> Step[Node]:
+        """An object is a map whose keys are its fields."""
+        if not self.environment.makes(node.name):
+            raise self.error(node, f"undeclared reference to '{node.name}' (in container '')")
+        made = Type("object", name=node.name)
+        entries: list[tuple[Node, Node]] = []
+        for index, (field, value) in enumerate(zip(node.fields, node.values, strict=True)):
+            checked = yield value
+            wanted = self._field_type(node, made, field)
+            found = self._unwrapped(checked, index in node.optional)
+            if not self.substitutions.assignable(found, wanted):
+                raise self.error(
+                    value, f"expected type of field '{field}' is '{wanted}' but provided type is '{found}'"
+                )
+            key = Literal(node.offset, field)
+            key.type = t.STRING
+            entries.append((key, checked))
+        replaced = MapNode(node.offset, entries, node.optional)
+        replaced.type = made
+        return replaced
 
     def _local(self, name: str) -> Type | None:
         for scope in reversed(self.scopes):

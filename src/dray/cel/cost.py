@@ -23,6 +23,7 @@ RuntimeCost = Callable[..., int]
 
 LIST_COST: Final = 10
 MAP_COST: Final = 30
+AUTHORIZER_COST: Final = 350_000
 _SIZED: Final = frozenset((str, bytes, list, dict, DomainMap))
 _SCALARS: Final = frozenset((t.BOOL, t.INT, t.UINT, t.DOUBLE, t.DURATION, t.TIMESTAMP, t.QUANTITY, t.SEMVER))
 _TRAVERSAL: Final = 0.1
@@ -128,6 +129,7 @@ _BY_FUNCTION: Final[dict[str, RuntimeCost]] = {
     "containsIP": _contains_ip,
     "containsCIDR": lambda cidr, other: _contains_ip(cidr, other) + ceil(size(cidr) * _TRAVERSAL) + 1,
     "validate": _validate,
+    "check": lambda *_: AUTHORIZER_COST,
     "_==_": _smaller,
     "_!=_": _smaller,
 }

@@ -36,6 +36,11 @@ _NAMES = {
     "IP": t.IP,
     "CIDR": t.CIDR,
     "Format": t.FORMAT,
+    "Authorizer": t.AUTHORIZER,
+    "PathCheck": t.PATH_CHECK,
+    "GroupCheck": t.GROUP_CHECK,
+    "ResourceCheck": t.RESOURCE_CHECK,
+    "Decision": t.DECISION,
 }
 _CONSTRUCTORS: dict[str, Callable[..., Type]] = {
     "list": t.list_of,

@@ -33,6 +33,8 @@ from dray.cel.types import Type
 _NO_FIELDS: Final[Mapping[str, Type]] = MappingProxyType({})
 Signature = tuple[str, bool, tuple[Type, ...]]
 """A function, whether it is called as a method, and the types of its operands."""
+Fields = Mapping[str, Type]
+"""The fields of a type of objects."""
 Resolution = tuple[tuple[str, ...], Type]
 """The overloads that serve a call, and its type."""
 
@@ -51,6 +53,8 @@ class Environment:
     """Whether types are checked before running; only conformance cases ask for less."""
     escaped: bool = False
     """Whether fields of objects are written as `escaping.escape` writes names that are no identifiers."""
+    made: frozenset[str] = frozenset()
+    """The types of objects that an expression may make, besides those below `Object`; none without any."""
     resolutions: dict[Signature, Resolution] = field(default_factory=dict, repr=False)
     """What the checker found for calls with operands of known types: the same for every expression."""
 
@@ -69,6 +73,10 @@ class Environment:
 
     def field(self, type_: Type, field: str) -> Type | None:
         return self.object_fields.get(type_.name, _NO_FIELDS).get(field)
+
+    def makes(self, name: str) -> bool:
+        """Whether an expression may make an object of the type."""
+        return name in self.made or (bool(self.made) and name.partition(".")[0] == "Object")
 
 
 def _last_parts(names: Iterable[str]) -> frozenset[str]:
@@ -127,12 +135,17 @@ def _constants(libraries: list[Library]) -> dict[str, Type]:
 
 
 def _functions(libraries: list[Library]) -> dict[str, Function]:
-    merged: dict[str, Function] = {}
+    return merged({}, libraries)
+
+
+def merged(functions: Mapping[str, Function], libraries: Iterable[Library]) -> dict[str, Function]:
+    """Functions with those of more libraries."""
+    found = dict(functions)
     for library in libraries:
         for name, function in library.functions.items():
-            known = merged.get(name)
-            merged[name] = function if known is None else _merge(known, function)
-    return merged
+            known = found.get(name)
+            found[name] = function if known is None else _merge(known, function)
+    return found
 
 
 def _merge(one: Function, other: Function) -> Function:

@@ -246,18 +246,22 @@ class _Parser:
         return MapNode(offset, entries, frozenset(optional))
 
     def struct_literal(self, offset: int, name: str) -> Step[Node]:
+        fields: list[str] = []
         values: list[Node] = []
+        optional = set()
         while self.kind != "}":
-            self.accept("?")
+            if self.accept("?"):
+                optional.add(len(fields))
             if self.kind not in ("ident", "escaped"):
                 raise self.unexpected()
+            fields.append(self.symbol)
             self.advance()
             self.expect(":")
             values.append((yield self.expression()))
             if not self.accept(","):
                 break
         self.expect("}")
-        return Struct(offset, name, values)
+        return Struct(offset, name, fields, values, frozenset(optional))
 
 
 def _reduce(operands: list[Node], pending: list[tuple[int, str, int]]) -> None:

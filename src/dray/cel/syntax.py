@@ -83,10 +83,12 @@ class MapNode(Node):
 
 @dataclass(eq=False, slots=True)
 class Struct(Node):
-    """A message literal. Parsed for its errors' sake: no environment here has message types."""
+    """An object that is made. The checker turns those that an environment knows into maps, and refuses all others."""
 
     name: str
+    fields: list[str]
     values: list[Node]
+    optional: frozenset[int] = frozenset()
 
     def children(self) -> Sequence[Node]:
         return self.values

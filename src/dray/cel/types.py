@@ -56,6 +56,11 @@ URL = Type("opaque", name="kubernetes.URL")
 IP = Type("opaque", name="net.IP")
 CIDR = Type("opaque", name="net.CIDR")
 FORMAT = Type("opaque", name="kubernetes.NamedFormat")
+AUTHORIZER = Type("opaque", name="kubernetes.authorization.Authorizer")
+PATH_CHECK = Type("opaque", name="kubernetes.authorization.PathCheck")
+GROUP_CHECK = Type("opaque", name="kubernetes.authorization.GroupCheck")
+RESOURCE_CHECK = Type("opaque", name="kubernetes.authorization.ResourceCheck")
+DECISION = Type("opaque", name="kubernetes.authorization.Decision")
 DEVICE = Type("object", name="kubernetes.DRADevice")
 
 

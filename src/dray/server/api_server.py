@@ -11,6 +11,7 @@ import logging
 import time
 
 from dray.server import answer_forms, parameters, paths, routing, status
+from dray.server.admission.dynamic.registry import DynamicAdmission
 from dray.server.bootstrap import bootstrap
 from dray.server.certificate_signer import CertificateSigner
 from dray.server.context import Context
@@ -33,6 +34,7 @@ class ApiServer:
         self.metrics = Metrics(lambda: context.store.revision)
         self._nonresource = NonresourcePaths(context, self.metrics)
         self.custom_kinds = CustomKinds(context)
+        context.dynamic = DynamicAdmission(context)
         self._roles = RoleAggregation(context)
         self._signer = CertificateSigner(context)
         self._retention = retention or Retention()

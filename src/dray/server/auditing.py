@@ -52,6 +52,7 @@ class Auditor:
                 source=source,
                 agent=request.headers.get("user-agent", ""),
                 reason=request.reason,
+                annotations=request.annotations,
                 decision=_decision(caller, code),
                 body=_body(request) if level >= Level.REQUEST else None,
             )

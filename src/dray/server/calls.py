@@ -9,6 +9,7 @@ import msgspec
 from dray.api.intake import Place
 from dray.api.objects import Object
 from dray.server import negotiation, reads
+from dray.server.admission.attributes import Attributes
 from dray.server.authorization import Access, User
 from dray.server.context import Context
 from dray.server.negotiation import Accepted, Form
@@ -32,6 +33,12 @@ class Write(msgspec.Struct, frozen=True):
     size: int = 0
     # What the body gives more than once.
     repeated: Sequence[str] = ()
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def attributes(self, operation: str, obj: Object, old: Object | None = None) -> Attributes:
+        """The write as admission sees it."""
+        told = (self.subresource, self.verb, self.warnings, self.annotations, self.options.dry_run)
+        return Attributes(operation, self.context, self.resource, self.user, obj, old, *told)
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -64,9 +71,9 @@ class Call(msgspec.Struct, frozen=True):
 
     def write(self, options: WriteOptions, verb: str = "update", subresource: str | None = None) -> Write:
         part = self.path.subresource if subresource is None else subresource
-        user, warnings, size = self.request.user, self.request.warnings, len(self.request.body)
-        repeated = self.request.repeated
-        return Write(self.context, self.resource, self.place, options, user, warnings, part, verb, size, repeated)
+        request, size = self.request, len(self.request.body)
+        told = (request.user, request.warnings, part, verb, size, request.repeated, request.annotations)
+        return Write(self.context, self.resource, self.place, options, *told)
 
     def stored(self) -> Object:
         """The object that the path names, in hub form; raises a 404."""

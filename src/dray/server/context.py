@@ -26,6 +26,7 @@ from dray.server.worker import Worker
 from dray.store.interface import Store
 
 if TYPE_CHECKING:
+    from dray.server.admission.dynamic.registry import DynamicAdmission
     from dray.server.kubelets.client import KubeletClient
 
 
@@ -105,6 +106,8 @@ class Context:
     usage: QuotaUsage = field(init=False)
     worker: Worker = field(default_factory=Worker)
     health: Health = field(default_factory=Health)
+    # Policies and webhooks; a context that serves nobody has none.
+    dynamic: DynamicAdmission | None = None
     # For what only the agent of a node can answer; made when it is first needed.
     _kubelets: KubeletClient | None = None
 

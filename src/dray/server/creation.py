@@ -43,8 +43,9 @@ async def create(write: Write, document: Object, *, applied: bool = False) -> by
     if metadata.pop("resourceVersion", None) not in (None, "", "0"):
         raise status.bad_request("resourceVersion should not be set on objects to be created")
     metadata["uid"], metadata["creationTimestamp"] = context.new_uid(), now
-    operation, warnings = admission.CREATE, write.warnings
-    admission.admit(admission.Attributes(operation, context, resource, write.user, obj, warnings=warnings))
+    attributes = write.attributes(admission.CREATE, obj)
+    admission.admit(attributes)
+    await admission.validate(attributes)
     return await _store(context, resource, obj, dry_run=options.dry_run)
 
 

@@ -8,7 +8,6 @@ import logging
 from dray.api.intake import Place
 from dray.api.objects import Object
 from dray.server import deletion, documents, status, updates
-from dray.server.authorization import ADMIN
 from dray.server.context import Context
 from dray.server.custom import definitions
 from dray.server.custom.definitions import CLEANUP_FINALIZER
@@ -131,7 +130,7 @@ class CustomCleanup:
 
     async def _delete(self, resource: CustomResource, place: Place) -> bool:
         try:
-            return (await deletion.delete(self._context, resource, place, deletion.DeleteOptions(), ADMIN))[1]
+            return (await deletion.delete(self._context, resource, place, deletion.DeleteOptions()))[1]
         except status.ApiError as error:
             return error.code == 404
 

@@ -14,9 +14,10 @@ from dray.api import errors
 from dray.api.intake import Place
 from dray.api.objects import Object, mapping
 from dray.server import admission, parameters, reads, status, updates
-from dray.server.authorization import User
+from dray.server.authorization import ADMIN
 from dray.server.context import Context
 from dray.server.custom import definitions
+from dray.server.requests import Request
 from dray.server.resources import Resource
 from dray.store.interface import Conflict, Record, StoreError
 
@@ -65,14 +66,19 @@ def delete_options(body: Object, query: Mapping[str, str]) -> DeleteOptions:
 
 
 async def delete(
-    context: Context, resource: Resource, place: Place, options: DeleteOptions, user: User
+    context: Context, resource: Resource, place: Place, options: DeleteOptions, request: Request | None = None
 ) -> tuple[bytes, bool]:
-    """The document as it is or was, and whether it is gone."""
+    """The document as it is or was, and whether it is gone. Without a request the server itself wants it."""
+    user = request.user if request is not None else ADMIN
     for _ in range(_TRIES):
         record = reads.get(context, resource, place)
         obj = resource.read(record.value)
         _check_preconditions(resource, place.name, obj, options)
-        admission.admit(admission.Attributes(admission.DELETE, context, resource, user, obj, obj))
+        attributes = admission.Attributes(admission.DELETE, context, resource, user, obj, obj, dry_run=options.dry_run)
+        if request is not None:
+            attributes.warnings, attributes.annotations = request.warnings, request.annotations
+        admission.admit(attributes)
+        await admission.validate(attributes)
         try:
             return await _delete(context, resource, record, obj, options)
         except Conflict:

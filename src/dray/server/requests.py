@@ -32,6 +32,7 @@ class Request(msgspec.Struct):
     # The verb it came to, and why it is allowed: for the audit log.
     verb: str = ""
     reason: str = ""
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
     def decoded_body(self) -> Any:
         """The body, read as JSON; raises what msgspec raises."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dray.api import intake, schema, tables
-from dray.api.catalogue import RESOURCE_GROUP, KindVersion, find
+from dray.api.catalogue import ADMISSION_GROUP, RESOURCE_GROUP, KindVersion, find
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
@@ -33,6 +33,12 @@ _DELETED_WITH_STATUS = frozenset(
         ("", "Node"),
         ("", "ReplicationController"),
         ("", "Secret"),
+        (ADMISSION_GROUP, "ValidatingAdmissionPolicy"),
+        (ADMISSION_GROUP, "ValidatingAdmissionPolicyBinding"),
+        (ADMISSION_GROUP, "MutatingAdmissionPolicy"),
+        (ADMISSION_GROUP, "MutatingAdmissionPolicyBinding"),
+        (ADMISSION_GROUP, "ValidatingWebhookConfiguration"),
+        (ADMISSION_GROUP, "MutatingWebhookConfiguration"),
         ("apiextensions.k8s.io", "CustomResourceDefinition"),
         ("apiregistration.k8s.io", "APIService"),
         ("apps", "ControllerRevision"),

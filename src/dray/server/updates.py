@@ -54,9 +54,9 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
         effort = (write.size + len(record.value)) * resource.effort
         rules = context.rules(place.namespace)
         old, obj = await context.worker.run(effort, prepare, record, rules, context.now())
-        user, verb, warnings = write.user, write.verb, write.warnings
-        operation = admission.UPDATE
-        admission.admit(admission.Attributes(operation, context, resource, user, obj, old, subresource, verb, warnings))
+        attributes = write.attributes(admission.UPDATE, obj, old)
+        admission.admit(attributes)
+        await admission.validate(attributes)
         obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         obj = tracking.settle_times(old, obj)
         try:

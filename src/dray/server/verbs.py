@@ -93,7 +93,7 @@ async def patch(call: Call) -> Answer:
 async def delete(call: Call) -> Answer:
     options = await _delete_options(call)
     form = call.form
-    value, gone = await deletion.delete(call.context, call.resource, call.place, options, call.request.user)
+    value, gone = await deletion.delete(call.context, call.resource, call.place, options, call.request)
     if gone and not call.resource.returns_deleted:
         return document(deletion.deleted_status(call.resource, value))
     return Response(200, await shown(call, value, form))
@@ -111,7 +111,7 @@ async def delete_collection(call: Call) -> Answer:
         metadata = documents.metadata(record.value)
         place = Place(metadata.namespace, metadata.name)
         try:
-            value, _ = await deletion.delete(call.context, call.resource, place, options, call.request.user)
+            value, _ = await deletion.delete(call.context, call.resource, place, options, call.request)
         except status.ApiError as error:
             if error.code != 404:
                 raise

@@ -9,11 +9,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from dray.api.catalogue import CERTIFICATES_GROUP, RBAC_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
+from dray.api.catalogue import ADMISSION_GROUP, CERTIFICATES_GROUP, RBAC_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.errors import FieldError
 from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.validation import (
+    admission_policies,
     certificate_requests,
     claims,
     cluster_kinds,
@@ -41,15 +42,29 @@ from dray.api.validation import (
     slices,
     stateful_sets,
     taints,
+    webhooks,
     workloads,
 )
 from dray.api.validation.checks import Checks as _Checks
+from dray.api.validation.checks import Create
 from dray.api.validation.fields import Errors
 
 # Who has more of them is not helped by the rest, and an answer with all would have a hundred times the object's bytes.
 MOST_PROBLEMS: Final = 1000
 
+
+def _alike(check: Create) -> _Checks:
+    """What is checked on creation is checked on every update, and nothing else."""
+    return _Checks(check, lambda obj, old, rules: check(obj, rules))
+
+
 _CHECKS: dict[tuple[str, str], _Checks] = {
+    (ADMISSION_GROUP, "ValidatingAdmissionPolicy"): _alike(admission_policies.validate),
+    (ADMISSION_GROUP, "ValidatingAdmissionPolicyBinding"): _alike(admission_policies.validate_binding),
+    (ADMISSION_GROUP, "MutatingAdmissionPolicy"): _alike(admission_policies.validate_mutating),
+    (ADMISSION_GROUP, "MutatingAdmissionPolicyBinding"): _alike(admission_policies.validate_mutating_binding),
+    (ADMISSION_GROUP, "ValidatingWebhookConfiguration"): _alike(webhooks.validate),
+    (ADMISSION_GROUP, "MutatingWebhookConfiguration"): _alike(webhooks.validate),
     (RESOURCE_GROUP, "ResourceClaim"): _Checks(claims.validate_create, claims.validate_update, claims.validate_status),
     (RESOURCE_GROUP, "ResourceClaimTemplate"): _Checks(
         claims.validate_template_create, claims.validate_template_update
@@ -81,7 +96,7 @@ _CHECKS: dict[tuple[str, str], _Checks] = {
     ("", "ConfigMap"): _Checks(config_maps.validate, config_maps.validate_update),
     ("", "Event"): _Checks(events.validate, lambda obj, old, rules: events.validate(obj, rules)),
     ("", "Node"): _Checks(nodes.validate, nodes.validate_update, nodes.validate_status),
-    ("", "LimitRange"): _Checks(limit_ranges.validate, lambda obj, old, rules: limit_ranges.validate(obj, rules)),
+    ("", "LimitRange"): _alike(limit_ranges.validate),
     ("", "Pod"): _Checks(pods.validate, pod_updates.validate_update, pod_status.validate),
     ("", "ResourceQuota"): _Checks(quotas.validate, quotas.validate_update, quotas.validate_status),
     ("", "Secret"): _Checks(config_maps.validate_secret, config_maps.validate_secret_update),

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 
+from dray.api.catalogue import ADMISSION_GROUP
 from dray.server.admission import (
+    admission_policies,
     certificate_requests,
     core_kinds,
     custom_definitions,
@@ -25,9 +27,10 @@ from dray.server.admission import (
 )
 from dray.server.admission.attributes import Attributes
 from dray.server.admission.core_kinds import require_namespace
+from dray.server.admission.dynamic import validating
 from dray.server.security.node_restriction import CREATE, DELETE, UPDATE
 
-__all__ = ["CREATE", "DELETE", "UPDATE", "Attributes", "admit", "require_namespace"]
+__all__ = ["CREATE", "DELETE", "UPDATE", "Attributes", "admit", "require_namespace", "validate"]
 
 Plugin = Callable[[Attributes], None]
 _ROLES = " ".join(
@@ -36,8 +39,14 @@ _ROLES = " ".join(
 _GROUPS = "PodGroup.scheduling.k8s.io CompositePodGroup.scheduling.k8s.io"
 _DEFINITION = "CustomResourceDefinition.apiextensions.k8s.io"
 _SIGNING_REQUEST = "CertificateSigningRequest.certificates.k8s.io"
+_WEBHOOKS = " ".join(f"{kind}WebhookConfiguration.{ADMISSION_GROUP}" for kind in ("Mutating", "Validating"))
 _VOLUME = "PersistentVolumeClaim"
 _ALL = "*"
+_POLICIES: tuple[tuple[str, Plugin], ...] = (
+    (f"ValidatingAdmissionPolicy.{ADMISSION_GROUP}", admission_policies.check_policy),
+    (f"MutatingAdmissionPolicy.{ADMISSION_GROUP}", admission_policies.check_mutating_policy),
+    (_WEBHOOKS, admission_policies.check_webhooks),
+)
 _GANGS: tuple[tuple[str, Plugin], ...] = (
     (_GROUPS, gangs.warn_of_group),
     ("Workload.scheduling.k8s.io", gangs.warn_of_workload),
@@ -68,6 +77,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("PersistentVolume PersistentVolumeClaim", storage.protect),
         ("Ingress.networking.k8s.io", stored_kinds.choose_ingress_class),
         ("APIService.apiregistration.k8s.io", stored_kinds.mark_available),
+        *_POLICIES,
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
         *_GANGS,
@@ -84,6 +94,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         (_DEFINITION, custom_definitions.establish),
         ("Service", services.allocate),
         ("PersistentVolumeClaim", storage.check_growth),
+        *_POLICIES,
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
         *_GANGS,
@@ -96,6 +107,14 @@ def admit(attributes: Attributes) -> None:
     resource = attributes.resource
     for plugin in _chosen(attributes.operation, f"{resource.kind}.{resource.group}".removesuffix(".")):
         plugin(attributes)
+
+
+async def validate(attributes: Attributes) -> None:
+    """Asks policies and webhooks. Time passes meanwhile, so that what must hold at the write is checked again."""
+    if await validating.validate(attributes) and attributes.operation != DELETE:
+        if attributes.old is None:
+            require_namespace(attributes.context, attributes.resource, attributes.namespace, attributes.name)
+        quota.charge(attributes)
 
 
 @lru_cache(maxsize=512)

@@ -24,6 +24,9 @@ class Attributes(msgspec.Struct):
     verb: str = "update"
     # What the client is told besides the answer.
     warnings: list[str] = msgspec.field(default_factory=list)
+    # What the audit log is told.
+    annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    dry_run: bool = False
 
     @property
     def namespace(self) -> str:

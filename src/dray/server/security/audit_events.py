@@ -8,7 +8,8 @@ requests are left out: nobody has made sure what they are, and a Secret posted t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 from urllib.parse import quote, unquote_plus
@@ -69,6 +70,7 @@ class Entry:
     reason: str = ""
     decision: str = ""
     body: Any = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
     stage: str = "ResponseComplete"
 
 
@@ -79,6 +81,7 @@ def audit_event(entry: Entry, level: Level) -> Object:
     annotations = {
         **({"authorization.k8s.io/decision": entry.decision} if entry.decision else {}),
         **({"authorization.k8s.io/reason": entry.reason} if entry.reason else {}),
+        **entry.annotations,
     }
     return {
         "kind": "Event",

@@ -25,7 +25,7 @@ async def create(call: Call) -> Answer:
     pod = call.stored()
     if not _may_go_freely(pod):
         await _use_budget(call, pod, dry_run=wanted.dry_run or options.dry_run)
-    await deletion.delete(call.context, call.resource, call.place, wanted, call.request.user)
+    await deletion.delete(call.context, call.resource, call.place, wanted, call.request)
     return document(status.success(code=201), 201)
 
 

@@ -1,0 +1,130 @@
+"""Expressions of policies and match conditions: compiled once, run with a budget, variables evaluated on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from dray.api.objects import Object
+from dray.cel import policy
+from dray.cel import types as t
+from dray.cel.environment import Environment
+from dray.cel.errors import CelError, CostLimitExceeded, EvaluationError
+from dray.cel.policy import compile_policy
+from dray.cel.program import Program
+from dray.cel.syntax import Comprehension, walk
+from dray.cel.types import Type
+from dray.cel.values import Value
+
+_OVER = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
+class Declarations:
+    """The variables of a policy, with the types that their expressions come to; raises CompileError.
+
+    `schema` has the types that the policy is checked against; without it objects are of any type.
+    """
+
+    def __init__(self, spec: Object, schema: Mapping[str, Any] | None = None, *, mutation: bool = False) -> None:
+        self._shared: dict[str, Any] = {"params": spec.get("paramKind") is not None, "mutation": mutation}
+        self._shared |= schema or {}
+        self.types: dict[str, Type] = {}
+        self.programs: dict[str, Program] = {}
+        for variable in spec.get("variables") or ():
+            self.add(variable)
+
+    def add(self, variable: Object) -> None:
+        name = variable["name"]
+        program = compile_policy(variable["expression"], self.environment())
+        self.types[name], self.programs[name] = program.result_type, program
+
+    def environment(self, *, authorizes: bool = True) -> Environment:
+        return policy.environment(variables=dict(self.types), authorizes=authorizes, **self._shared)
+
+
+class Conditions:
+    """matchConditions: all must hold. One that does not hold counts more than one that fails."""
+
+    def __init__(self, given: list[Object], environment: Environment) -> None:
+        self._given = [(each["name"], compile_policy(each["expression"], environment, t.BOOL)) for each in given]
+
+    @property
+    def programs(self) -> list[Program]:
+        return [program for _, program in self._given]
+
+    def hold(self, run: Evaluation) -> bool:
+        """Raises EvaluationError where none says no and one cannot be answered."""
+        failed: EvaluationError | None = None
+        for name, program in self._given:
+            try:
+                if run.value(program) is not True:
+                    return False
+            except EvaluationError as error:
+                failed = failed or EvaluationError(f"match condition {name}: {error}")
+        if failed is not None:
+            raise failed
+        return True
+
+
+class Evaluation:
+    """The values that expressions see, and what is left of their budget."""
+
+    def __init__(self, values: Mapping[str, Value], budget: int = policy.BUDGET) -> None:
+        self._values = dict(values)
+        self.left = budget
+
+    def set_variables(self, programs: Mapping[str, Program]) -> None:
+        self._values["variables"] = _lazy(programs, self)
+
+    def value(self, program: Program) -> Value:
+        """Raises EvaluationError, CostLimitExceeded when the budget is spent."""
+        if self.left <= 0:
+            raise CostLimitExceeded(_OVER)
+        values = self._values
+        try:
+            outcome = program.run(*[values.get(name) for name in program.environment.variables])
+        except EvaluationError as error:
+            self.left -= error.cost or 0
+            raise
+        except CelError as error:
+            raise EvaluationError(str(error)) from None
+        self.left -= outcome.cost
+        if self.left < 0:
+            raise CostLimitExceeded(_OVER)
+        return outcome.value
+
+
+class _Variables:
+    """Each is evaluated when an expression first looks at it, and once."""
+
+    FIELDS: ClassVar[dict[str, str]] = {}
+    __slots__ = ("_known", "_programs", "_run")
+
+    def __init__(self, programs: Mapping[str, Program], run: Evaluation) -> None:
+        self._programs, self._run = programs, run
+        self._known: dict[str, Value | EvaluationError] = {}
+
+    def __getattr__(self, name: str) -> Value:
+        if name not in self._known:
+            try:
+                self._known[name] = self._run.value(self._programs[name])
+            except EvaluationError as error:
+                self._known[name] = EvaluationError(f"composited variable {name!r} fails to evaluate: {error}")
+        found = self._known[name]
+        if isinstance(found, EvaluationError):
+            raise found
+        return found
+
+
+def _lazy(programs: Mapping[str, Program], run: Evaluation) -> _Variables:
+    made = type("Variables", (_Variables,), {"FIELDS": {name: name for name in programs}, "__slots__": ()})
+    variables: _Variables = made(programs, run)
+    return variables
+
+
+def loops(programs: Iterator[Program]) -> int:
+    """How deep loops are nested in them, up to two: what has none takes microseconds."""
+    found = [node for program in programs for node in walk(program.root) if isinstance(node, Comprehension)]
+    if any(isinstance(inner, Comprehension) for node in found for inner in walk(node)[1:]):
+        return 2
+    return 1 if found else 0

@@ -1,0 +1,47 @@
+"""Parameters of policies: the objects that a binding's paramRef names."""
+
+from __future__ import annotations
+
+from dray.api import label_selectors
+from dray.api.objects import Object, labels_of, mapping
+from dray.server.admission.dynamic.request import AdmissionRequest
+
+Params = list[Object | None]
+
+
+class ConfigurationError(Exception):
+    """The policy or its binding cannot be carried out as they are."""
+
+
+def params_of(spec: Object, binding: Object, request: AdmissionRequest) -> Params:
+    """With which parameters the policy is asked: none, one, or several in turn; raises ConfigurationError."""
+    kind, reference = spec.get("paramKind"), mapping(binding.get("paramRef"))
+    if kind is None or not reference:
+        return [None]
+    resource = request.context.registry.of_kind(kind.get("apiVersion") or "", kind.get("kind") or "")
+    if resource is None:
+        named = f"{kind.get('apiVersion')}, Kind={kind.get('kind')}"
+        raise ConfigurationError(f"failed to find resource referenced by paramKind: '{named}'")
+    namespace = ""
+    if resource.namespaced:
+        namespace = reference.get("namespace") or request.namespace
+        if not namespace:
+            raise ConfigurationError(
+                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+            )
+    elif reference.get("namespace"):
+        raise ConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+    store, found = request.context.store, []
+    if reference.get("name"):
+        record = store.get(resource.key(namespace, reference["name"]))
+        found = [record] if record is not None else []
+    else:
+        prefix = f"{resource.key_prefix}{namespace}/" if namespace else resource.key_prefix
+        found = list(store.list(prefix).records)
+    objects = [resource.answer(resource.read(record.value)) for record in found]
+    if reference.get("selector"):
+        matches = label_selectors.from_object(reference["selector"])
+        objects = [obj for obj in objects if matches(labels_of(obj))]
+    if not objects and reference.get("parameterNotFoundAction") == "Deny":
+        raise ConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
+    return list(objects)

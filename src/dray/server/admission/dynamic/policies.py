@@ -1,0 +1,185 @@
+"""ValidatingAdmissionPolicy: compiled with its bindings, and what it says about a write.
+
+What is wrong is a `Violation` for each binding; what follows (deny, warn, audit) is up to the binding's actions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from dray.api.objects import Object, mapping
+from dray.cel import policy as language
+from dray.cel import types as t
+from dray.cel.errors import EvaluationError
+from dray.cel.policy import compile_policy
+from dray.cel.program import Program
+from dray.cel.values import Value
+from dray.server.admission.dynamic.expressions import Conditions, Declarations, Evaluation, loops
+from dray.server.admission.dynamic.matching import Matcher
+from dray.server.admission.dynamic.params import ConfigurationError, params_of
+from dray.server.admission.dynamic.request import AdmissionRequest
+
+MAX_MESSAGE = 5 * 1024
+
+
+class Binding:
+    def __init__(self, binding: Object) -> None:
+        self.name = binding["metadata"]["name"]
+        self.spec = binding["spec"]
+        self.matcher = Matcher(mapping(self.spec.get("matchResources")))
+        self.actions = list(self.spec.get("validationActions") or ())
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    policy: str
+    binding: Binding
+    message: str
+    reason: str = ""
+    index: int = 0
+
+
+class Planned(NamedTuple):
+    """A binding with the values that expressions see, for each object of parameters; or why there are none."""
+
+    binding: Binding
+    values: list[dict[str, Value]]
+    error: str = ""
+
+
+class _Validation(NamedTuple):
+    program: Program
+    said: Program | None
+    given: Object
+
+
+class Policy:
+    """What validating and mutating policies share; raises CompileError."""
+
+    def __init__(self, policy: Object, bindings: list[Object], *, mutation: bool = False) -> None:
+        self.name = policy["metadata"]["name"]
+        self.spec = policy["spec"]
+        self.matcher = Matcher(mapping(self.spec.get("matchConstraints")))
+        self.bindings = [Binding(binding) for binding in bindings]
+        self.fails = self.spec.get("failurePolicy") != "Ignore"
+        self.declared = Declarations(self.spec, mutation=mutation)
+        self.conditions = Conditions(self.spec.get("matchConditions") or [], self.declared.environment())
+
+    def selected(self, request: AdmissionRequest, version: str) -> list[Binding]:
+        """The bindings by which the policy applies to the request."""
+        if not self.matcher.selects(request, version):
+            return []
+        seen = request.target._replace(version=version)
+        matching = (each for each in self.bindings if each.matcher.version(seen, ()) is not None)
+        return [each for each in matching if each.matcher.selects(request, version)]
+
+    def plan(self, request: AdmissionRequest, version: str) -> list[Planned]:
+        """Everything that must be read to ask the policy, so that asking can go on elsewhere."""
+        bindings = self.selected(request, version)
+        if not bindings:
+            return []
+        values = request.values(version)
+        planned = []
+        for binding in bindings:
+            try:
+                params = params_of(self.spec, binding.spec, request)
+            except ConfigurationError as error:
+                planned.append(Planned(binding, [], str(error)))
+            else:
+                planned.append(Planned(binding, [{**values, "params": each} for each in params]))
+        return planned
+
+    def runs(self, planned: Planned) -> Iterator[Evaluation]:
+        """One for each object of parameters for which the match conditions hold; raises EvaluationError."""
+        for values in planned.values:
+            asked = Evaluation(values, language.CONDITIONS_BUDGET)
+            asked.set_variables(self.declared.programs)
+            if self.conditions.hold(asked):
+                run = Evaluation(values)
+                run.set_variables(self.declared.programs)
+                yield run
+
+
+class ValidatingPolicy(Policy):
+    def __init__(self, policy: Object, bindings: list[Object]) -> None:
+        super().__init__(policy, bindings)
+        environment, plain = self.declared.environment(), self.declared.environment(authorizes=False)
+        self._validations = [
+            _Validation(
+                compile_policy(each["expression"], environment, t.BOOL),
+                compile_policy(each["messageExpression"], plain, t.STRING) if each.get("messageExpression") else None,
+                each,
+            )
+            for each in self.spec.get("validations") or ()
+        ]
+        self._annotations = [
+            (each["key"], compile_policy(each["valueExpression"], environment, t.STRING, t.NULL, t.DYN))
+            for each in self.spec.get("auditAnnotations") or ()
+        ]
+        self.loops = loops(self._programs())
+
+    def _programs(self) -> Iterator[Program]:
+        yield from self.declared.programs.values()
+        yield from self.conditions.programs
+        yield from (program for _, program in self._annotations)
+        for each in self._validations:
+            yield each.program
+            if each.said is not None:
+                yield each.said
+
+    def violations(self, plan: list[Planned], noted: dict[str, str]) -> list[Violation]:
+        """Audit annotations go into `noted`."""
+        return [found for planned in plan for found in self._of_binding(planned, noted)]
+
+    def _of_binding(self, planned: Planned, noted: dict[str, str]) -> Iterator[Violation]:
+        binding = planned.binding
+        if planned.error and self.fails:
+            yield Violation(self.name, binding, f"failed to configure binding: {planned.error}")
+        try:
+            for run in self.runs(planned):
+                yield from self._violations(binding, run)
+                yield from self._annotate(binding, run, noted)
+        except EvaluationError as error:
+            if self.fails:
+                yield Violation(self.name, binding, str(error))
+
+    def _violations(self, binding: Binding, run: Evaluation) -> Iterator[Violation]:
+        for index, (program, said, given) in enumerate(self._validations):
+            try:
+                if run.value(program) is True:
+                    continue
+                message = _message(run, said) or given.get("message") or f"failed expression: {program.expression}"
+                yield Violation(self.name, binding, message.strip(), given.get("reason") or "", index)
+            except EvaluationError as error:
+                if self.fails:
+                    text = f"expression '{program.expression}' resulted in error: {error}"
+                    yield Violation(self.name, binding, text, "", index)
+                if run.left <= 0:
+                    return
+
+    def _annotate(self, binding: Binding, run: Evaluation, noted: dict[str, str]) -> Iterator[Violation]:
+        for key, program in self._annotations:
+            try:
+                value = run.value(program)
+            except EvaluationError as error:
+                if self.fails:
+                    yield Violation(self.name, binding, f"audit annotation {key}: {error}")
+                continue
+            if isinstance(value, str) and value.strip():
+                full = f"{self.name}/{key}"
+                values = [each for each in (noted.get(full), value.strip()) if each]
+                noted[full] = ", ".join(dict.fromkeys(values))[: 10 * 1024]
+
+
+def _message(run: Evaluation, said: Program | None) -> str:
+    """What the message expression says, unless that is nothing, too long, or more than a line."""
+    if said is None:
+        return ""
+    try:
+        text = run.value(said)
+    except EvaluationError:
+        return ""
+    fits = isinstance(text, str) and len(text) <= MAX_MESSAGE and "\n" not in text
+    return text.strip() if fits else ""

@@ -1,0 +1,116 @@
+"""Registry of policies and webhooks: kept compiled, and found by what a write is about.
+
+Whatever is stored of these kinds is compiled when it is first needed after it changed. Which of them concern writes to
+a resource is found out once per resource and operation, and kept until one of them, or a custom kind, changes: a write
+that concerns none of them costs one look-up, however many there are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from dray.api.catalogue import ADMISSION_GROUP
+from dray.api.objects import Object
+from dray.cel.errors import CompileError
+from dray.server import documents
+from dray.server.admission.dynamic.matching import Matcher, Target
+from dray.server.admission.dynamic.policies import ValidatingPolicy
+from dray.server.context import Context
+from dray.server.resources import Resource, key_prefix
+
+_log = logging.getLogger("dray.server")
+_MOST_TARGETS = 4096
+POLICIES = "validatingadmissionpolicies"
+BINDINGS = "validatingadmissionpolicybindings"
+_PLURALS = (POLICIES, BINDINGS)
+# What is compiled from which plural, and the plural of its bindings.
+_COMPILED: dict[str, tuple[Callable[[Object, list[Object]], Any], str]] = {POLICIES: (ValidatingPolicy, BINDINGS)}
+
+
+class Concerned(NamedTuple):
+    """What a write to a target must pass, each with the version in which it wants to see the object."""
+
+    policies: tuple[tuple[ValidatingPolicy, str], ...] = ()
+
+
+NOBODY = Concerned()
+
+
+class DynamicAdmission:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._stored: dict[str, dict[str, Object]] = {plural: {} for plural in _PLURALS}
+        self._compiled: dict[str, dict[str, Any]] = {plural: {} for plural in _COMPILED}
+        self._changed: set[tuple[str, str]] = set()
+        self._concerned: dict[tuple[str, ...], Concerned] = {}
+        self._custom_kinds = 0
+        for plural in _PLURALS:
+            prefix = key_prefix(ADMISSION_GROUP, plural)
+            for record in context.store.list(prefix).records:
+                self._note(plural, record.key.removeprefix(prefix), documents.decode(record.value))
+            context.observe(prefix, self._observe)
+
+    def _observe(self, resource: Resource, key: str, obj: Object | None) -> None:
+        self._note(resource.plural, key.removeprefix(resource.key_prefix), obj)
+
+    def _note(self, plural: str, name: str, obj: Object | None) -> None:
+        known = self._stored[plural].pop(name, None)
+        if obj is not None:
+            self._stored[plural][name] = obj
+        if plural in _COMPILED:
+            self._changed.add((plural, name))
+        else:
+            owner = next(policies for policies, (_, bindings) in _COMPILED.items() if bindings == plural)
+            for each in (known, obj):
+                if each is not None:
+                    self._changed.add((owner, each["spec"].get("policyName") or ""))
+        self._concerned.clear()
+
+    def concerned(self, resource: Resource, subresource: str, operation: str) -> Concerned:
+        key = (resource.group, resource.version, resource.plural, subresource, operation)
+        if self._custom_kinds != self._context.registry.changes:
+            self._custom_kinds = self._context.registry.changes
+            self._concerned.clear()
+        found = self._concerned.get(key)
+        if found is None:
+            if len(self._concerned) >= _MOST_TARGETS:
+                self._concerned.clear()
+            found = self._concerned[key] = self._find(Target(*key, resource.namespaced))
+        return found
+
+    def _find(self, target: Target) -> Concerned:
+        if target.group == ADMISSION_GROUP:
+            # A policy that refuses its own removal could never be removed.
+            return NOBODY
+        self._compile()
+        registry = self._context.registry
+        versions = [
+            each for each in registry.versions(target.group) if registry.find(target.group, each, target.plural)
+        ]
+        policies = self._matching(POLICIES, target, versions)
+        return Concerned(policies) if policies else NOBODY
+
+    def _matching(self, plural: str, target: Target, versions: list[str]) -> tuple[tuple[Any, str], ...]:
+        found = []
+        for _, each in sorted(self._compiled[plural].items()):
+            matcher: Matcher = each.matcher
+            version = matcher.version(target, versions)
+            if version is not None and each.bindings:
+                found.append((each, version))
+        return tuple(found)
+
+    def _compile(self) -> None:
+        changed, self._changed = self._changed, set()
+        for plural, name in changed:
+            make, bindings = _COMPILED[plural]
+            self._compiled[plural].pop(name, None)
+            policy = self._stored[plural].get(name)
+            if policy is None:
+                continue
+            bound = [each for each in self._stored[bindings].values() if each["spec"].get("policyName") == name]
+            try:
+                self._compiled[plural][name] = make(policy, sorted(bound, key=lambda each: each["metadata"]["name"]))
+            except CompileError as error:
+                _log.warning("%s %s is not applied: %s", plural, name, error)

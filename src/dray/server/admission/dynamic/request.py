@@ -1,0 +1,123 @@
+"""The write that policies and webhooks are asked about: the object, what it replaces, who sent it, and where it goes.
+
+Objects are kept in hub form and shown in the version that a rule names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dray.api.objects import Object
+from dray.cel.library.authorizer import Authorizer, Decision, Question, ResourceCheck
+from dray.cel.values import Value
+from dray.server.admission.attributes import Attributes
+from dray.server.authorization import AUTHENTICATED, Access, User
+from dray.server.resources import Resource
+from dray.server.security import users
+
+if TYPE_CHECKING:
+    from dray.server.admission.dynamic.matching import Target
+
+DELETE = "DELETE"
+_OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", DELETE: "DeleteOptions"}
+
+
+class AdmissionRequest:
+    def __init__(self, attributes: Attributes, target: Target) -> None:
+        self.attributes = attributes
+        self.target = target
+        self.context = attributes.context
+        self.object: Object | None = None if attributes.operation == DELETE else attributes.obj
+        self.old: Object | None = attributes.old
+        self.name = str(attributes.obj["metadata"].get("name") or "")
+        self.namespace = attributes.namespace
+        self.uid = attributes.context.new_uid()
+        self._namespace_object: Object | None = None
+        self._shown: dict[tuple[str, int], Object] = {}
+
+    def resource(self, version: str) -> Resource:
+        found = self.context.registry.find(self.target.group, version, self.target.plural)
+        return found if found is not None else self.attributes.resource
+
+    def shown(self, obj: Object | None, version: str) -> Object | None:
+        if obj is None:
+            return None
+        key = (version, id(obj))
+        if key not in self._shown:
+            self._shown[key] = self.resource(version).answer(obj)
+        return self._shown[key]
+
+    @property
+    def namespace_object(self) -> Object | None:
+        """The namespace that the object is in; None for one that is in none."""
+        if self._namespace_object is None and self.namespace and self.target.plural != "namespaces":
+            self._namespace_object = self.context.namespace(self.namespace)
+        return self._namespace_object
+
+    @property
+    def own_namespace(self) -> Object | None:
+        """Whose labels a namespaceSelector looks at: for a namespace its own."""
+        if self.target.plural == "namespaces" and not self.target.group:
+            return self.object or self.old
+        return self.namespace_object
+
+    def document(self, version: str) -> Object:
+        """As `request` in expressions and in reviews, without the objects."""
+        asked, seen = self.attributes.resource, self.resource(version)
+        user = self.attributes.user
+        info: Object = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+        info["extra"] = {key: list(values) for key, values in user.extra.items()}
+        options: Object = {"kind": _OPTIONS[self.target.operation], "apiVersion": "meta.k8s.io/v1"}
+        if self.attributes.dry_run:
+            options["dryRun"] = ["All"]
+        return {
+            "uid": self.uid,
+            "kind": {"group": seen.group, "version": seen.version, "kind": seen.kind},
+            "resource": {"group": seen.group, "version": seen.version, "resource": seen.plural},
+            "subResource": self.target.subresource,
+            "requestKind": {"group": asked.group, "version": asked.version, "kind": asked.kind},
+            "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.plural},
+            "requestSubResource": self.target.subresource,
+            "name": self.name,
+            "namespace": self.namespace,
+            "operation": self.target.operation,
+            "userInfo": info,
+            "dryRun": self.attributes.dry_run,
+            "options": options,
+        }
+
+    def values(self, version: str) -> dict[str, Value]:
+        """What expressions see, by the names of the variables."""
+        return {
+            "object": self.shown(self.object, version),
+            "oldObject": self.shown(self.old, version),
+            "request": self.document(version),
+            "namespaceObject": self.namespace_object,
+            "authorizer": Authorizer(self._decide),
+            "authorizer.requestResource": self.resource_check(),
+        }
+
+    def resource_check(self) -> ResourceCheck:
+        """Asks about the very resource that is written."""
+        asked = Question(
+            group=self.target.group,
+            resource=self.target.plural,
+            subresource=self.target.subresource,
+            namespace=self.namespace,
+            name=self.name,
+        )
+        return ResourceCheck(self._decide, asked)
+
+    def _decide(self, asked: Question) -> Decision:
+        user = self.attributes.user
+        if asked.account != ("", ""):
+            namespace, name = asked.account
+            groups = (*users.service_account_groups(namespace), AUTHENTICATED)
+            user = User(users.service_account_name(namespace, name), groups)
+        if asked.path:
+            access = Access(asked.verb, path=asked.path)
+        else:
+            place = (asked.subresource, asked.namespace, asked.name)
+            access = Access(asked.verb, asked.group, asked.resource, *place, field_selector=asked.field_selector)
+        decided = self.context.authorizer.authorize(user, access)
+        return Decision(decided.allowed, decided.reason)

@@ -1,0 +1,84 @@
+"""The validating part of dynamic admission: policies are asked about an object as it would be stored."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+
+import msgspec
+
+from dray.server.admission.attributes import Attributes
+from dray.server.admission.dynamic.matching import Target
+from dray.server.admission.dynamic.policies import ValidatingPolicy, Violation
+from dray.server.admission.dynamic.registry import NOBODY, Concerned
+from dray.server.admission.dynamic.request import AdmissionRequest
+from dray.server.status import ApiError
+from dray.server.worker import AT_ONCE
+
+_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
+_CODES = {
+    "Unauthorized": HTTPStatus.UNAUTHORIZED,
+    "Forbidden": HTTPStatus.FORBIDDEN,
+    "RequestEntityTooLarge": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+}
+# A loop visits a part of the object a few times.
+_VISITS = 8
+
+
+async def validate(attributes: Attributes) -> bool:
+    """Raises what a policy or a webhook refuses; says whether anybody was asked, so that time has passed."""
+    dynamic, resource = attributes.context.dynamic, attributes.resource
+    if dynamic is None:
+        return False
+    concerned = dynamic.concerned(resource, attributes.subresource, attributes.operation)
+    if concerned is NOBODY:
+        return False
+    place = (resource.group, resource.version, resource.plural, attributes.subresource, attributes.operation)
+    request = AdmissionRequest(attributes, Target(*place, resource.namespaced))
+    await _ask_policies(concerned, request)
+    return True
+
+
+async def _ask_policies(concerned: Concerned, request: AdmissionRequest) -> None:
+    attributes, found = request.attributes, list[Violation]()
+    for policy, version in concerned.policies:
+        plan = policy.plan(request, version)
+        if plan:
+            worker = request.context.worker
+            found += await worker.run(_effort(policy, request), policy.violations, plan, attributes.annotations)
+    for violation in found:
+        if "Warn" in violation.binding.actions:
+            named = f"'{violation.policy}' with binding '{violation.binding.name}'"
+            attributes.warnings.append(f"Validation failed for ValidatingAdmissionPolicy {named}: {violation.message}")
+    audited = [each for each in found if "Audit" in each.binding.actions]
+    if audited:
+        attributes.annotations[_FAILURE] = json.dumps([_audited(each) for each in audited])
+    denied = next((each for each in found if "Deny" in each.binding.actions), None)
+    if denied is not None:
+        raise _refusal(attributes, denied)
+
+
+def _effort(policy: ValidatingPolicy, request: AdmissionRequest) -> int:
+    if policy.loops != 1:
+        return AT_ONCE + 1 if policy.loops else 0
+    return _VISITS * len(msgspec.json.encode(request.object or request.old))
+
+
+def _audited(violation: Violation) -> dict[str, object]:
+    return {
+        "message": violation.message,
+        "policy": violation.policy,
+        "binding": violation.binding.name,
+        "expressionIndex": violation.index,
+        "validationActions": violation.binding.actions,
+    }
+
+
+def _refusal(attributes: Attributes, denied: Violation) -> ApiError:
+    named = f"'{denied.policy}' with binding '{denied.binding.name}'"
+    text = f"ValidatingAdmissionPolicy {named} denied request: {denied.message}"
+    error = attributes.forbid(text)
+    error.reason = denied.reason or "Invalid"
+    error.code = _CODES.get(error.reason, HTTPStatus.UNPROCESSABLE_ENTITY).value
+    error.details = {**error.details, "causes": [{"message": text}]}
+    return error
