@@ -84,8 +84,8 @@ async def burst(options):
 
 
 async def test_controllers_renew_their_lease_while_all_connections_are_taken():
-    await burst(PlaneOptions(None, ("resourceclaim",), Lease("kube-system", "l", "me")))
+    await burst(PlaneOptions(None, ("resourceclaim",), Lease(namespace="kube-system", name="l", identity="me")))
 
 
 async def test_a_scheduler_renews_its_lease_while_all_connections_are_taken():
-    await burst(PlaneOptions(Options("default-scheduler"), (), Lease("kube-system", "l", "me")))
+    await burst(PlaneOptions(Options("default-scheduler"), (), Lease(namespace="kube-system", name="l", identity="me")))

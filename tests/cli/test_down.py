@@ -32,9 +32,21 @@ def cluster(tmp_path: Path) -> Iterator[Path]:
 
 async def _start(root: Path) -> None:
     runtime = ProcessRuntime(root / "run", cdi_directories=[])
-    await runtime.create_sandbox(SandboxConfig("uid", "default", "p"))
+    await runtime.create_sandbox(SandboxConfig(pod_uid="uid", namespace="default", name="p"))
     command = ("sh", "-c", f"echo $$ > {root}/pid; sleep 1000")
-    await runtime.start(ContainerConfig("uid", "default", "p", "c", 0, "busybox", command, (), root / "log"))
+    await runtime.start(
+        ContainerConfig(
+            pod_uid="uid",
+            namespace="default",
+            pod_name="p",
+            name="c",
+            attempt=0,
+            image="busybox",
+            command=command,
+            args=(),
+            log_path=root / "log",
+        )
+    )
     async with asyncio.timeout(30):
         while not (root / "pid").exists() or not (root / "pid").read_text():
             await asyncio.sleep(0.02)

@@ -31,7 +31,7 @@ def script(tmp_path):
         path = tmp_path / "program"
         path.write_text("\n".join(["#!/bin/sh", *commands, ""]))
         path.chmod(0o755)
-        return ExecConfig("me", str(path), **more)
+        return ExecConfig(user="me", command=str(path), **more)
 
     return make
 
@@ -93,7 +93,7 @@ async def test_what_a_program_may_do_wrong(script, commands, more, message):
 
 async def test_a_program_that_is_not_there_is_named_with_how_to_get_it():
     with pytest.raises(ConfigError, match=r"'no-such-program', which is not installed\. Get it at example\.com"):
-        await fetch(ExecConfig("me", "no-such-program", hint="Get it at example.com"))
+        await fetch(ExecConfig(user="me", command="no-such-program", hint="Get it at example.com"))
 
 
 async def test_a_program_has_its_time(script):
@@ -179,14 +179,14 @@ def test_the_kubeconfig_of_a_program(tmp_path):
     cluster = {"certificate-authority-data": ca, "extensions": [extension]}
     program = config(tmp_path, execution, cluster).endpoint().program
     assert program == ExecConfig(
-        "me",
-        str(tmp_path / "bin/login"),
-        ("--region", "eu"),
-        {"A": "b"},
-        "client.authentication.k8s.io/v1beta1",
-        "IfAvailable",
-        "get it",
-        {"server": "https://one", "certificate-authority-data": ca, "config": {"audience": "x"}},
+        user="me",
+        command=str(tmp_path / "bin/login"),
+        arguments=("--region", "eu"),
+        environment={"A": "b"},
+        api_version="client.authentication.k8s.io/v1beta1",
+        interactive="IfAvailable",
+        hint="get it",
+        cluster={"server": "https://one", "certificate-authority-data": ca, "config": {"audience": "x"}},
     )
     in_path = config(tmp_path, {**execution, "command": "aws", "provideClusterInfo": False}).endpoint().program
     assert in_path is not None

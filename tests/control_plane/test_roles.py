@@ -76,8 +76,10 @@ def service_account(cluster, name, forbidden):
 def planes(cluster, forbidden):
     lease, name = "kube-system", "dray-scheduler"
     sharing = Sharing("kube-system", "one")
-    scheduler = PlaneOptions(Options("default-scheduler"), (), Lease(lease, name, "one"), sharing=sharing)
-    controllers = PlaneOptions(None, CONTROLLERS, Lease(lease, "dray-controllers", "one"))
+    scheduler = PlaneOptions(
+        Options("default-scheduler"), (), Lease(namespace=lease, name=name, identity="one"), sharing=sharing
+    )
+    controllers = PlaneOptions(None, CONTROLLERS, Lease(namespace=lease, name="dray-controllers", identity="one"))
     return [
         ControlPlane(service_account(cluster, name, forbidden), scheduler),
         ControlPlane(service_account(cluster, "dray-controllers", forbidden), controllers),

@@ -91,7 +91,7 @@ def test_what_a_rule_selects(selector, selected):
     [
         (
             "NoExecute",
-            Impact(1, 1),
+            Impact(pods=1, namespaces=1),
             0,
             "True",
             "PodsPendingEviction",
@@ -99,7 +99,7 @@ def test_what_a_rule_selects(selector, selected):
         ),
         (
             "NoExecute",
-            Impact(3, 2),
+            Impact(pods=3, namespaces=2),
             1,
             "True",
             "PodsPendingEviction",
@@ -110,7 +110,7 @@ def test_what_a_rule_selects(selector, selected):
         ("NoSchedule", Impact(), 0, "False", "OtherEffect", "Eviction only happens for the NoExecute effect."),
         (
             "None",
-            Impact(0, 0, 1, 2),
+            Impact(pods=0, namespaces=0, published=1, allocated=2),
             0,
             "False",
             "NoEffect",

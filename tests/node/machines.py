@@ -44,7 +44,7 @@ class Machine:
     async def start(self, client=None):
         runtime = ProcessRuntime(self.root / "run", cdi_directories=[self.root / "cdi"], cgroups=Cgroups(Path("/none")))
         client = client or self.cluster.client_of(node_user(NODE))
-        self.agent = NodeAgent(client, AgentOptions(NODE, self.root, runtime, **self.options))
+        self.agent = NodeAgent(client, AgentOptions(node=NODE, root=self.root, runtime=runtime, **self.options))
         self._task = asyncio.create_task(self.agent.run())
         ready = asyncio.create_task(self.agent.ready.wait())
         await asyncio.wait((self._task, ready), timeout=20, return_when=asyncio.FIRST_COMPLETED)

@@ -30,7 +30,7 @@ async def cluster():
 async def agent(cluster, tmp_path):
     parts = (HostPart("kube-scheduler", ("dray", "up")),)
     runtime = ProcessRuntime(tmp_path / "run", cdi_directories=[])
-    options = AgentOptions(NODE, tmp_path, runtime, timing=QUICK, host_parts=parts)
+    options = AgentOptions(node=NODE, root=tmp_path, runtime=runtime, timing=QUICK, host_parts=parts)
     made = NodeAgent(cluster.client_of(node_user(NODE)), options)
     running = asyncio.create_task(made.run())
     async with asyncio.timeout(30):

@@ -77,7 +77,11 @@ class VirtualCluster:
         self.run(name, PlaneOptions(Options(**options), ()))
 
     def lead(self, name, **faults):
-        self.run(name, PlaneOptions(Options(), (), Lease("kube-system", "dray-scheduler", name)), **faults)
+        self.run(
+            name,
+            PlaneOptions(Options(), (), Lease(namespace="kube-system", name="dray-scheduler", identity=name)),
+            **faults,
+        )
 
     async def kill(self, name):
         self.transports[name].cut()

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from dray.allocation import taints
 from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
-from dray.api.semver import Semver, SemverError
+from dray.api.semver import is_semver
 
 DeviceID = tuple[str, str, str]
 """Driver, pool, name."""
@@ -149,17 +148,8 @@ def read_values(attribute: Object) -> Values:
 
 def _is_sound(attribute: Object) -> bool:
     if "version" in attribute or "versions" in attribute:
-        return all(map(_is_version, [attribute.get("version") or "0.0.0", *(attribute.get("versions") or ())]))
+        return all(map(is_semver, [attribute.get("version") or "0.0.0", *(attribute.get("versions") or ())]))
     return any(attribute.get(member) is not None for member in _KNOWN)
-
-
-@lru_cache(maxsize=4096)
-def _is_version(text: str) -> bool:
-    try:
-        Semver.parse(text)
-    except SemverError:
-        return False
-    return True
 
 
 def is_scalar(attribute: Object | None) -> bool:

@@ -8,7 +8,7 @@ type stands, so that rules about unchecked files need no ladder of type checks.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 Object = dict[str, Any]
@@ -144,3 +144,12 @@ def int64(value: Any) -> int | None:
 def bounded(value: Any, least: int, most: int, default: int = 0) -> int:
     """A whole number within bounds, however large the one is that was written; the default where there is none."""
     return max(least, min(most, value)) if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def take_members(target: Object, source: Mapping[str, Any], members: Iterable[str]) -> None:
+    """Gives an object the members that another one has, and takes from it those that the other one has not."""
+    for member in members:
+        if member in source:
+            target[member] = source[member]
+        else:
+            target.pop(member, None)

@@ -6,13 +6,12 @@ form (conversion.py) and are changed in place; `old` is never changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from dray.api import disabled_fields, service_addresses
 from dray.api.catalogue import CERTIFICATES_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.gates import FeatureGates
-from dray.api.objects import Object, mapping
+from dray.api.objects import Object, mapping, take_members
 from dray.api.pod_defaults import admit_pod, qos_class
 from dray.api.resource_claims import allocation_results
 
@@ -56,13 +55,13 @@ def prepare_create(obj: Object, kind: Kind, gates: FeatureGates) -> None:
 
 
 def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *, now: str) -> None:
-    keep(obj["metadata"], old["metadata"], SERVER_OWNED)
+    take_members(obj["metadata"], old["metadata"], SERVER_OWNED)
     if "status" in kind.subresources:
-        keep(obj, old, ("status",))
+        take_members(obj, old, ("status",))
     if (kind.group, kind.name) == (RESOURCE_GROUP, "DeviceTaintRule"):
         _refresh_time_added(obj["spec"]["taint"], old["spec"]["taint"], now)
     if kind.group == CERTIFICATES_GROUP:
-        keep(obj, old, ("spec",))
+        take_members(obj, old, ("spec",))
     if (kind.group, kind.name) == ("", "Service"):
         service_addresses.keep(obj, old)
     disabled_fields.drop(obj, old, kind, gates)
@@ -83,14 +82,14 @@ def _counted(obj: Object, kind: Kind) -> Any:
 
 
 def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *, now: str) -> None:
-    keep(obj["metadata"], old["metadata"], SERVER_OWNED)
+    take_members(obj["metadata"], old["metadata"], SERVER_OWNED)
     if kind.group not in _OLDER_GROUPS:
-        keep(obj["metadata"], old["metadata"], _STATUS_ALONE)
+        take_members(obj["metadata"], old["metadata"], _STATUS_ALONE)
     elif kind.name == "Deployment":
-        keep(obj["metadata"], old["metadata"], ("labels",))
+        take_members(obj["metadata"], old["metadata"], ("labels",))
     elif kind.name == "Pod":
-        keep(obj["metadata"], old["metadata"], ("ownerReferences",))
-    keep(obj, old, ("spec",))
+        take_members(obj["metadata"], old["metadata"], ("ownerReferences",))
+    take_members(obj, old, ("spec",))
     disabled_fields.drop(obj, old, kind, gates)
     if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourceClaim"):
         _drop_stale_devices(obj["status"], old["status"])
@@ -105,7 +104,7 @@ def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGa
 def prepare_approval(obj: Object, old: Object, *, now: str) -> None:
     """Of a CertificateSigningRequest: the conditions, and nothing else."""
     conditions = mapping(obj.get("status")).get("conditions") or []
-    keep(obj, old, ("spec", "status"))
+    take_members(obj, old, ("spec", "status"))
     obj["metadata"] = dict(old["metadata"])
     obj["status"] = {**mapping(old.get("status")), "conditions": conditions}
     _date_conditions(obj["status"], mapping(old.get("status")), now)
@@ -118,15 +117,6 @@ def _date_conditions(status: Object, old: Object, now: str) -> None:
             condition["lastUpdateTime"] = now
         if not condition.get("lastTransitionTime") or before.get(condition.get("type")) != condition.get("status"):
             condition["lastTransitionTime"] = now
-
-
-def keep(new: Object, old: Object, members: Iterable[str]) -> None:
-    """Gives an object the members that the old one has, and takes from it those that the old one has not."""
-    for member in members:
-        if member in old:
-            new[member] = old[member]
-        else:
-            new.pop(member, None)
 
 
 def _refresh_time_added(taint: Object, old: Object, now: str) -> None:

@@ -45,7 +45,7 @@ def controllers(
 
     if not controllers:
         raise click.UsageError("--controllers leaves none to run")
-    lease = Lease(lease_namespace, lease_name, identity()) if leader_elect else None
+    lease = Lease(namespace=lease_namespace, name=lease_name, identity=identity()) if leader_elect else None
     options = PlaneOptions(None, controllers, lease, gates=gates)
     title = f"Running {', '.join(controllers)}"
     guard = of_controllers(controllers, f"{lease_namespace}/{lease_name}" if leader_elect else "", force=force)

@@ -37,7 +37,7 @@ class Holder:
         return f"{self.claim} ({amount})" if amount else self.claim
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceState:
     place: Place
     node: str
@@ -83,7 +83,16 @@ def device_states(
             added = [spec_of(rule)["taint"] for rule in rules if rule_applies(rule, *place)]
             taints = effective((*mappings(device.get("taints")), *added))
             blocked = place not in holders and not counters.suffice(place, device)
-            made.append(DeviceState(place, node, device, tuple(holders.get(place, ())), taints, blocked))
+            made.append(
+                DeviceState(
+                    place=place,
+                    node=node,
+                    document=device,
+                    holders=tuple(holders.get(place, ())),
+                    taints=taints,
+                    blocked=blocked,
+                )
+            )
     return sorted(made, key=lambda state: (state.node, *state.place[:2]))
 
 

@@ -36,7 +36,7 @@ _LONGEST_ROOT: Final = 60
 _logger = logging.getLogger("dray.node")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOptions:
     """`root` holds everything that the node keeps; drivers of others find the kubelet's directories in it."""
 
@@ -84,10 +84,10 @@ class Machine:
         self.agent = NodeAgent(
             client,
             AgentOptions(
-                options.node,
-                options.root,
-                self._runtime,
-                options.address,
+                node=options.node,
+                root=options.root,
+                runtime=self._runtime,
+                address=options.address,
                 labels=options.labels,
                 port=port,
                 host_parts=options.host_parts,

@@ -7,7 +7,6 @@ pod is `run_objects`, its way from creation to end `run_session`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -108,7 +107,11 @@ def run(
     Exit status: that of the command; 1 the server refused or the pod was taken away, 2 the server cannot be asked, 124
     not started before --timeout, 127 its command cannot be started, 130 interrupted.
     """
-    requests = list(_requests(gpu, gpu_class, memory, selectors, cpu, classes))
+    requests = [
+        *([DeviceRequest(GPUS, gpu_class, gpu, memory, selectors=selectors)] if gpu else ()),
+        *(DeviceRequest(f"devices-{number}", each, count) for number, (each, count) in enumerate(classes)),
+        *([DeviceRequest(CPUS, CPU_CLASS, cpus=cpu)] if cpu else ()),
+    ]
     if (memory or selectors or gpu_class) and not gpu:
         raise click.UsageError("--memory, --select and --gpu-class are about GPUs: say how many with --gpu")
     asked = Run(
@@ -125,22 +128,6 @@ def run(
     )
     line = StatusLine(quiet=quiet)
     ask(Where(kubeconfig, context, namespace), lambda cluster: _run(cluster, asked, line, keep, timeout))
-
-
-def _requests(
-    gpu: int | None,
-    gpu_class: str,
-    memory: str,
-    selectors: tuple[str, ...],
-    cpu: int | None,
-    classes: tuple[tuple[str, int], ...],
-) -> Iterator[DeviceRequest]:
-    if gpu:
-        yield DeviceRequest(GPUS, gpu_class, gpu, memory, selectors=selectors)
-    for number, (name, count) in enumerate(classes):
-        yield DeviceRequest(f"devices-{number}", name, count)
-    if cpu:
-        yield DeviceRequest(CPUS, CPU_CLASS, cpus=cpu)
 
 
 async def _run(cluster: Cluster, asked: Run, line: StatusLine, keep: bool, timeout: float | None) -> int:

@@ -57,7 +57,7 @@ def scheduler(
     options = PlaneOptions(
         scheduler_options(gates=gates, **given),
         controllers=(),
-        lease=Lease(lease_namespace, lease_name, name) if leader_elect else None,
+        lease=Lease(namespace=lease_namespace, name=lease_name, identity=name) if leader_elect else None,
         sharing=Sharing(lease_namespace, name) if (shares if shares is not None else not leader_elect) else None,
         gates=gates,
     )

@@ -24,7 +24,7 @@ _PATIENCE_WITH_PEOPLE: Final = 300.0
 """Somebody may have to log in."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExecConfig:
     user: str
     """Whose credentials it fetches, for messages."""

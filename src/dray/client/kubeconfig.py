@@ -171,15 +171,15 @@ def _program(user: Entry, cluster: Entry) -> ExecConfig | None:
         modes = "an interactiveMode: Never, IfAvailable or Always"
         raise ConfigError(f"exec of user {user.name!r} needs a command and {modes}")
     return ExecConfig(
-        user.name,
+        user=user.name,
         # A name is looked for in $PATH, a relative path starts from the file.
-        str(user.folder / command) if os.sep in command else command,
-        tuple(map(str, values.get("args") or ())),
-        {str(each.get("name")): str(each.get("value")) for each in mappings(values.get("env"))},
-        version,
-        mode,
-        entry.text("installHint"),
-        _told(cluster) if values.get("provideClusterInfo") is True else None,
+        command=str(user.folder / command) if os.sep in command else command,
+        arguments=tuple(map(str, values.get("args") or ())),
+        environment={str(each.get("name")): str(each.get("value")) for each in mappings(values.get("env"))},
+        api_version=version,
+        interactive=mode,
+        hint=entry.text("installHint"),
+        cluster=_told(cluster) if values.get("provideClusterInfo") is True else None,
     )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 from dray.client.errors import ConnectionFailed
@@ -38,6 +39,10 @@ class Backoff:
         # Beyond 2**60 the product would only lose precision and then overflow.
         wait = min(self.longest, self.first * 2.0 ** min(failures - 1, 60))
         return wait * (1 - self.jitter * random())
+
+    def delays(self, random: Random = random.random) -> Iterator[float]:
+        """Seconds to wait after each of the failures in a row, without end."""
+        return (self.delay(failures, random) for failures in count(1))
 
 
 _BACKOFF: Final = Backoff(first=0.1, longest=5.0)

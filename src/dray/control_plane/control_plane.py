@@ -27,7 +27,7 @@ from dray.scheduling.scheduler import Options
 from dray.scheduling_loop.loop import SchedulerLoop, Sharing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
     """The lease that must be held to work."""
 

@@ -7,6 +7,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from dray.process.directories import sync_directory
+
 
 def replace_file(
     path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False, named: bool = True, prefix: str = "."
@@ -39,11 +41,3 @@ def remove_file(path: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

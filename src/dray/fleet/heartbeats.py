@@ -18,10 +18,10 @@ from dray.client.clock import micro_timestamp, moment, timestamp
 from dray.client.errors import NotFound
 from dray.client.interface import PatchType
 from dray.controllers.environment import Environment, Workers, named
+from dray.fleet.choice import Chosen
 from dray.fleet.machine import Machine
 from dray.fleet.outages import Outages, soonest
 from dray.fleet.publication import NODES
-from dray.fleet.stages import Stages
 
 LEASES: Final = built_in("coordination.k8s.io/v1", "Lease")
 _NAMESPACE: Final = "kube-node-lease"
@@ -36,24 +36,22 @@ class Heartbeats:
         self,
         environment: Environment,
         machines: Mapping[str, Machine],
-        stages: Stages,
-        seed: int,
-        every: float,
+        chosen: Chosen,
         *,
         again: Callable[[str], None],
     ) -> None:
         self._client = environment.client
         self._time = environment.time
         self._machines = machines
-        self._stages = stages.nodes
-        self._seed = seed
-        self._every = every
+        self._stages = chosen.stages.nodes
+        self._seed = chosen.seed
+        self._every = chosen.heartbeat_seconds
         self._again = again
         self._outages: dict[str, list[Outages]] = {}
         self._silent: set[str] = set()
         self._workers: Workers[str] = environment.workers("simulated heartbeats", self.reconcile, called=named("Node"))
         self._nodes = environment.informers.of(NODES)
-        if every or self._stages:
+        if self._every or self._stages:
             self._nodes.add_handler(self._node_changed)
 
     async def run(self) -> None:

@@ -16,12 +16,13 @@ from dray.api.pods import claims_used, extended_claim, is_terminal, node_of
 from dray.client.cache import Change
 from dray.client.errors import Conflict, NotFound
 from dray.controllers.environment import Environment, Workers, named
+from dray.fleet.choice import Chosen
 from dray.fleet.machine import Machine
 from dray.fleet.pod_lives import Life, Step
 from dray.fleet.pod_statuses import statuses_of
 from dray.fleet.prepared_claims import HasDevice, PreparedClaims, PrepareError, check_owner, claims_needed
 from dray.fleet.publication import NODES
-from dray.fleet.stages import PodStage, Stages, pod_stage
+from dray.fleet.stages import PodStage, pod_stage
 
 PODS: Final = built_in("v1", "Pod")
 CLAIMS: Final = built_in("resource.k8s.io/v1", "ResourceClaim")
@@ -36,8 +37,7 @@ class Kubelets:
         self,
         environment: Environment,
         machines: Mapping[str, Machine],
-        stages: Stages,
-        seed: int,
+        chosen: Chosen,
         *,
         has_device: HasDevice,
         silence: Silence,
@@ -46,8 +46,8 @@ class Kubelets:
         self._time = environment.time
         self._events = environment.events
         self._machines = machines
-        self._stages = stages
-        self._seed = seed
+        self._stages = chosen.stages
+        self._seed = chosen.seed
         self._silence = silence
         self.claims = PreparedClaims(has_device)
         self._uids: dict[Key, str] = {}

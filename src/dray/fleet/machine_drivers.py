@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
 
 import msgspec
 
@@ -16,6 +17,8 @@ from dray.fleet.choice import ChoiceError, choose
 from dray.fleet.machine import Machine
 from dray.fleet.pools import declared, published
 from dray.yaml.text import ManifestError
+
+T = TypeVar("T")
 
 
 def drivers_of(machine: Machine) -> list[Driver]:
@@ -53,35 +56,37 @@ def _machine(options: MachineOptions, node: str, driver: str) -> tuple[Machine, 
     return machine, pool
 
 
+def _found(options: MachineOptions, driver: str, devices: Callable[[Machine], T]) -> Callable[[str], tuple[Pool, T]]:
+    """The pool and the devices of a driver, by the name of the node."""
+
+    def found(node: str) -> tuple[Pool, T]:
+        machine, pool = _machine(options, node, driver)
+        return pool, devices(machine)
+
+    return found
+
+
 class MachineGpus(SimulatedGpus):
     Options: ClassVar[type[msgspec.Struct]] = MachineOptions
 
     def __init__(self, options: MachineOptions) -> None:
-        def found(node: str) -> tuple[Pool, list[gpu.Gpu]]:
-            machine, pool = _machine(options, node, gpu.DRIVER)
-            return pool, machine.gpus
-
-        super().__init__(found)
+        super().__init__(_found(options, gpu.DRIVER, lambda machine: machine.gpus))
 
 
 class MachineNics(SimulatedNics):
     Options: ClassVar[type[msgspec.Struct]] = MachineOptions
 
     def __init__(self, options: MachineOptions) -> None:
-        def found(node: str) -> tuple[Pool, list[nic.Nic]]:
-            machine, pool = _machine(options, node, nic.DRIVER)
-            return pool, machine.nics
-
-        super().__init__(found)
+        super().__init__(_found(options, nic.DRIVER, lambda machine: machine.nics))
 
 
 class MachineTpus(SimulatedTpus):
     Options: ClassVar[type[msgspec.Struct]] = MachineOptions
 
     def __init__(self, options: MachineOptions) -> None:
-        def found(node: str) -> tuple[Pool, tpu.TpuHost]:
-            machine, pool = _machine(options, node, tpu.DRIVER)
-            assert machine.tpus is not None
-            return pool, machine.tpus
+        super().__init__(_found(options, tpu.DRIVER, _tpus))
 
-        super().__init__(found)
+
+def _tpus(machine: Machine) -> tpu.TpuHost:
+    assert machine.tpus is not None
+    return machine.tpus

@@ -33,16 +33,9 @@ class Simulation:
         self.informers = Informers(client)
         environment = Environment(client, self.informers, self._events, time or SystemTime())
         self.publication = Publication(environment, self._machines, chosen.stages, chosen.seed)
-        self.heartbeats = Heartbeats(
-            environment, self._machines, chosen.stages, chosen.seed, chosen.heartbeat_seconds, again=self._back
-        )
+        self.heartbeats = Heartbeats(environment, self._machines, chosen, again=self._back)
         self.kubelets = Kubelets(
-            environment,
-            self._machines,
-            chosen.stages,
-            chosen.seed,
-            has_device=self._has_device,
-            silence=self.heartbeats.silence,
+            environment, self._machines, chosen, has_device=self._has_device, silence=self.heartbeats.silence
         )
         self._devices: dict[tuple[str, str], frozenset[str]] = {}
         self.published: dict[str, int] = {}

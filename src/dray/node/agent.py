@@ -22,6 +22,7 @@ from dray.client.clock import SystemTime, TimeOfDay
 from dray.client.events import EventRecorder
 from dray.client.informer import Informer
 from dray.client.interface import Selection
+from dray.client.retries import Backoff
 from dray.node import root_lock
 from dray.node.container_config import PodSetup
 from dray.node.container_control import NodeParts
@@ -36,11 +37,10 @@ from dray.node.runtimes.interface import Runtime
 from dray.node.timing import Timing
 
 _logger = logging.getLogger(__name__)
-_FIRST_RESTART: Final = 1.0
-_LONGEST_RESTART: Final = 60.0
+_RESTARTS: Final = Backoff(first=1.0, longest=60.0, jitter=0.0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
     """`root` holds all state of the agent; drivers find their directories in it, as under /var/lib/kubelet."""
 
@@ -183,7 +183,13 @@ class NodeAgent:
 
     def _employ(self, pod: Object, mirror: Callable[[], Object | None] | None = None) -> PodWorker:
         parts = NodeParts(
-            self._client, self.runtime, self.setup, self.dra, self._events, self._time, self.options.address
+            client=self._client,
+            runtime=self.runtime,
+            setup=self.setup,
+            dra=self.dra,
+            events=self._events,
+            time=self._time,
+            host_ip=self.options.address,
         )
         worker = PodWorker(pod, parts, mirror)
         self._workers[uid_of(pod)] = worker
@@ -194,8 +200,7 @@ class NodeAgent:
 
     async def _work(self, worker: PodWorker) -> None:
         """A worker that fails is started again; the other pods go on."""
-        delay = _FIRST_RESTART
-        while True:
+        for delay in _RESTARTS.delays():
             try:
                 await worker.run()
                 break
@@ -203,7 +208,6 @@ class NodeAgent:
                 metadata = worker.pod["metadata"]
                 _logger.exception("Pod %s/%s: its worker failed", metadata.get("namespace"), metadata["name"])
             await asyncio.sleep(delay)
-            delay = min(delay * 2, _LONGEST_RESTART)
         self._workers.pop(uid_of(worker.pod), None)
         if worker.is_static:
             self._employ_static()
@@ -257,9 +261,9 @@ class NodeAgent:
         for uid in there - known:
             await self.runtime.remove_sandbox(uid)
             await self.setup.remove(uid)
-        delay = _FIRST_RESTART
-        while gone & self.dra.manager.users():
+        for delay in _RESTARTS.delays():
+            if not gone & self.dra.manager.users():
+                break
             # Their devices may have been given to others already.
             await self.dra.manager.reconcile(self.dra.manager.users() - gone)
             await asyncio.sleep(delay)
-            delay = min(delay * 2, _LONGEST_RESTART)

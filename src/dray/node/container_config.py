@@ -78,10 +78,10 @@ class PodSetup:
         namespace, name = key_of(pod)
         hosts = {str(each["ip"]): tuple(each.get("hostnames") or ()) for each in mappings(spec.get("hostAliases"))}
         return SandboxConfig(
-            uid_of(pod),
-            namespace,
-            name,
-            hostname(pod),
+            pod_uid=uid_of(pod),
+            namespace=namespace,
+            name=name,
+            hostname=hostname(pod),
             host_network=bool(spec.get("hostNetwork")),
             host_pid=bool(spec.get("hostPID")),
             host_ipc=bool(spec.get("hostIPC")),
@@ -102,15 +102,15 @@ class PodSetup:
         log = self.log_path(pod, container["name"], attempt)
         log.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         return ContainerConfig(
-            uid_of(pod),
-            namespace,
-            name,
-            str(container["name"]),
-            attempt,
-            str(container.get("image") or ""),
-            tuple(expanded(str(each), values) for each in container.get("command") or ()),
-            tuple(expanded(str(each), values) for each in container.get("args") or ()),
-            log,
+            pod_uid=uid_of(pod),
+            namespace=namespace,
+            pod_name=name,
+            name=str(container["name"]),
+            attempt=attempt,
+            image=str(container.get("image") or ""),
+            command=tuple(expanded(str(each), values) for each in container.get("command") or ()),
+            args=tuple(expanded(str(each), values) for each in container.get("args") or ()),
+            log_path=log,
             environment=values,
             mounts=self._mounts(pod, container, attempt, values, pod_ip),
             cdi_devices=tuple(cdi_devices),
@@ -224,10 +224,10 @@ def _host_ports(spec: Object) -> tuple[HostPort, ...]:
     ports = [port for each in containers for port in mappings(each.get("ports")) if port.get("hostPort")]
     return tuple(
         HostPort(
-            int(each["hostPort"]),
-            int(each["containerPort"]),
-            str(each.get("protocol") or "TCP"),
-            str(each.get("hostIP") or ""),
+            host_port=int(each["hostPort"]),
+            container_port=int(each["containerPort"]),
+            protocol=str(each.get("protocol") or "TCP"),
+            host_ip=str(each.get("hostIP") or ""),
         )
         for each in ports
     )

@@ -31,7 +31,7 @@ _IMAGE_REASONS: Final = {"ErrImagePull": "ImagePullBackOff"}
 _LEAST_GRACE: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeParts:
     """What the workers of a node's pods share."""
 
@@ -51,10 +51,10 @@ class ContainerControl:
     def __init__(
         self, parts: NodeParts, pod: Callable[[], Object], state: PodState, changed: Callable[[], None]
     ) -> None:
-        self._parts = parts
-        self._pod = pod
-        self._state = state
-        self._changed = changed
+        self.parts = parts
+        self.pod = pod
+        self.state = state
+        self.changed = changed
         self._woken: dict[str, asyncio.Event] = {}
 
     async def pause(self, record: ContainerRecord, seconds: float) -> None:
@@ -82,25 +82,25 @@ class ContainerControl:
             except (NodeError, StartError) as error:
                 reason = getattr(error, "reason", "CreateContainerConfigError")
                 record.waiting = (_IMAGE_REASONS.get(reason, reason) if failures else reason, str(error))
-                self._parts.events.warning(self._pod(), "Failed", f"Error: {error}")
+                self.parts.events.warning(self.pod(), "Failed", f"Error: {error}")
             except (ClientError, OSError) as error:
                 record.waiting = ("CreateContainerError", str(error))
-            self._changed()
+            self.changed()
             await self.pause(record, min(FIRST_BACKOFF * 2**failures, LONGEST_BACKOFF))
             failures = min(failures + 1, 10)
 
     async def _start_once(self, record: ContainerRecord) -> None:
-        pod, parts = self._pod(), self._parts
+        pod, parts = self.pod(), self.parts
         devices = parts.dra.cdi_ids(pod, record.spec)
         config = await parts.setup.container(
-            pod, record.spec, record.attempt + 1, pod_ip=self._state.pod_ip, cdi_devices=devices
+            pod, record.spec, record.attempt + 1, pod_ip=self.state.pod_ip, cdi_devices=devices
         )
         state = await parts.runtime.start(config)
         previous = record.last
         record.began(state)
-        self._state.waiting.discard(record.name)
+        self.state.waiting.discard(record.name)
         parts.events.normal(pod, "Started", f"Container started: {record.name}")
-        self._changed()
+        self.changed()
         if previous is not None:
             await parts.runtime.remove(previous.id)
         if handler := mapping(mapping(record.spec.get("lifecycle")).get("postStart")):
@@ -110,7 +110,7 @@ class ContainerControl:
         """A container whose hook fails is ended; what follows is up to its restart policy."""
         problem = await self._handle(handler, record)
         if problem is not None:
-            self._parts.events.warning(self._pod(), "FailedPostStartHook", f"PostStartHook failed: {problem}")
+            self.parts.events.warning(self.pod(), "FailedPostStartHook", f"PostStartHook failed: {problem}")
             await self.end(record, self.grace_of_pod())
 
     # While it runs
@@ -118,13 +118,13 @@ class ContainerControl:
     async def follow(self, record: ContainerRecord) -> None:
         """Until it has ended, by itself or because a probe failed."""
         assert record.state is not None
-        ending = asyncio.create_task(self._parts.runtime.wait(record.state.id))
+        ending = asyncio.create_task(self.parts.runtime.wait(record.state.id))
         probing = asyncio.create_task(self._probes(record).run())
         try:
             await asyncio.wait((ending, probing), return_when=asyncio.FIRST_COMPLETED)
             if not ending.done():
                 kind, text = probing.result(), f"Container {record.name} failed {probing.result()} probe"
-                self._parts.events.normal(self._pod(), "Killing", f"{text}, will be restarted")
+                self.parts.events.normal(self.pod(), "Killing", f"{text}, will be restarted")
                 given = mapping(record.spec.get(f"{kind}Probe")).get("terminationGracePeriodSeconds")
                 await self.end(record, float(given or self.grace_of_pod()))
             self.ended(record, await ending)
@@ -136,22 +136,22 @@ class ContainerControl:
     async def wait(self, record: ContainerRecord) -> None:
         """Until it has ended by itself, without probes."""
         assert record.state is not None
-        self.ended(record, await self._parts.runtime.wait(record.state.id))
+        self.ended(record, await self.parts.runtime.wait(record.state.id))
 
     def ended(self, record: ContainerRecord, state: ContainerState) -> None:
-        record.ended(state, self._parts.setup.termination_message(self._pod(), record.spec, state))
+        record.ended(state, self.parts.setup.termination_message(self.pod(), record.spec, state))
 
     def _probes(self, record: ContainerRecord) -> Probes:
         def started() -> None:
             record.started = True
-            self._changed()
+            self.changed()
 
         def ready(value: bool) -> None:
             record.ready = value
-            self._changed()
+            self.changed()
 
         def failed(kind: str, problem: str) -> None:
-            self._parts.events.warning(self._pod(), "Unhealthy", f"{kind} probe failed: {problem}")
+            self.parts.events.warning(self.pod(), "Unhealthy", f"{kind} probe failed: {problem}")
 
         return Probes(
             record.spec, lambda probe: self._handle(probe, record), started=started, ready=ready, failed=failed
@@ -159,11 +159,11 @@ class ContainerControl:
 
     async def _handle(self, handler: Object, record: ContainerRecord) -> str | None:
         assert record.state is not None
-        address = self._state.pod_ip or "127.0.0.1"
-        return await handlers.run(handler, record.spec, record.state.id, self._parts.runtime, address)
+        address = self.state.pod_ip or "127.0.0.1"
+        return await handlers.run(handler, record.spec, record.state.id, self.parts.runtime, address)
 
     def grace_of_pod(self) -> float:
-        given = spec_of(self._pod()).get("terminationGracePeriodSeconds")
+        given = spec_of(self.pod()).get("terminationGracePeriodSeconds")
         return 30.0 if given is None else 1.0 if given < 0 else float(given)
 
     # Stop
@@ -178,9 +178,9 @@ class ContainerControl:
                 await asyncio.wait((stopping,), timeout=0.2)
                 if not stopping.done() and left() < given - 1 and record.state is not None:
                     # Somebody shortened the grace period.
-                    await self._parts.runtime.stop(record.state.id, left())
+                    await self.parts.runtime.stop(record.state.id, left())
             self.ended(record, await stopping)
-            self._changed()
+            self.changed()
         finally:
             probing.cancel()
             await asyncio.gather(probing, return_exceptions=True)
@@ -197,9 +197,9 @@ class ContainerControl:
             except TimeoutError:
                 problem = f"did not end within the grace period of {grace:g} s"
             if problem is not None:
-                self._parts.events.warning(self._pod(), "FailedPreStopHook", f"PreStopHook failed: {problem}")
+                self.parts.events.warning(self.pod(), "FailedPreStopHook", f"PreStopHook failed: {problem}")
             grace = max(grace - (monotonic.monotonic() - began), _LEAST_GRACE)
-        return await self._parts.runtime.stop(record.state.id, grace, _stop_signal(record.spec))
+        return await self.parts.runtime.stop(record.state.id, grace, _stop_signal(record.spec))
 
 
 def _stop_signal(container: Object) -> int:

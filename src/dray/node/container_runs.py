@@ -7,21 +7,16 @@ import time as monotonic
 from collections.abc import Callable, Iterable
 
 from dray.api.objects import Object, mapping, mappings, spec_of
-from dray.node.container_control import ContainerControl, NodeParts
+from dray.node.container_control import ContainerControl
 from dray.node.container_records import ContainerRecord, PodRecords, runs_again
 from dray.node.limits import limits_of
-from dray.node.pod_status import PodState
 
 
 class ContainerRuns:
-    def __init__(
-        self, parts: NodeParts, pod: Callable[[], Object], state: PodState, changed: Callable[[], None]
-    ) -> None:
-        self._parts = parts
-        self._pod = pod
-        self._state = state
-        self._changed = changed
-        self._control = ContainerControl(parts, pod, state, changed)
+    def __init__(self, control: ContainerControl) -> None:
+        self._control = control
+        self._parts, self._state = control.parts, control.state
+        self._pod, self._changed = control.pod, control.changed
         self._beside: list[asyncio.Task[None]] = []
         """What runs beside the containers: ephemeral ones, and changes to containers that run."""
         self._ephemerals: set[str] | None = None

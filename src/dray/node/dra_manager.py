@@ -44,28 +44,18 @@ class DraManager:
 
     async def prepare(self, pod: Object) -> None:
         """Returns when all claims of the pod are prepared; raises PrepareError."""
-        with self._measured("PrepareResources"):
+        with self._operation("PrepareResources", PrepareError):
             async with self._pod(uid_of(pod)):
-                try:
-                    await self._prepare(pod)
-                except PrepareError:
-                    raise
-                except NodeError as error:
-                    raise PrepareError(str(error)) from None
+                await self._prepare(pod)
 
     async def unprepare(self, uid: str) -> None:
         """Returns when nothing is prepared for the pod any more; raises UnprepareError.
 
         Nothing but the uid is needed: the pod and its claims may be gone from the API server.
         """
-        with self._measured("UnprepareResources"):
+        with self._operation("UnprepareResources", UnprepareError):
             async with self._pod(uid):
-                try:
-                    await self._unprepare(uid)
-                except UnprepareError:
-                    raise
-                except NodeError as error:
-                    raise UnprepareError(str(error)) from None
+                await self._unprepare(uid)
 
     def users(self) -> set[str]:
         """The uids of the pods that claims were recorded for."""
@@ -203,13 +193,18 @@ class DraManager:
             yield
 
     @contextmanager
-    def _measured(self, operation: str) -> Iterator[None]:
+    def _operation(self, name: str, failure: type[NodeError]) -> Iterator[None]:
+        """Measured; whatever goes wrong on the node is that failure."""
         begun, failed = time.monotonic(), "true"
         try:
             yield
             failed = "false"
+        except failure:
+            raise
+        except NodeError as error:
+            raise failure(str(error)) from None
         finally:
-            self._metrics.operations.labels(operation, failed).observe(time.monotonic() - begun)
+            self._metrics.operations.labels(name, failed).observe(time.monotonic() - begun)
 
 
 @contextmanager

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, metadata_of
 from dray.client.api import ApiClient
 from dray.client.errors import ClientError, Conflict, NotFound
+from dray.client.retries import Backoff
 from dray.node.pod_status import same
 
 PODS: Final = built_in("v1", "Pod")
 # Changes that come together are written together.
 _TOGETHER: Final = 0.01
-_FIRST_RETRY: Final = 0.2
-_LONGEST_RETRY: Final = 10.0
+_RETRIES: Final = Backoff(first=0.2, longest=10.0, jitter=0.0)
 
 
 class PodStatusWriter:
@@ -49,18 +49,12 @@ class PodStatusWriter:
 
     async def flush(self) -> None:
         """Returns when the status as it is now is written, or the pod is gone."""
-        delay = _FIRST_RETRY
-        while True:
-            try:
-                async with self._lock:
-                    await self._write()
-                return
-            except (NotFound, Conflict):
-                return
-            except ClientError:
-                pass
-            await asyncio.sleep(delay)
-            delay = min(delay * 2, _LONGEST_RETRY)
+
+        async def write() -> None:
+            async with self._lock:
+                await self._write()
+
+        await _until_done(write)
 
     async def _write(self) -> None:
         pod = self._pod()
@@ -75,17 +69,17 @@ class PodStatusWriter:
 
     async def remove_pod(self) -> None:
         """Takes the pod, whose deletion was asked for, off the API server."""
-        delay = _FIRST_RETRY
-        pod = self._pod()
-        if pod is None:
+        if (pod := self._pod()) is not None:
+            await _until_done(lambda: self._client.delete_object(PODS, pod, grace_period=0))
+
+
+async def _until_done(write: Callable[[], Awaitable[object]]) -> None:
+    """Or until the pod is gone, or another one has its name."""
+    for delay in _RETRIES.delays():
+        try:
+            await write()
             return
-        while True:
-            try:
-                await self._client.delete_object(PODS, pod, grace_period=0)
-                return
-            except (NotFound, Conflict):
-                return
-            except ClientError:
-                pass
+        except (NotFound, Conflict):
+            return
+        except ClientError:
             await asyncio.sleep(delay)
-            delay = min(delay * 2, _LONGEST_RETRY)

@@ -22,7 +22,7 @@ from dray.api.objects import Object, is_deleting, key_of, metadata_of, spec_of, 
 from dray.api.pods import is_terminal
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ClientError
-from dray.node.container_control import NodeParts
+from dray.node.container_control import ContainerControl, NodeParts
 from dray.node.container_records import records_of
 from dray.node.container_runs import ContainerRuns
 from dray.node.errors import NodeError, PrepareError, UnprepareError
@@ -55,7 +55,7 @@ class PodWorker:
         self._forced_grace: float | None = None
         self._gone = False
         self._writer = PodStatusWriter(parts.client, mirror or (lambda: self.pod), self._status)
-        self._runs = ContainerRuns(parts, lambda: self.pod, self.state, self.changed)
+        self._runs = ContainerRuns(ContainerControl(parts, lambda: self.pod, self.state, self.changed))
         if is_deleting(pod):
             self._stopping.set()
 

@@ -16,7 +16,7 @@ from dray.node.errors import RegistrationError
 from dray.node.timing import Timing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PluginInfo:
     """What a plugin says of itself; `endpoint` is the socket that serves it, the registration socket unless told."""
 
@@ -58,7 +58,12 @@ class RegistrationClient:
             said = await self._stub.GetInfo(messages.InfoRequest(), timeout=self._timing.get_info)
         except grpc.aio.AioRpcError as error:
             raise RegistrationError(f"{self._path}: GetInfo failed: {_told(error)}") from None
-        return PluginInfo(said.type, said.name, said.endpoint or str(self._path), tuple(said.supported_versions))
+        return PluginInfo(
+            type=said.type,
+            name=said.name,
+            endpoint=said.endpoint or str(self._path),
+            versions=tuple(said.supported_versions),
+        )
 
     async def notify(self, error: str = "") -> None:
         """Tells the plugin that it is registered, or why not."""

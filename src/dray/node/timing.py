@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from dray.client.retries import Backoff
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """Tests shorten them; an agent has no reason to."""
 

@@ -26,31 +26,37 @@ _SHORTENED = 256
 _MOST = 64
 
 
-class Streams:
-    """The streams that are open, with what it takes to end them all."""
+class _Open:
+    """What is open, with what it takes to end it all."""
 
-    def __init__(self, *, stalled_seconds: float) -> None:
-        self._stalled_seconds = stalled_seconds
-        self._senders: set[asyncio.Task[None]] = set()
+    def __init__(self) -> None:
+        self._open: set[asyncio.Future[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._senders)
+        return len(self._open)
 
     def end(self) -> None:
-        """Ends every stream in good order: clients see a complete answer and ask again."""
-        for sender in list(self._senders):
-            sender.cancel()
+        for each in list(self._open):
+            each.cancel()
+
+
+class Streams(_Open):
+    """Answers that go on. `end` ends them in good order: clients see a complete answer and ask again."""
+
+    def __init__(self, *, stalled_seconds: float) -> None:
+        super().__init__()
+        self._stalled_seconds = stalled_seconds
 
     async def run(
         self, stream: Stream, headers: Headers, receive: Receive, send: Send, abort: Callable[[], None]
     ) -> None:
         gone = asyncio.ensure_future(_until_gone(receive))
         sender = asyncio.ensure_future(self._send(stream, headers, send))
-        self._senders.add(sender)
+        self._open.add(sender)
         try:
             await asyncio.wait((gone, sender), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._senders.discard(sender)
+            self._open.discard(sender)
             left = gone.done()
             for task in (gone, sender):
                 task.cancel()
@@ -80,7 +86,7 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
-class Tunnels:
+class Tunnels(_Open):
     """Bytes between a client and a node in both directions after an upgrade, until one side ends.
 
     What one side does not take is not read from the other: a tunnel holds a few pieces, however slow a client is. A
@@ -88,15 +94,8 @@ class Tunnels:
     """
 
     def __init__(self, *, idle_seconds: float = IDLE_SECONDS) -> None:
+        super().__init__()
         self._idle_seconds = idle_seconds
-        self._open: set[asyncio.Future[None]] = set()
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def end(self) -> None:
-        for each in list(self._open):
-            each.cancel()
 
     async def run(self, upgrade: Upgrade, client: TakenConnection) -> None:
         """Until one side ends; both are closed then."""

@@ -7,8 +7,6 @@ with ThreadedCluster(objects=[node, slice_], scheduler=Options(), controllers=CO
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from dray.api.objects import Object, conditions_of
 from dray.client.interface import WriteOptions
 from dray.controllers import bare_nodes
 from dray.testing.cluster import LocalCluster, in_place, kind_of
+from dray.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
 Source = Object | str | Path
@@ -36,8 +35,7 @@ class ThreadedCluster:
 
     def __init__(self, *, objects: Iterable[Source] = (), **options: Any) -> None:
         self._options = {**options, "objects": [each for source in objects for each in documents(source)]}
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="dray cluster", daemon=True)
+        self._thread = LoopThread("dray cluster")
         self.local: LocalCluster
         """What runs in the thread; use it through `call`."""
 
@@ -52,31 +50,18 @@ class ThreadedCluster:
 
     def start(self) -> None:
         """Returns when everything runs."""
-        self._thread.start()
-        try:
-            self.call(self._enter())
-        except BaseException:
-            self._end()
-            raise
+        self._thread.start(self._enter())
 
     def stop(self) -> None:
-        try:
-            self.call(self.local.__aexit__(None, None, None))
-        finally:
-            self._end()
+        self._thread.stop(self.local.__aexit__(None, None, None))
 
     async def _enter(self) -> None:
         self.local = LocalCluster(**self._options)
         await self.local.__aenter__()
 
-    def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_PATIENCE)
-        self._loop.close()
-
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Does something in the thread of the cluster, and waits for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self._thread.call(work)
 
     def apply(self, *sources: Source) -> Sequence[Object]:
         """Creates or changes objects, by server-side apply; gives back what is stored."""

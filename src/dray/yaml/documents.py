@@ -83,25 +83,25 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str) -> ManifestError:
 
 
 @dataclass(slots=True)
-class _Sequence:
-    """A list that is still open."""
+class _Open:
+    """A list or mapping whose end is not read yet."""
 
     place: Position
     anchor: str | None
     charged_before: int
     height: int = 1
+
+
+@dataclass(slots=True)
+class _Sequence(_Open):
     value: list[Any] = field(default_factory=list)
     below: list[Position] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class _Mapping:
-    """A mapping that is still open. `key` is set between a key and its value; `merging` after `<<`."""
+class _Mapping(_Open):
+    """`key` is set between a key and its value; `merging` after `<<`."""
 
-    place: Position
-    anchor: str | None
-    charged_before: int
-    height: int = 1
     value: dict[str, Any] = field(default_factory=dict)
     below: dict[str, Position] = field(default_factory=dict)
     key: str | None = None

@@ -118,14 +118,14 @@ async def test_containers_of_the_process_runtime_are_on_their_cpus_from_the_firs
             await here.pod(name, cpus(1))
             started = await here.kubelet.start_pod(name)
             uid = started.pod["metadata"]["uid"]
-            await runtime.create_sandbox(SandboxConfig(uid, "default", name))
+            await runtime.create_sandbox(SandboxConfig(pod_uid=uid, namespace="default", name=name))
             # A pod cannot give itself CPUs by naming them.
             config = ContainerConfig(
-                uid,
-                "default",
-                name,
-                "main",
-                0,
+                pod_uid=uid,
+                namespace="default",
+                pod_name=name,
+                name="main",
+                attempt=0,
                 image="busybox",
                 command=("grep", "Cpus_allowed_list", "/proc/self/status"),
                 args=(),

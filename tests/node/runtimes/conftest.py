@@ -51,7 +51,7 @@ def make_runtime(kind, tmp_path, request):
 @pytest.fixture
 async def runtime(kind, make_runtime):
     made = make_runtime()
-    await made.create_sandbox(SandboxConfig(UIDS[kind], "default", "p", hostname="here"))
+    await made.create_sandbox(SandboxConfig(pod_uid=UIDS[kind], namespace="default", name="p", hostname="here"))
     yield made
     if kind == "process":
         await made.remove_sandbox(UIDS[kind])
@@ -64,6 +64,13 @@ def config(kind, tmp_path):
     def make(*command: str, name: str = "main", attempt: int = 0, **more):
         given = {"image": image, "command": command, "args": (), "log_path": tmp_path / f"{name}.log"} | more
         given = {"pull_policy": "Never", "hostname": "here"} | given
-        return ContainerConfig(UIDS[kind], "default", "p", f"{name}-{next(_numbers)}", attempt, **given)
+        return ContainerConfig(
+            pod_uid=UIDS[kind],
+            namespace="default",
+            pod_name="p",
+            name=f"{name}-{next(_numbers)}",
+            attempt=attempt,
+            **given,
+        )
 
     return make

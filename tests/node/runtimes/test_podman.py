@@ -169,7 +169,9 @@ async def test_a_command_ends_with_its_client(runtime, config):
 async def test_a_pod_with_the_network_of_the_host_leaves_nothing_behind(make_runtime, config):
     uid = str(uuid.uuid4())
     runtime = make_runtime()
-    sandbox = await runtime.create_sandbox(SandboxConfig(uid, "default", "q", host_network=True, share_processes=True))
+    sandbox = await runtime.create_sandbox(
+        SandboxConfig(pod_uid=uid, namespace="default", name="q", host_network=True, share_processes=True)
+    )
     assert sandbox.ip == "127.0.0.1"
     given = config("sh", "-c", "ls /sys/class/net; cat /proc/1/comm; sleep 1000")
     given = type(given)(**{name: getattr(given, name) for name in given.__slots__} | {"pod_uid": uid})
@@ -198,7 +200,7 @@ async def test_containers_may_end_with_a_process_and_commands_of_a_killed_agent_
     owner = subprocess.Popen(["sleep", "1000"])
     runtime = PodmanRuntime(root, ends_with=owner.pid)
     uid = str(uuid.uuid4())
-    await runtime.create_sandbox(SandboxConfig(uid, "default", "q", host_network=True))
+    await runtime.create_sandbox(SandboxConfig(pod_uid=uid, namespace="default", name="q", host_network=True))
     assert begun.poll() == 0
     owner.kill()
     owner.wait()

@@ -11,7 +11,7 @@ import re
 
 from dray.api import errors, label_selectors, names
 from dray.api.defaulting import NAME_LABELS, UID_LABELS
-from dray.api.objects import Object, labels_of, mapping
+from dray.api.objects import Object, labels_of, mapping, take_members
 from dray.api.rules import Rules
 from dray.api.validation import fields, job_policies, pods
 from dray.api.validation import metadata as selectors
@@ -182,8 +182,8 @@ def _completions(spec: Object, before: Object) -> Errors:
 def _directed(template: Object, new: Object) -> Object:
     """The template of a suspended job with what a queue may say about where and with what its pods run."""
     allowed = copy.deepcopy(template)
-    _take(allowed["metadata"], new["metadata"], ("labels", "annotations"))
-    _take(allowed["spec"], new["spec"], ("nodeSelector", "tolerations", "schedulingGates"))
+    take_members(allowed["metadata"], new["metadata"], ("labels", "annotations"))
+    take_members(allowed["spec"], new["spec"], ("nodeSelector", "tolerations", "schedulingGates"))
     node_affinity = mapping(new["spec"].get("affinity")).get("nodeAffinity")
     others = {key: value for key, value in mapping(allowed["spec"].get("affinity")).items() if key != "nodeAffinity"}
     affinity = {**others, "nodeAffinity": node_affinity} if node_affinity is not None else others
@@ -193,16 +193,8 @@ def _directed(template: Object, new: Object) -> Object:
         allowed["spec"].pop("affinity", None)
     for member in ("containers", "initContainers"):
         for container, given in zip(allowed["spec"].get(member) or (), new["spec"].get(member) or (), strict=False):
-            _take(container, given, ("resources",))
+            take_members(container, given, ("resources",))
     return allowed
-
-
-def _take(target: Object, source: Object, members: tuple[str, ...]) -> None:
-    for member in members:
-        if member in source:
-            target[member] = source[member]
-        else:
-            target.pop(member, None)
 
 
 def validate_status(job: Object, old: Object, rules: Rules) -> Errors:

@@ -109,13 +109,10 @@ class DeviceTaintEviction:
         )
 
     async def run(self) -> None:
-        gates = self._environment.gates
-        if not gates["DRADeviceTaints"]:
+        if not self._environment.gates["DRADeviceTaints"]:
             await asyncio.Event().wait()
         async with asyncio.TaskGroup() as group:
-            if gates["DRADeviceTaintRules"]:
-                await self._rules.start()
-                group.create_task(self._rules.run())
+            await rules.follow_rules(self._rules, self._environment, group)
             self._lookup.slices.add_handler(self._on_slice)
             self._rules.add_handler(self._on_rule)
             self._lookup.claims.add_handler(self._on_claim)
@@ -264,7 +261,12 @@ class DeviceTaintEviction:
                 users = filter(self._can_go, self._lookup.users(claim))
                 affected |= {key_of(pod) for pod in users if uses(pod, claim)}
         published = await self._lookup.published(rule) if simulated else 0
-        return Impact(len(affected), len({namespace for namespace, _ in affected}), published, allocated)
+        return Impact(
+            pods=len(affected),
+            namespaces=len({namespace for namespace, _ in affected}),
+            published=published,
+            allocated=allocated,
+        )
 
 
 def _claim_statuses(pod: Object) -> Any:

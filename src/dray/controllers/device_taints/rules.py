@@ -5,6 +5,7 @@ For the scheduler such a rule means every device; here it must not, since what i
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from dray.allocation import taints
@@ -21,6 +22,13 @@ _CRITERIA: Final = frozenset({"driver", "pool", "device"})
 def taint_rules(environment: Environment) -> OptionalInformer:
     """The rules in the newest version the server has; none where it has no such kind."""
     return OptionalInformer(environment.client, environment.informers, RESOURCE_GROUP, "devicetaintrules")
+
+
+async def follow_rules(taint_rules: OptionalInformer, environment: Environment, group: asyncio.TaskGroup) -> None:
+    """Returns when the rules are known; at once, and without any, where the feature is off."""
+    if environment.gates["DRADeviceTaintRules"]:
+        await taint_rules.start()
+        group.create_task(taint_rules.run())
 
 
 def has_selector(rule: Object) -> bool:

@@ -25,7 +25,7 @@ from dray.client.clock import moment
 from dray.client.discovery import OptionalInformer
 from dray.client.errors import ApiError, ClientError, Conflict, NotFound
 from dray.client.retries import Backoff
-from dray.controllers.device_taints.rules import has_selector, taint_rules
+from dray.controllers.device_taints.rules import follow_rules, has_selector, taint_rules
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import RESOURCE_CLAIMS, RESOURCE_SLICES
 from dray.controllers.pool_status import counting
@@ -92,13 +92,10 @@ class PoolStatus:
         )
 
     async def run(self) -> None:
-        gates = self._environment.gates
-        if not gates["DRAResourcePoolStatus"]:
+        if not self._environment.gates["DRAResourcePoolStatus"]:
             await asyncio.Event().wait()
         async with asyncio.TaskGroup() as group:
-            if gates["DRADeviceTaintRules"]:
-                await self._rules.start()
-                group.create_task(self._rules.run())
+            await follow_rules(self._rules, self._environment, group)
             await self._requests.start()
             self._requests.add_handler(self._on_request)
             self._slices.add_handler(self._on_slice)

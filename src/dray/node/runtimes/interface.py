@@ -41,7 +41,7 @@ class Limits:
     memory: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostPort:
     """A port of the machine that leads to one of a pod; without an address, on all of the machine."""
 
@@ -51,7 +51,7 @@ class HostPort:
     host_ip: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxConfig:
     """What the containers of a pod have in common. `hosts` are further lines of its /etc/hosts: names by address."""
 
@@ -92,7 +92,7 @@ class Security:
     seccomp: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerConfig:
     """A container to start; `attempt` counts its restarts from 0. Environment and mounts are complete but for CDI."""
 

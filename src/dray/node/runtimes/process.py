@@ -25,8 +25,9 @@ from typing import Any, Final
 from dray.driver.cdi.edits import Hook
 from dray.node import cdi
 from dray.node.cgroups import Cgroups
-from dray.node.runtimes import process_images, process_usage, shim_client, shim_lock
+from dray.node.runtimes import process_images, process_usage, shim_client, shim_lock, stopping
 from dray.node.runtimes.cancelling import finished
+from dray.node.runtimes.cdi_edits import edits_of
 from dray.node.runtimes.cdi_hooks import run_hooks
 from dray.node.runtimes.interface import (
     ContainerConfig,
@@ -116,10 +117,7 @@ class ProcessRuntime:
 
     async def start(self, config: ContainerConfig) -> ContainerState:
         argv = process_images.argv(config.image, config.command, config.args, unknown_wait=self._unknown_images_wait)
-        try:
-            edits = cdi.resolve(config.cdi_devices, self._cdi_directories)
-        except cdi.CdiError as error:
-            raise StartError("CreateContainerError", str(error)) from None
+        edits = edits_of(config, self._cdi_directories)
         container_id = f"{config.pod_uid}.{config.name}.{config.attempt}"
         directory = self._containers / container_id
         shutil.rmtree(directory, ignore_errors=True)
@@ -198,13 +196,7 @@ class ProcessRuntime:
         await shim_client.send_signal(self._containers / container_id, number)
 
     async def stop(self, container_id: str, grace: float, number: int = SIGTERM) -> ContainerState:
-        if grace > 0:
-            await self.signal(container_id, number)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace):
-                    return await self.wait(container_id)
-        await self.signal(container_id, SIGKILL)
-        return await self.wait(container_id)
+        return await stopping.stop(self, container_id, grace, number)
 
     async def remove(self, container_id: str) -> None:
         directory = self._containers / container_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import stat
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +13,8 @@ from dray.driver.cdi.edits import DeviceNode
 from dray.driver.cdi.edits import Mount as CdiMount
 from dray.node.cdi import Edits
 from dray.node.cgroups import Cgroup
-from dray.node.cpusets.pinning import PinningError, claimed_cpus
 from dray.node.runtimes import log_rotation
+from dray.node.runtimes.cdi_edits import cpus_of, is_pipe
 from dray.node.runtimes.interface import ContainerConfig, Mount, StartError
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -47,7 +47,7 @@ def container_spec(
         "mounts": [_mount_spec(each) for each in last.values()],
         "stage": str(directory / "stage"),
         "cgroups": [str(each) for each in cgroup.directories],
-        "cpus": _cpus(edits),
+        "cpus": sorted(cpus_of(edits)),
         "user": config.user,
         "group": config.group,
         "groups": [*config.groups, *edits.groups],
@@ -59,14 +59,6 @@ def container_spec(
         "log_files": log_rotation.FILES,
         "poststop": [msgspec.structs.asdict(each) for each in edits.hooks if each.hook_name == "poststop"],
     }
-
-
-def _cpus(edits: Edits) -> list[int]:
-    """By what CDI puts into the environment alone: a pod cannot name CPUs that it has not claimed."""
-    try:
-        return sorted(claimed_cpus(edits.environment))
-    except PinningError as error:
-        raise StartError("CreateContainerError", str(error)) from error
 
 
 def _path() -> str:
@@ -88,26 +80,12 @@ def _mount(mount: CdiMount) -> Mount:
 
 def _device_mounts(nodes: tuple[DeviceNode, ...]) -> list[Mount]:
     """Device files are those of the host; one that has another name in the container is mounted there."""
-    found = []
     for node in nodes:
-        host = node.host_path or node.path
-        try:
-            kind = os.stat(host).st_mode
-        except OSError as error:
-            raise StartError("CreateContainerError", f"device {host}: {error.strerror}") from None
-        if not (stat.S_ISCHR(kind) or stat.S_ISBLK(kind) or stat.S_ISFIFO(kind)):
-            raise StartError("CreateContainerError", f"device {host}: not a device file")
-        if host != node.path:
-            found.append(Mount(host, node.path))
-    return found
+        is_pipe(node)  # Raises for what is neither a device nor a pipe.
+    return [Mount(each.host_path, each.path) for each in nodes if (each.host_path or each.path) != each.path]
 
 
 def _mount_spec(mount: Mount) -> dict[str, Any]:
     if not os.path.exists(mount.host_path):
         raise StartError("CreateContainerError", f"mount {mount.container_path}: {mount.host_path} does not exist")
-    return {
-        "host_path": mount.host_path,
-        "container_path": mount.container_path,
-        "read_only": mount.read_only,
-        "optional": mount.optional,
-    }
+    return asdict(mount)

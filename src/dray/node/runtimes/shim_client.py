@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from dray.node.runtimes import unix_sockets
 from dray.node.runtimes.interface import Streams
 from dray.node.runtimes.shim import frames
 
@@ -18,28 +18,14 @@ from dray.node.runtimes.shim import frames
 @contextlib.asynccontextmanager
 async def connected(directory: Path) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """To the control socket in the directory; raises OSError where no shim listens."""
-    reader, writer = await asyncio.open_unix_connection(sock=_connect(directory))
+    found = unix_sockets.connect(directory, "control.sock", socket.SOCK_STREAM)
+    reader, writer = await asyncio.open_unix_connection(sock=found)
     try:
         yield reader, writer
     finally:
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
-
-
-def _connect(directory: Path) -> socket.socket:
-    # By way of a descriptor: the path of a socket may have 107 bytes.
-    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        found.connect(f"/proc/self/fd/{opened}/control.sock")
-        found.setblocking(False)
-        return found
-    except OSError:
-        found.close()
-        raise
-    finally:
-        os.close(opened)
 
 
 async def ended(directory: Path) -> None:

@@ -13,8 +13,8 @@ from itertools import chain, islice
 from dray.api import errors, intake, schema
 from dray.api.errors import ErrorType, FieldError
 from dray.api.intake import Accepted, Place, Refusal
-from dray.api.objects import Object
-from dray.api.strategy import SERVER_OWNED, keep
+from dray.api.objects import Object, take_members
+from dray.api.strategy import SERVER_OWNED
 from dray.api.validation import metadata as metadata_rules
 from dray.server.custom import defaults, schema_check
 from dray.server.custom.definitions import CustomVersion
@@ -128,7 +128,7 @@ def _prepared(obj: Object, old: Object, version: CustomVersion) -> Object:
         obj.pop("status", None)
         if "status" in old:
             obj["status"] = old["status"]
-    keep(obj["metadata"], old["metadata"], SERVER_OWNED)
+    take_members(obj["metadata"], old["metadata"], SERVER_OWNED)
     if not equal(_content(obj), _content(old)):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     return obj

@@ -52,7 +52,7 @@ class Target:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One request, once it is answered. Times are RFC 3339; `body` is the decoded request, None where there is none."""
 

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from dray.process.directories import sync_directory
+
 
 class ExposedFileError(Exception):
     """A private file is open to others."""
@@ -35,7 +37,7 @@ def write_private(path: Path, content: bytes) -> None:
             # Writing does not say to which file.
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
-    _flush_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def read_private(path: Path) -> bytes | None:
@@ -61,13 +63,5 @@ def private_directory(path: Path) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-    finally:
-        os.close(descriptor)
-
-
-def _flush_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -7,7 +7,6 @@ loopback interface. With a kubeconfig it has a thread of its own and works on wh
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -22,6 +21,7 @@ from dray.testing.api_endpoint import ApiEndpoint
 from dray.testing.kubelet.double import KubeletDouble, StartedPod
 from dray.testing.kubelet.driver_process import DriverProcess
 from dray.testing.kubelet.faults import Faults
+from dray.testing.loop_thread import LoopThread
 from dray.testing.threaded import ThreadedCluster
 
 T = TypeVar("T")
@@ -40,30 +40,25 @@ class ThreadedKubelet:
         self._kubeconfig = kubeconfig
         self._node = node
         self._options = options
-        self._loop = asyncio.new_event_loop() if cluster is None else None
-        self._thread: threading.Thread | None = None
+        self._thread = LoopThread("dray kubelet") if cluster is None else None
         self._stack = AsyncExitStack()
         self.double: KubeletDouble
         """What runs in the thread; use it through `call`."""
 
     def __enter__(self) -> ThreadedKubelet:
-        if self._loop is not None:
-            self._thread = threading.Thread(target=self._loop.run_forever, name="dray kubelet", daemon=True)
-            self._thread.start()
-        try:
+        if self._thread is not None:
+            self._thread.start(self._enter())
+        else:
             self.call(self._enter())
-        except BaseException:
-            self._end()
-            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        try:
+        if self._thread is not None:
+            self._thread.stop(self._stack.aclose())
+        else:
             self.call(self._stack.aclose())
-        finally:
-            self._end()
 
     async def _enter(self) -> None:
         if self._cluster is not None:
@@ -79,18 +74,12 @@ class ThreadedKubelet:
             double.kubeconfig = endpoint.write_kubeconfig(double.root / "kubeconfig")
         self.double = await self._stack.enter_async_context(double)
 
-    def _end(self) -> None:
-        if self._loop is not None and self._thread is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(_PATIENCE)
-            self._loop.close()
-
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Does something in the thread of the kubelet, and waits for it."""
-        if self._loop is None:
-            assert self._cluster is not None
-            return self._cluster.call(work)
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        if self._thread is not None:
+            return self._thread.call(work)
+        assert self._cluster is not None
+        return self._cluster.call(work)
 
     @property
     def root(self) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,7 @@ from dray.driver.cdi.edits import Mount as CdiMount
 from dray.node.cdi import Edits
 from dray.node.cgroups import cpu_quota, cpu_shares
 from dray.node.cpusets.lists import format_cpuset
-from dray.node.cpusets.pinning import PinningError, claimed_cpus
+from dray.node.runtimes.cdi_edits import cpus_of, is_pipe
 from dray.node.runtimes.interface import ContainerConfig, Limits, Mount, Security, StartError
 from dray.node.runtimes.podman import labels
 from dray.node.runtimes.podman.command import limit_arguments
@@ -114,7 +113,7 @@ def _mounts(given: Iterable[Mount], edits: Edits) -> list[str]:
     """The last one at a place counts."""
     found = {each.container_path: _bind(each.host_path, each.container_path, each.read_only) for each in given}
     found |= {each.container_path: _edited(each) for each in edits.mounts}
-    found |= {each.path: _bind(each.host_path or each.path, each.path) for each in edits.device_nodes if _is_pipe(each)}
+    found |= {each.path: _bind(each.host_path or each.path, each.path) for each in edits.device_nodes if is_pipe(each)}
     return [part for each in found.values() for part in ("--mount", each)]
 
 
@@ -138,21 +137,9 @@ def _edited(mount: CdiMount) -> str:
 def _devices(nodes: Iterable[DeviceNode]) -> list[str]:
     found: list[str] = []
     for node in nodes:
-        if not _is_pipe(node):
+        if not is_pipe(node):
             found += ["--device", f"{node.host_path or node.path}:{node.path}:{node.permissions or 'rwm'}"]
     return found
-
-
-def _is_pipe(node: DeviceNode) -> bool:
-    """Raises StartError for what is no device."""
-    host = node.host_path or node.path
-    try:
-        kind = os.stat(host).st_mode
-    except OSError as error:
-        raise StartError("CreateContainerError", f"device {host}: {error.strerror}") from None
-    if not (stat.S_ISCHR(kind) or stat.S_ISBLK(kind) or stat.S_ISFIFO(kind)):
-        raise StartError("CreateContainerError", f"device {host}: not a device file")
-    return stat.S_ISFIFO(kind)
 
 
 def _resources(limits: Limits, edits: Edits) -> list[str]:
@@ -161,11 +148,7 @@ def _resources(limits: Limits, edits: Edits) -> list[str]:
         found += ["--cpu-period", str(quota[1]), "--cpu-quota", str(quota[0])]
     if limits.memory:
         found += ["--memory", str(limits.memory), "--memory-swap", str(limits.memory)]
-    try:
-        # By what CDI puts into the environment alone: a pod cannot name CPUs that it has not claimed.
-        cpus = claimed_cpus(edits.environment)
-    except PinningError as error:
-        raise StartError("CreateContainerError", str(error)) from error
+    cpus = cpus_of(edits)
     return [*found, "--cpuset-cpus", format_cpuset(cpus)] if cpus else found
 
 

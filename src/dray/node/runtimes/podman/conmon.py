@@ -15,6 +15,7 @@ import socket
 from pathlib import Path
 from typing import Final
 
+from dray.node.runtimes import unix_sockets
 from dray.node.runtimes.interface import Streams
 
 _PACKET: Final = 64 * 1024
@@ -48,7 +49,7 @@ class Attachment:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._socket = _connect(directory)
+        self._socket = unix_sockets.connect(directory, "attach", socket.SOCK_SEQPACKET)
 
     async def copy(self, streams: Streams, *, stdin: bool) -> None:
         """Until the container ends."""
@@ -89,18 +90,3 @@ class Attachment:
             columns, rows = await streams.resizes.get()
             with contextlib.suppress(OSError):
                 _order(self._directory, b"1 %d %d\n" % (rows, columns))
-
-
-def _connect(directory: Path) -> socket.socket:
-    # By way of a descriptor: the path of a socket may have 107 bytes.
-    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        found.connect(f"/proc/self/fd/{opened}/attach")
-        found.setblocking(False)
-        return found
-    except OSError:
-        found.close()
-        raise
-    finally:
-        os.close(opened)

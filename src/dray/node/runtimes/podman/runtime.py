@@ -22,8 +22,9 @@ from typing import Final
 
 from dray.node import cdi
 from dray.node.cgroups import Cgroups, cgroup_at, remove_below
-from dray.node.runtimes import log_rotation
+from dray.node.runtimes import log_rotation, stopping
 from dray.node.runtimes.cancelling import finished
+from dray.node.runtimes.cdi_edits import edits_of
 from dray.node.runtimes.interface import (
     ContainerConfig,
     ContainerState,
@@ -140,10 +141,7 @@ class PodmanRuntime:
         sandbox = self._sandboxes.get(config.pod_uid)
         if sandbox is None:
             raise StartError("CreateContainerError", f"pod {config.namespace}/{config.pod_name} has no sandbox")
-        try:
-            edits = cdi.resolve(config.cdi_devices, self._cdi_directories)
-        except cdi.CdiError as error:
-            raise StartError("CreateContainerError", str(error)) from None
+        edits = edits_of(config, self._cdi_directories)
         image = await self._images.ready(config.image, config.pull_policy)
         directory = self._containers / f"{config.pod_uid}.{config.name}.{config.attempt}"
         shutil.rmtree(directory, ignore_errors=True)
@@ -208,14 +206,10 @@ class PodmanRuntime:
     async def stop(self, container_id: str, grace: float, number: int = SIGTERM) -> ContainerState:
         await self._registry.load()
         found = self._registry.get(container_id)
-        if grace > 0 and found is not None:
+        if found is not None and number == SIGTERM:
             # The image may name another signal than the usual one.
-            await self.signal(container_id, found.stop_signal if number == SIGTERM else number)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(grace):
-                    return await self.wait(container_id)
-        await self.signal(container_id, SIGKILL)
-        return await self.wait(container_id)
+            number = found.stop_signal
+        return await stopping.stop(self, container_id, grace if found is not None else 0, number)
 
     async def remove(self, container_id: str) -> None:
         if (found := self._registry.get(container_id)) is not None:

@@ -1,0 +1,23 @@
+"""Connections to unix sockets in directories whose paths may be long."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+
+def connect(directory: Path, name: str, kind: socket.SocketKind) -> socket.socket:
+    """To the socket of that name, without blocking from then on; raises OSError where nobody listens."""
+    # By way of a descriptor: the path of a socket may have 107 bytes.
+    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    found = socket.socket(socket.AF_UNIX, kind)
+    try:
+        found.connect(f"/proc/self/fd/{opened}/{name}")
+        found.setblocking(False)
+        return found
+    except OSError:
+        found.close()
+        raise
+    finally:
+        os.close(opened)

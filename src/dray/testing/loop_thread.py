@@ -1,0 +1,42 @@
+"""Loop thread: an event loop in a thread of its own, for code that is not asynchronous."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
+_PATIENCE: Final = 10.0
+
+
+class LoopThread:
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+
+    def start(self, first: Coroutine[Any, Any, None]) -> None:
+        """Returns when the first work is done; where that fails, the thread has ended again."""
+        self._thread.start()
+        try:
+            self.call(first)
+        except BaseException:
+            self.end()
+            raise
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Does something in the thread, and waits for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self, last: Coroutine[Any, Any, object]) -> None:
+        """Returns when the last work is done and the thread has ended."""
+        try:
+            self.call(last)
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_PATIENCE)
+        self._loop.close()
