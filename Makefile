@@ -55,7 +55,7 @@ fuzz: $(READY)
 schema: $(READY)
 	$(BIN)/python tools/generate_wire_types.py $(SOURCES)
 
-# Writes the messages of src/dray/_proto/*.proto in Python anew.
+# Writes the messages of src/dray/_proto/kubelet.proto in Python anew.
 proto: $(READY)
 	$(BIN)/python tools/generate_proto.py
 

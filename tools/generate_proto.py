@@ -1,4 +1,4 @@
-"""Writes the messages of src/dray/_proto/*.proto in Python beside them, or elsewhere if a directory is given.
+"""Writes the messages of src/dray/_proto/kubelet.proto in Python beside it, or elsewhere if a directory is given.
 
 The services need no code of their own: `dray._proto.services` reads their descriptors.
 """
@@ -15,10 +15,10 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 
 
 def generate(target: Path) -> None:
-    sources = sorted((SOURCE / "dray/_proto").glob("*.proto"))
+    source = SOURCE / "dray/_proto/kubelet.proto"
     well_known = files("grpc_tools") / "_proto"
     outputs = [f"--{kind}_out={target}" for kind in ("python", "pyi")]
-    status = protoc.main(["protoc", f"-I{SOURCE}", f"-I{well_known}", *outputs, *map(str, sources)])
+    status = protoc.main(["protoc", f"-I{SOURCE}", f"-I{well_known}", *outputs, str(source)])
     if status:
         raise SystemExit(f"protoc ends with status {status}")
 

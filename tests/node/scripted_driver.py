@@ -7,8 +7,7 @@ from pathlib import Path
 
 import grpc
 
-from dray._proto import dra_v1_pb2 as messages
-from dray._proto import registration_pb2
+from dray._proto import kubelet_pb2 as messages
 from dray._proto.services import DRA_V1, DRA_V1BETA1, HEALTH_V1, REGISTRATION
 
 DRIVER = "gpu.example.com"
@@ -23,7 +22,7 @@ class ScriptedDriver:
         directory.mkdir(parents=True, exist_ok=True)
         self.socket = directory / f"dra{suffix}.sock"
         self.registration_socket = root / "plugins_registry" / f"{name}{suffix}-reg.sock"
-        self.info = registration_pb2.PluginInfo(
+        self.info = messages.PluginInfo(
             type=type_,
             name=name,
             endpoint=str(self.socket) if endpoint is None else endpoint,
@@ -86,7 +85,7 @@ class _Registration:
 
     async def NotifyRegistrationStatus(self, request, context):
         self._driver.statuses.append((request.plugin_registered, request.error))
-        return registration_pb2.RegistrationStatusResponse()
+        return messages.RegistrationStatusResponse()
 
 
 class _Plugin:

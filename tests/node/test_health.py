@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from dray._proto import dra_health_v1_pb2 as v1
+from dray._proto import kubelet_pb2 as messages
 from dray.node.health_cache import HEALTHY, UNHEALTHY, DeviceHealth, HealthCache
 
 from .clusters import bound_pod, kubelet_on_cluster
@@ -15,9 +15,9 @@ VERSIONS = (*BOTH, "v1.DRAResourceHealth")
 
 
 def report(health, message="", timeout=30, device="gpu-0"):
-    identity = v1.DeviceIdentifier(pool_name="worker", device_name=device)
-    entry = v1.DeviceHealth(device=identity, health=health, message=message, health_check_timeout_seconds=timeout)
-    return v1.NodeWatchResourcesResponse(devices=[entry])
+    identity = messages.DeviceIdentifier(pool_name="worker", device_name=device)
+    entry = messages.DeviceHealth(device=identity, health=health, message=message, health_check_timeout_seconds=timeout)
+    return messages.NodeWatchResourcesResponse(devices=[entry])
 
 
 @contextlib.asynccontextmanager
@@ -51,21 +51,21 @@ async def shown(kubelet, expected):
 async def test_health_reaches_the_status_of_the_pod_and_goes_with_the_stream():
     async with pod_with_a_device() as (kubelet, reports):
         await shown(kubelet, {"health": "Unknown"})
-        reports.put_nowait(report(v1.HEALTHY))
+        reports.put_nowait(report(messages.HEALTHY))
         await shown(kubelet, {"health": "Healthy"})
-        reports.put_nowait(report(v1.UNHEALTHY, "x" * 2000))
+        reports.put_nowait(report(messages.UNHEALTHY, "x" * 2000))
         await shown(kubelet, {"health": "Unhealthy", "message": "x" * 1021 + "..."})
         reports.put_nowait(None)
         await shown(kubelet, {"health": "Unknown"})
-        reports.put_nowait(report(v1.HEALTHY))
+        reports.put_nowait(report(messages.HEALTHY))
         await shown(kubelet, {"health": "Healthy"})
 
 
 async def test_a_device_that_is_not_reported_in_time_is_unknown():
     async with pod_with_a_device() as (kubelet, reports):
-        reports.put_nowait(report(v1.HEALTHY, timeout=1))
+        reports.put_nowait(report(messages.HEALTHY, timeout=1))
         await shown(kubelet, {"health": "Healthy"})
-        reports.put_nowait(report(v1.HEALTHY, device="other"))
+        reports.put_nowait(report(messages.HEALTHY, device="other"))
         await shown(kubelet, {"health": "Unknown"})
 
 

@@ -3,7 +3,7 @@
 import grpc
 import pytest
 
-from dray._proto import podresources_v1_pb2 as v1
+from dray._proto import kubelet_pb2 as messages
 from dray._proto.services import POD_RESOURCES_V1, POD_RESOURCES_V1ALPHA1
 from dray.testing.objects import container
 
@@ -18,7 +18,7 @@ async def test_the_devices_of_each_container_are_listed():
         grpc.aio.insecure_channel(f"unix:{kubelet.root}/pod-resources/kubelet.sock") as channel,
     ):
         stub = POD_RESOURCES_V1.stub(channel)
-        assert not (await stub.List(v1.ListPodResourcesRequest())).pod_resources
+        assert not (await stub.List(messages.ListPodResourcesRequest())).pod_resources
         driver.devices["c"] = [
             {"pool_name": "worker", "device_name": "gpu-0", "cdi_device_ids": ["x.com/g=0"], "share_id": "s"},
             {"pool_name": "worker", "device_name": "gpu-1", "cdi_device_ids": ["x.com/g=1"]},
@@ -27,7 +27,7 @@ async def test_the_devices_of_each_container_are_listed():
         await kubelet.registered(DRIVER)
         await bound_pod(cluster, "p", "c", initContainers=[container("setup", claims=["claim-0"]), sidecar])
         await kubelet.try_pod("p")
-        [pod] = (await stub.List(v1.ListPodResourcesRequest())).pod_resources
+        [pod] = (await stub.List(messages.ListPodResourcesRequest())).pod_resources
         assert (pod.namespace, pod.name) == ("default", "p")
         assert [each.name for each in pod.containers] == ["sidecar", "main"]
         for each in pod.containers:
@@ -39,18 +39,21 @@ async def test_the_devices_of_each_container_are_listed():
             # A kubelet repeats the ids of the first device here; each device has its own.
             assert [cdi.name for cdi in second.cdi_devices] == ["x.com/g=1"]
             assert not second.HasField("share_id")
-        got = await stub.Get(v1.GetPodResourcesRequest(pod_name="p", pod_namespace="default"))
+        got = await stub.Get(messages.GetPodResourcesRequest(pod_name="p", pod_namespace="default"))
         assert got.pod_resources == pod
         old = POD_RESOURCES_V1ALPHA1.stub(channel)
-        [listed] = (await old.List(v1.ListPodResourcesRequest())).pod_resources
+        [listed] = (await old.List(messages.ListPodResourcesRequest())).pod_resources
         # Nothing that this version does not have.
-        bare = [v1.ContainerResources(name=each.name) for each in pod.containers]
-        assert listed == v1.PodResources(name="p", namespace="default", containers=bare)
+        bare = [messages.ContainerResources(name=each.name) for each in pod.containers]
+        assert listed == messages.PodResources(name="p", namespace="default", containers=bare)
         with pytest.raises(grpc.aio.AioRpcError, match="UNIMPLEMENTED"):
-            await old.Get(v1.GetPodResourcesRequest(pod_name="p", pod_namespace="default"))
-        assert await stub.GetAllocatableResources(v1.AllocatableResourcesRequest()) == v1.AllocatableResourcesResponse()
+            await old.Get(messages.GetPodResourcesRequest(pod_name="p", pod_namespace="default"))
+        assert (
+            await stub.GetAllocatableResources(messages.AllocatableResourcesRequest())
+            == messages.AllocatableResourcesResponse()
+        )
         with pytest.raises(grpc.aio.AioRpcError, match="pod q in namespace default not found"):
-            await stub.Get(v1.GetPodResourcesRequest(pod_name="q", pod_namespace="default"))
+            await stub.Get(messages.GetPodResourcesRequest(pod_name="q", pod_namespace="default"))
 
 
 async def test_too_many_questions_are_refused_and_later_ones_answered():
@@ -59,7 +62,7 @@ async def test_too_many_questions_are_refused_and_later_ones_answered():
         grpc.aio.insecure_channel(f"unix:{kubelet.root}/pod-resources/kubelet.sock") as channel,
     ):
         stub = POD_RESOURCES_V1.stub(channel)
-        calls = [stub.List(v1.ListPodResourcesRequest()) for _ in range(60)]
+        calls = [stub.List(messages.ListPodResourcesRequest()) for _ in range(60)]
         codes = [await call.code() for call in calls]
         assert codes.count(grpc.StatusCode.OK) >= 10
         refused = next(call for call, code in zip(calls, codes, strict=True) if code is not grpc.StatusCode.OK)
@@ -67,6 +70,6 @@ async def test_too_many_questions_are_refused_and_later_ones_answered():
         assert await refused.details() == "rejected by rate limit"
 
         async def answered():
-            return await stub.List(v1.ListPodResourcesRequest()).code() is grpc.StatusCode.OK
+            return await stub.List(messages.ListPodResourcesRequest()).code() is grpc.StatusCode.OK
 
         await kubelet.eventually(answered)

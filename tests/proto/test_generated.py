@@ -1,4 +1,4 @@
-"""The committed code of the protocols is what `make proto` writes, and is loaded by those alone who speak gRPC."""
+"""The committed messages of the protocols is what `make proto` writes, and is loaded by those alone who speak gRPC."""
 
 import subprocess
 import sys

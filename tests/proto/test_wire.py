@@ -1,11 +1,9 @@
 """Messages by bytes: what a kubelet sends and expects, written out with the field numbers of its protocols."""
 
-from typing import Any
-
 import pytest
 from google.protobuf.message import Message
 
-from dray._proto import dra_health_v1_pb2, dra_v1_pb2, podresources_v1_pb2, registration_pb2
+from dray._proto import kubelet_pb2 as messages
 
 
 def text(number: int, value: str) -> bytes:
@@ -29,22 +27,22 @@ DEVICE = text(1, "gpu") + text(2, "pool") + text(3, "gpu-0") + text(4, "v.com/c=
 HEALTH = part(1, text(1, "pool") + text(2, "gpu-0")) + number(2, 2) + number(3, 100) + number(4, 30) + text(5, "hot")
 
 
-def dra_cases(proto: Any) -> list[tuple[Message, bytes]]:
-    claim = proto.Claim(namespace="ns", uid="uid-1", name="claim")
-    device = proto.Device(
+def dra_cases() -> list[tuple[Message, bytes]]:
+    claim = messages.Claim(namespace="ns", uid="uid-1", name="claim")
+    device = messages.Device(
         request_names=["gpu"], pool_name="pool", device_name="gpu-0", cdi_device_ids=["v.com/c=a", "v.com/c=b"]
     )
-    prepared = proto.NodePrepareResourcesResponse()
+    prepared = messages.NodePrepareResourcesResponse()
     prepared.claims["uid-1"].devices.append(device)
-    failed = proto.NodePrepareResourcesResponse()
+    failed = messages.NodePrepareResourcesResponse()
     failed.claims["uid-1"].error = "no"
-    unprepared = proto.NodeUnprepareResourcesResponse()
+    unprepared = messages.NodeUnprepareResourcesResponse()
     unprepared.claims["uid-1"].SetInParent()
-    kept = proto.NodeUnprepareResourcesResponse()
+    kept = messages.NodeUnprepareResourcesResponse()
     kept.claims["uid-1"].error = "busy"
     return [
-        (proto.NodePrepareResourcesRequest(claims=[claim]), part(1, CLAIM)),
-        (proto.NodeUnprepareResourcesRequest(claims=[claim, claim]), part(1, CLAIM) * 2),
+        (messages.NodePrepareResourcesRequest(claims=[claim]), part(1, CLAIM)),
+        (messages.NodeUnprepareResourcesRequest(claims=[claim, claim]), part(1, CLAIM) * 2),
         (prepared, part(1, text(1, "uid-1") + part(2, part(1, DEVICE)))),
         (failed, part(1, text(1, "uid-1") + part(2, text(2, "no")))),
         # An empty entry is success and must not be left out.
@@ -53,64 +51,63 @@ def dra_cases(proto: Any) -> list[tuple[Message, bytes]]:
     ]
 
 
-def health_cases(proto: Any) -> list[tuple[Message, bytes]]:
-    device = proto.DeviceHealth(
-        device=proto.DeviceIdentifier(pool_name="pool", device_name="gpu-0"),
-        health=proto.UNHEALTHY,
+def health_cases() -> list[tuple[Message, bytes]]:
+    device = messages.DeviceHealth(
+        device=messages.DeviceIdentifier(pool_name="pool", device_name="gpu-0"),
+        health=messages.UNHEALTHY,
         last_updated_time=100,
         health_check_timeout_seconds=30,
         message="hot",
     )
     return [
-        (proto.NodeWatchResourcesRequest(), b""),
-        (proto.NodeWatchResourcesResponse(devices=[device]), part(1, HEALTH)),
-        (proto.DeviceHealth(health=proto.HEALTHY), number(2, 1)),
-        (proto.DeviceHealth(health=proto.UNKNOWN), b""),
+        (messages.NodeWatchResourcesRequest(), b""),
+        (messages.NodeWatchResourcesResponse(devices=[device]), part(1, HEALTH)),
+        (messages.DeviceHealth(health=messages.HEALTHY), number(2, 1)),
+        (messages.DeviceHealth(health=messages.UNKNOWN), b""),
     ]
 
 
 def pod_resources_cases() -> list[tuple[Message, bytes]]:
-    proto = podresources_v1_pb2
-    topology = proto.TopologyInfo(nodes=[proto.NUMANode(ID=1)])
-    claim = proto.ClaimResource(
-        cdi_devices=[proto.CDIDevice(name="v.com/c=a")],
+    topology = messages.TopologyInfo(nodes=[messages.NUMANode(ID=1)])
+    claim = messages.ClaimResource(
+        cdi_devices=[messages.CDIDevice(name="v.com/c=a")],
         driver_name="gpu.example.com",
         pool_name="node-1",
         device_name="gpu-0",
         share_id="share-1",
     )
-    dynamic = proto.DynamicResource(claim_name="claim", claim_namespace="ns", claim_resources=[claim])
-    container = proto.ContainerResources(name="main", cpu_ids=[2, 3], dynamic_resources=[dynamic])
+    dynamic = messages.DynamicResource(claim_name="claim", claim_namespace="ns", claim_resources=[claim])
+    container = messages.ContainerResources(name="main", cpu_ids=[2, 3], dynamic_resources=[dynamic])
     claim_bytes = part(1, text(1, "v.com/c=a")) + text(2, "gpu.example.com") + text(3, "node-1")
     claim_bytes += text(4, "gpu-0") + text(5, "share-1")
     dynamic_bytes = text(2, "claim") + text(3, "ns") + part(4, claim_bytes)
     return [
         (dynamic, dynamic_bytes),
         (container, text(1, "main") + part(3, bytes([2, 3])) + part(5, dynamic_bytes)),
-        (proto.PodResources(name="p", namespace="ns", cpu_ids=[1]), text(1, "p") + text(2, "ns") + part(4, b"\x01")),
+        (messages.PodResources(name="p", namespace="ns", cpu_ids=[1]), text(1, "p") + text(2, "ns") + part(4, b"\x01")),
         (
-            proto.ContainerDevices(resource_name="r", device_ids=["d"], topology=topology),
+            messages.ContainerDevices(resource_name="r", device_ids=["d"], topology=topology),
             text(1, "r") + text(2, "d") + part(3, part(1, number(1, 1))),
         ),
         (
-            proto.ContainerMemory(memory_type="memory", size=5, topology=topology),
+            messages.ContainerMemory(memory_type="memory", size=5, topology=topology),
             text(1, "memory") + number(2, 5) + part(3, part(1, number(1, 1))),
         ),
-        (proto.GetPodResourcesRequest(pod_name="p", pod_namespace="ns"), text(1, "p") + text(2, "ns")),
+        (messages.GetPodResourcesRequest(pod_name="p", pod_namespace="ns"), text(1, "p") + text(2, "ns")),
         (
-            proto.GetPodResourcesResponse(pod_resources=proto.PodResources(name="p")),
+            messages.GetPodResourcesResponse(pod_resources=messages.PodResources(name="p")),
             part(1, text(1, "p")),
         ),
         (
-            proto.AllocatableResourcesResponse(
-                devices=[proto.ContainerDevices(resource_name="r")],
+            messages.AllocatableResourcesResponse(
+                devices=[messages.ContainerDevices(resource_name="r")],
                 cpu_ids=[7],
-                memory=[proto.ContainerMemory(size=1)],
+                memory=[messages.ContainerMemory(size=1)],
             ),
             part(1, text(1, "r")) + part(2, b"\x07") + part(3, number(2, 1)),
         ),
         (
-            proto.ListPodResourcesResponse(pod_resources=[proto.PodResources(name="p", namespace="ns")]),
+            messages.ListPodResourcesResponse(pod_resources=[messages.PodResources(name="p", namespace="ns")]),
             part(1, text(1, "p") + text(2, "ns")),
         ),
     ]
@@ -118,7 +115,7 @@ def pod_resources_cases() -> list[tuple[Message, bytes]]:
 
 REGISTRATION_CASES: list[tuple[Message, bytes]] = [
     (
-        registration_pb2.PluginInfo(
+        messages.PluginInfo(
             type="DRAPlugin", name="d.com", endpoint="/p/dra.sock", supported_versions=["v1.DRAPlugin", "v1beta1.D"]
         ),
         text(1, "DRAPlugin")
@@ -127,12 +124,12 @@ REGISTRATION_CASES: list[tuple[Message, bytes]] = [
         + text(4, "v1.DRAPlugin")
         + text(4, "v1beta1.D"),
     ),
-    (registration_pb2.RegistrationStatus(plugin_registered=True), number(1, 1)),
-    (registration_pb2.RegistrationStatus(error="no"), text(2, "no")),
-    (registration_pb2.RegistrationStatusResponse(), b""),
+    (messages.RegistrationStatus(plugin_registered=True), number(1, 1)),
+    (messages.RegistrationStatus(error="no"), text(2, "no")),
+    (messages.RegistrationStatusResponse(), b""),
 ]
 
-CASES = REGISTRATION_CASES + dra_cases(dra_v1_pb2) + health_cases(dra_health_v1_pb2) + pod_resources_cases()
+CASES = REGISTRATION_CASES + dra_cases() + health_cases() + pod_resources_cases()
 
 
 @pytest.mark.parametrize(("message", "encoded"), CASES)
@@ -143,7 +140,7 @@ def test_messages_are_encoded_and_decoded_by_their_field_numbers(message: Messag
 
 def test_a_share_id_may_be_absent() -> None:
     encoded = text(2, "pool") + text(3, "gpu-0") + text(5, "share-1")
-    told = dra_v1_pb2.Device.FromString(encoded)
+    told = messages.Device.FromString(encoded)
     assert told.HasField("share_id")
     assert told.share_id == "share-1"
-    assert not dra_v1_pb2.Device(pool_name="pool").HasField("share_id")
+    assert not messages.Device(pool_name="pool").HasField("share_id")

@@ -1,1 +1,1 @@
-"""Messages and services of the kubelet's gRPC protocols: the `.proto` files, and what is made of them."""
+"""Messages and services of the kubelet's gRPC protocols: `kubelet.proto`, and what is made of it."""

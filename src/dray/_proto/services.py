@@ -1,35 +1,34 @@
 """Services of the kubelet's protocols: the client's stubs and the server's handlers, made from their descriptors.
 
 Older versions of a protocol have the messages of v1, or fewer fields of them, under another name of the service: what
-is written and read is the same bytes, so the messages of v1 serve all of them. Whoever speaks an older version leaves
+is written and read is the same bytes, so the same messages serve all of them. Whoever speaks an older version leaves
 out what that does not have: DRA v1beta1 the share ids, pod resources v1alpha1 all but names and device plugins.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from dray._proto import dra_health_v1_pb2, dra_v1_pb2, podresources_v1_pb2, registration_pb2
+from dray._proto import kubelet_pb2
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """`name` is what clients dial: the package of the protocol's version and the name of the service in `messages`."""
+    """`name` is what clients dial: the package of the protocol's version, and the service's name in kubelet.proto."""
 
     name: str
-    messages: ModuleType
 
     def path(self, method: str) -> str:
         return f"/{self.name}/{method}"
 
     def methods(self) -> list[MethodDescriptor]:
-        return list(self.messages.DESCRIPTOR.services_by_name[self.name.rpartition(".")[2]].methods)
+        return list(kubelet_pb2.DESCRIPTOR.services_by_name[self.name.rpartition(".")[2]].methods)
 
     def stub(self, channel: grpc.aio.Channel) -> Any:
         """One function for each method: `await stub.Method(request, timeout=...)`, or `async for` over a stream."""
@@ -60,10 +59,10 @@ def _handler(method: MethodDescriptor, answer: Any) -> Any:
     )
 
 
-REGISTRATION: Final = Service("pluginregistration.Registration", registration_pb2)
-DRA_V1: Final = Service("k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin", dra_v1_pb2)
-DRA_V1BETA1: Final = Service("k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin", dra_v1_pb2)
-HEALTH_V1: Final = Service("v1.DRAResourceHealth", dra_health_v1_pb2)
-HEALTH_V1ALPHA1: Final = Service("v1alpha1.DRAResourceHealth", dra_health_v1_pb2)
-POD_RESOURCES_V1: Final = Service("v1.PodResourcesLister", podresources_v1_pb2)
-POD_RESOURCES_V1ALPHA1: Final = Service("v1alpha1.PodResourcesLister", podresources_v1_pb2)
+REGISTRATION: Final = Service("pluginregistration.Registration")
+DRA_V1: Final = Service("k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin")
+DRA_V1BETA1: Final = Service("k8s.io.kubelet.pkg.apis.dra.v1beta1.DRAPlugin")
+HEALTH_V1: Final = Service("v1.DRAResourceHealth")
+HEALTH_V1ALPHA1: Final = Service("v1alpha1.DRAResourceHealth")
+POD_RESOURCES_V1: Final = Service("v1.PodResourcesLister")
+POD_RESOURCES_V1ALPHA1: Final = Service("v1alpha1.PodResourcesLister")

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import grpc
 
-from dray._proto import dra_health_v1_pb2, dra_v1_pb2, registration_pb2, services
+from dray._proto import kubelet_pb2 as messages
+from dray._proto import services
 from dray.driver.claims import ClaimReference
 from dray.driver.health_reports import HealthReports
 from dray.driver.injection import AnsweredDevice
@@ -41,9 +42,9 @@ class DraService:
         self._work = work
         self._share_ids = share_ids
 
-    async def NodePrepareResources(self, request: Any, context: Any) -> dra_v1_pb2.NodePrepareResourcesResponse:
+    async def NodePrepareResources(self, request: Any, context: Any) -> messages.NodePrepareResourcesResponse:
         outcomes = await self._work.prepare(_references(request))
-        response = dra_v1_pb2.NodePrepareResourcesResponse()
+        response = messages.NodePrepareResourcesResponse()
         for uid, outcome in outcomes.items():
             entry = response.claims[uid]
             entry.SetInParent()
@@ -51,18 +52,18 @@ class DraService:
             entry.devices.extend(self._device(each) for each in outcome.devices)
         return response
 
-    async def NodeUnprepareResources(self, request: Any, context: Any) -> dra_v1_pb2.NodeUnprepareResourcesResponse:
+    async def NodeUnprepareResources(self, request: Any, context: Any) -> messages.NodeUnprepareResourcesResponse:
         outcomes = await self._work.unprepare(_references(request))
-        response = dra_v1_pb2.NodeUnprepareResourcesResponse()
+        response = messages.NodeUnprepareResourcesResponse()
         for uid, outcome in outcomes.items():
             # Without this an entry without error would not be sent.
             response.claims[uid].SetInParent()
             response.claims[uid].error = outcome.error
         return response
 
-    def _device(self, answer: AnsweredDevice) -> dra_v1_pb2.Device:
+    def _device(self, answer: AnsweredDevice) -> messages.Device:
         device = answer.device
-        made = dra_v1_pb2.Device(
+        made = messages.Device(
             request_names=[device.base_request],
             pool_name=device.pool,
             device_name=device.device,
@@ -80,10 +81,10 @@ class HealthService:
     async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:
         async for devices in self._reports.watch():
             now = int(time())
-            yield dra_health_v1_pb2.NodeWatchResourcesResponse(
+            yield messages.NodeWatchResourcesResponse(
                 devices=[
-                    dra_health_v1_pb2.DeviceHealth(
-                        device=dra_health_v1_pb2.DeviceIdentifier(pool_name=each.pool, device_name=each.device),
+                    messages.DeviceHealth(
+                        device=messages.DeviceIdentifier(pool_name=each.pool, device_name=each.device),
                         health=each.health.name,
                         last_updated_time=now,
                         health_check_timeout_seconds=each.timeout,
@@ -98,13 +99,13 @@ class RegistrationService:
     """Answers from memory. `status` is what the kubelet said last; `registered` is set once it has said yes."""
 
     def __init__(self, driver: str, endpoint: str, versions: Iterable[str]) -> None:
-        self._info = registration_pb2.PluginInfo(
+        self._info = messages.PluginInfo(
             type="DRAPlugin", name=driver, endpoint=endpoint, supported_versions=list(versions)
         )
-        self.status: registration_pb2.RegistrationStatus | None = None
+        self.status: messages.RegistrationStatus | None = None
         self.registered = asyncio.Event()
 
-    async def GetInfo(self, request: Any, context: Any) -> registration_pb2.PluginInfo:
+    async def GetInfo(self, request: Any, context: Any) -> messages.PluginInfo:
         _logger.info("the kubelet asks who driver %s is", self._info.name)
         return self._info
 
@@ -117,7 +118,7 @@ class RegistrationService:
             self.registered.clear()
             _logger.error("the kubelet does not register driver %s: %s", self._info.name, request.error)
             await context.abort(grpc.StatusCode.INTERNAL, f"registration failed: {request.error}")
-        return registration_pb2.RegistrationStatusResponse()
+        return messages.RegistrationStatusResponse()
 
 
 def _references(request: Any) -> list[ClaimReference]:

@@ -15,7 +15,7 @@ from typing import Final
 
 import grpc
 
-from dray._proto import dra_health_v1_pb2 as messages
+from dray._proto import kubelet_pb2 as messages
 from dray._proto.services import HEALTH_V1, HEALTH_V1ALPHA1, Service
 from dray.client.clock import SystemTime, TimeOfDay, seconds
 from dray.node.health_cache import HEALTHY, UNHEALTHY, UNKNOWN, DeviceHealth, HealthCache, Place

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import grpc
 
-from dray._proto import dra_v1_pb2 as messages
+from dray._proto import kubelet_pb2 as messages
 from dray._proto.services import DRA_V1, DRA_V1BETA1, Service
 from dray.driver.claims import ClaimReference
 from dray.node.channels import unix_channel

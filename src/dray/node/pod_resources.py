@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import grpc
 
-from dray._proto import podresources_v1_pb2 as v1
+from dray._proto import kubelet_pb2 as messages
 from dray._proto.services import POD_RESOURCES_V1, POD_RESOURCES_V1ALPHA1
 from dray.api.objects import Object, key_of, mappings, spec_of
 from dray.node.claim_cache import ClaimCache
@@ -58,39 +58,43 @@ class _Lister:
         self._pods = pods
         self._cache = cache
 
-    async def List(self, request: v1.ListPodResourcesRequest, context: _Context) -> v1.ListPodResourcesResponse:
-        return v1.ListPodResourcesResponse(pod_resources=[self._pod(each) for each in self._pods()])
+    async def List(
+        self, request: messages.ListPodResourcesRequest, context: _Context
+    ) -> messages.ListPodResourcesResponse:
+        return messages.ListPodResourcesResponse(pod_resources=[self._pod(each) for each in self._pods()])
 
-    async def Get(self, request: v1.GetPodResourcesRequest, context: _Context) -> v1.GetPodResourcesResponse:
+    async def Get(
+        self, request: messages.GetPodResourcesRequest, context: _Context
+    ) -> messages.GetPodResourcesResponse:
         wanted = request.pod_namespace, request.pod_name
         for pod in self._pods():
             if key_of(pod) == wanted:
-                return v1.GetPodResourcesResponse(pod_resources=self._pod(pod))
+                return messages.GetPodResourcesResponse(pod_resources=self._pod(pod))
         return await context.abort(grpc.StatusCode.NOT_FOUND, f"pod {wanted[1]} in namespace {wanted[0]} not found")
 
     async def GetAllocatableResources(
-        self, request: v1.AllocatableResourcesRequest, context: _Context
-    ) -> v1.AllocatableResourcesResponse:
+        self, request: messages.AllocatableResourcesRequest, context: _Context
+    ) -> messages.AllocatableResourcesResponse:
         # Devices of DRA drivers are in ResourceSlices and never here.
-        return v1.AllocatableResourcesResponse()
+        return messages.AllocatableResourcesResponse()
 
-    def _pod(self, pod: Object) -> v1.PodResources:
+    def _pod(self, pod: Object) -> messages.PodResources:
         namespace, name = key_of(pod)
         containers = [
-            v1.ContainerResources(name=each["name"], dynamic_resources=self._claims(pod, each))
+            messages.ContainerResources(name=each["name"], dynamic_resources=self._claims(pod, each))
             for each in _listed_containers(pod)
         ]
-        return v1.PodResources(name=name, namespace=namespace, containers=containers)
+        return messages.PodResources(name=name, namespace=namespace, containers=containers)
 
-    def _claims(self, pod: Object, container: Object) -> Iterator[v1.DynamicResource]:
+    def _claims(self, pod: Object, container: Object) -> Iterator[messages.DynamicResource]:
         namespace = key_of(pod)[0]
         for use in container_claims(pod, container):
             info = self._cache.get(namespace, use.claim)
             if info is None:
                 continue
             resources = [
-                v1.ClaimResource(
-                    cdi_devices=[v1.CDIDevice(name=each) for each in device.cdi_ids],
+                messages.ClaimResource(
+                    cdi_devices=[messages.CDIDevice(name=each) for each in device.cdi_ids],
                     driver_name=driver,
                     pool_name=device.pool,
                     device_name=device.device,
@@ -98,20 +102,22 @@ class _Lister:
                 )
                 for driver, device in use.devices(info)
             ]
-            yield v1.DynamicResource(claim_name=use.claim, claim_namespace=namespace, claim_resources=resources)
+            yield messages.DynamicResource(claim_name=use.claim, claim_namespace=namespace, claim_resources=resources)
 
 
 class _OldLister:
     def __init__(self, pods: Pods) -> None:
         self._pods = pods
 
-    async def List(self, request: v1.ListPodResourcesRequest, context: _Context) -> v1.ListPodResourcesResponse:
-        return v1.ListPodResourcesResponse(
+    async def List(
+        self, request: messages.ListPodResourcesRequest, context: _Context
+    ) -> messages.ListPodResourcesResponse:
+        return messages.ListPodResourcesResponse(
             pod_resources=[
-                v1.PodResources(
+                messages.PodResources(
                     namespace=key_of(pod)[0],
                     name=key_of(pod)[1],
-                    containers=[v1.ContainerResources(name=each["name"]) for each in _listed_containers(pod)],
+                    containers=[messages.ContainerResources(name=each["name"]) for each in _listed_containers(pod)],
                 )
                 for pod in self._pods()
             ]

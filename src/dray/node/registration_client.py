@@ -9,7 +9,7 @@ from types import TracebackType
 
 import grpc
 
-from dray._proto import registration_pb2 as messages
+from dray._proto import kubelet_pb2 as messages
 from dray._proto.services import REGISTRATION
 from dray.node.channels import unix_channel
 from dray.node.errors import RegistrationError
