@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from dray.node.agent import AgentOptions, NodeAgent
+from dray.node.agent import NodeAgent
+from dray.node.agent_options import AgentOptions
 from dray.node.cgroups import Cgroups
 from dray.node.eviction.pressure import EvictionOptions
 from dray.node.runtimes.process import ProcessRuntime

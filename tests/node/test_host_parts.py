@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from dray.node import host_parts
-from dray.node.agent import AgentOptions, NodeAgent
+from dray.node.agent import NodeAgent
+from dray.node.agent_options import AgentOptions
 from dray.node.host_parts import HostPart
 from dray.node.runtimes.process import ProcessRuntime
 from dray.server.security.users import node_user

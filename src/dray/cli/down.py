@@ -62,12 +62,7 @@ def down(data: Path | None, pods: bool) -> None:
 async def _end_pods(state: UpState) -> int:
     from dray.cli.machine import MachineOptions, end_pods
 
-    return sum(
-        [
-            await end_pods(MachineOptions(node=each.name, root=Path(each.root), runtime=each.runtime))
-            for each in state.nodes
-        ]
-    )
+    return sum([await end_pods(MachineOptions(each.name, Path(each.root), each.runtime)) for each in state.nodes])
 
 
 def _told(state: UpState, ended: int | None) -> str:

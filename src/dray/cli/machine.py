@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from dray.node.errors import NodeError
+from dray.process.tasks import end_tasks
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
@@ -36,7 +37,7 @@ _LONGEST_ROOT: Final = 60
 _logger = logging.getLogger("dray.node")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MachineOptions:
     """`root` holds everything that the node keeps; drivers of others find the kubelet's directories in it."""
 
@@ -71,7 +72,8 @@ class Machine:
     def __init__(self, client: ApiClient, options: MachineOptions) -> None:
         from dray.driver import RunnerOptions
         from dray.driver.runner import DriverRunner
-        from dray.node.agent import AgentOptions, NodeAgent
+        from dray.node.agent import NodeAgent
+        from dray.node.agent_options import AgentOptions
         from dray.server.listening import listen
 
         options.root.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -130,9 +132,7 @@ class Machine:
         try:
             await agent
         finally:
-            for task in (agent, *drivers, readiness):
-                task.cancel()
-            await asyncio.gather(agent, *drivers, readiness, return_exceptions=True)
+            await end_tasks((agent, *drivers, readiness))
             if not self.options.keep_pods:
                 await _end_pods(self._runtime)
 

@@ -101,16 +101,7 @@ def node(
     name = node_name or socket.gethostname().lower()
     chosen = tuple(each for each in drivers if each != "none")
     eviction = _eviction(eviction_hard, eviction_soft, eviction_soft_grace_period, eviction_pressure_transition_period)
-    options = MachineOptions(
-        node=name,
-        root=root,
-        runtime=runtime,
-        address=address,
-        drivers=chosen,
-        port=port,
-        manifests=manifests,
-        eviction=eviction,
-    )
+    options = MachineOptions(name, root, runtime, address, chosen, port=port, manifests=manifests, eviction=eviction)
     try:
         if join or (node_running.has_joined(options) and not (kubeconfig or context)):
             node_running.run_joined(options, join, token, ca_hash)

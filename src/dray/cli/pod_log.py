@@ -14,6 +14,7 @@ from dray.api.catalogue import built_in
 from dray.client import interface
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError, ConnectionFailed
+from dray.process.tasks import end_tasks
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
@@ -49,9 +50,7 @@ class PodLog:
                 raise
             return False
         finally:
-            for each in copying:
-                each.cancel()
-            await asyncio.gather(*copying, return_exceptions=True)
+            await end_tasks(copying)
         return True
 
     async def _splits(self) -> bool:

@@ -25,6 +25,7 @@ from dray.cli.pod_progress import cannot_start, exit_status, has_started, is_uns
 from dray.cli.run_objects import CONTAINER, Run, owned
 from dray.client.errors import ApiError, Conflict, NotFound
 from dray.client.interface import DeleteOptions, Selection
+from dray.process.tasks import end_tasks
 
 if TYPE_CHECKING:
     from dray.cli.status_line import StatusLine
@@ -102,9 +103,7 @@ class Session:
         try:
             yield
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(tasks)
 
     async def _watch_pod(self) -> None:
         selection = Selection(fields=f"metadata.name={self._run.name}")

@@ -23,6 +23,7 @@ from dray.cli.detaching import announce
 from dray.cli.first_manifests import apply_first
 from dray.cli.manifests import Manifest
 from dray.cli.serving import run, stopping
+from dray.process.tasks import end_tasks
 
 if TYPE_CHECKING:
     from dray.cli.control_plane_process import Orders
@@ -208,9 +209,7 @@ async def _work(parts: list[tuple[Child, Transport]], stop: asyncio.Event, greet
         await _stop([child for child, _ in parts])
         await asyncio.gather(*working)
     finally:
-        for task in (*working, greeting, stopped):
-            task.cancel()
-        await asyncio.gather(*working, greeting, stopped, return_exceptions=True)
+        await end_tasks((*working, greeting, stopped))
     return 0
 
 

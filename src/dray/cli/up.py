@@ -166,7 +166,7 @@ def _node_options(
     from dray.cli import machine
 
     def made(root: Path, *, keep_pods: bool) -> list[MachineOptions]:
-        own = machine.MachineOptions(node=name, root=root / "node", runtime=runtime or "process", keep_pods=keep_pods)
+        own = machine.MachineOptions(name, root / "node", runtime or "process", keep_pods=keep_pods)
         return [*([own] if runtime else []), *(machine.simulated(each, own) for each in simulated)]
 
     machine.check_runtime(runtime)

@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dray.api.objects import mapping, mappings
 from dray.client.errors import ConfigError
@@ -23,8 +22,7 @@ KEY: Final = "kubeconfig"
 _ALGORITHM: Final = "sha256:"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterInfo:
+class ClusterInfo(NamedTuple):
     """`authority` is the certificate as PEM."""
 
     server: str

@@ -23,6 +23,7 @@ from dray.control_plane.parts import Make, Part, PartMetrics, Run
 from dray.controllers.environment import Environment
 from dray.controllers.registry import CONTROLLERS, make
 from dray.process.loop_watch import LoopWatch
+from dray.process.tasks import end_tasks
 from dray.scheduling.scheduler import Options
 from dray.scheduling_loop.loop import SchedulerLoop, Sharing
 
@@ -118,9 +119,7 @@ class ControlPlane:
                 await election.lead(self._work)
         finally:
             await self._say_the_rest(writing)
-            for task in (watching, *writing):
-                task.cancel()
-            await asyncio.gather(watching, *writing, return_exceptions=True)
+            await end_tasks((watching, *writing))
 
     def _parts(self) -> list[Part]:
         controllers = [self._part(name, partial(self._controller, name)) for name in self.options.controllers]

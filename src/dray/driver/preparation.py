@@ -43,40 +43,29 @@ class Outcome:
     error: str = ""
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class Preparation:
-    def __init__(
-        self,
-        driver: Driver,
-        client: ApiClient,
-        *,
-        checkpoint: Checkpoint,
-        injection: Injection,
-        metadata: MetadataFiles | None,
-        statuses: DeviceStatuses,
-        lock: DriverLock | None,
-        metrics: DriverMetrics,
-    ) -> None:
-        self._driver = driver
-        self._client = client
-        self._checkpoint = checkpoint
-        self._injection = injection
-        self._metadata = metadata
-        self._statuses = statuses
-        self._lock = lock
-        self._claims = ClaimLocks()
-        self._metrics = metrics
+    driver: Driver
+    client: ApiClient
+    checkpoint: Checkpoint
+    injection: Injection
+    metadata: MetadataFiles | None
+    statuses: DeviceStatuses
+    lock: DriverLock | None
+    metrics: DriverMetrics
+    _claims: ClaimLocks = field(init=False, default_factory=ClaimLocks)
 
     async def prepare(self, references: Iterable[ClaimReference]) -> Mapping[str, Outcome]:
         """An outcome for each claim, by uid."""
-        return await _each(references, "NodePrepareResources", self._metrics, self._prepare)
+        return await _each(references, "NodePrepareResources", self.metrics, self._prepare)
 
     async def unprepare(self, references: Iterable[ClaimReference]) -> Mapping[str, Outcome]:
-        return await _each(references, "NodeUnprepareResources", self._metrics, self._unprepare)
+        return await _each(references, "NodeUnprepareResources", self.metrics, self._unprepare)
 
     async def _prepare(self, reference: ClaimReference) -> Outcome:
         async with self._claims.preparing(reference.uid):
-            document = await look_up(self._client, reference)
-            devices = devices_for(self._driver, reference, document)
+            document = await look_up(self.client, reference)
+            devices = devices_for(self.driver, reference, document)
             await self._release_stale_holders(reference, devices)
             async with self._alone(reference.uid):
                 return await self._prepare_alone(reference, devices, document)
@@ -86,60 +75,60 @@ class Preparation:
     ) -> Outcome:
         for record, (pool, device) in self._holders(reference, devices):
             raise ClaimFailed(f"device {pool}/{device} is still prepared for claim {record.reference}")
-        before = self._checkpoint.read(reference.uid)
+        before = self.checkpoint.read(reference.uid)
         state = before.state if before else None
-        attempt = self._checkpoint.begin(reference, devices, uuid.uuid4().hex, state)
+        attempt = self.checkpoint.begin(reference, devices, uuid.uuid4().hex, state)
         claim = Claim(reference, devices, document, before.claim() if before else None, self._recorder(attempt))
-        prepared = await self._driver.prepare(claim)
+        prepared = await self.driver.prepare(claim)
         answers = self._commit(attempt, claim, prepared)
         if answers is None:
-            await self._driver.unprepare(msgspec.structs.replace(attempt, state=prepared.state).claim())
+            await self.driver.unprepare(msgspec.structs.replace(attempt, state=prepared.state).claim())
             raise ClaimFailed(f"claim {reference} was unprepared while it was being prepared")
         self._count()
-        await self._statuses.apply_prepared(claim, prepared)
+        await self.statuses.apply_prepared(claim, prepared)
         return Outcome(answers)
 
     def _commit(self, attempt: Record, claim: Claim, prepared: Prepared) -> list[AnsweredDevice] | None:
         """Writes files and the complete record in one go; None if the claim was unprepared meanwhile."""
-        with self._checkpoint.exclusive():
-            current = self._checkpoint.read(claim.uid)
+        with self.checkpoint.exclusive():
+            current = self.checkpoint.read(claim.uid)
             if current is None:
                 return None
             _check_attempt(current, attempt)
             # Recorded before the files are written: what fails from here on is undone with this state.
             current = msgspec.structs.replace(current, state=prepared.state)
             try:
-                answers = self._injection.write(claim, prepared)
+                answers = self.injection.write(claim, prepared)
             except BaseException:
-                self._checkpoint.write(current)
+                self.checkpoint.write(current)
                 raise
-            if self._metadata is not None:
-                self._metadata.write(claim, prepared, answers)
-            self._checkpoint.write(msgspec.structs.replace(current, is_complete=True))
+            if self.metadata is not None:
+                self.metadata.write(claim, prepared, answers)
+            self.checkpoint.write(msgspec.structs.replace(current, is_complete=True))
             return answers
 
     def _recorder(self, attempt: Record) -> Callable[[Any], Awaitable[None]]:
         async def record(state: Any) -> None:
-            with self._checkpoint.exclusive():
-                current = self._checkpoint.read(attempt.uid)
+            with self.checkpoint.exclusive():
+                current = self.checkpoint.read(attempt.uid)
                 if current is None:
                     raise ClaimFailed(f"claim {attempt.reference} was unprepared while it was being prepared")
                 _check_attempt(current, attempt)
-                self._checkpoint.write(msgspec.structs.replace(current, state=state), named=True)
+                self.checkpoint.write(msgspec.structs.replace(current, state=state), named=True)
 
         return record
 
     async def _unprepare(self, reference: ClaimReference) -> Outcome:
         self._claims.interrupt(reference.uid)
         async with self._alone(reference.uid):
-            record = self._checkpoint.read(reference.uid)
+            record = self.checkpoint.read(reference.uid)
             if record is not None:
-                await self._driver.unprepare(record.claim())
-            with self._checkpoint.exclusive():
-                self._injection.remove(reference.uid)
-                if self._metadata is not None:
-                    self._metadata.remove(reference)
-                self._checkpoint.remove(reference.uid)
+                await self.driver.unprepare(record.claim())
+            with self.checkpoint.exclusive():
+                self.injection.remove(reference.uid)
+                if self.metadata is not None:
+                    self.metadata.remove(reference)
+                self.checkpoint.remove(reference.uid)
             self._count()
             return Outcome()
 
@@ -149,7 +138,7 @@ class Preparation:
         The kubelet does so in time, unless it has lost its own record of them.
         """
         for record, device in self._holders(reference, devices):
-            if not await still_holds(self._client, self._driver.name, record.reference, device):
+            if not await still_holds(self.client, self.driver.name, record.reference, device):
                 _logger.warning("claim %s is gone and still holds %s: it is unprepared", record.reference, device)
                 await self._unprepare(record.reference)
 
@@ -160,7 +149,7 @@ class Preparation:
         wanted = {(each.pool, each.device) for each in devices if each.is_exclusive}
         return [
             (record, (held.pool, held.device))
-            for record in self._checkpoint.readable()
+            for record in self.checkpoint.readable()
             if record.uid != reference.uid
             for held in record.claim().devices
             if held.is_exclusive and (held.pool, held.device) in wanted
@@ -170,14 +159,14 @@ class Preparation:
     async def _alone(self, uid: str) -> AsyncIterator[None]:
         """First the claim, then the driver: who waits for a claim holds up no other."""
         async with self._claims.held(uid):
-            if self._lock is None:
+            if self.lock is None:
                 yield
             else:
-                async with self._lock.held():
+                async with self.lock.held():
                     yield
 
     def _count(self) -> None:
-        self._metrics.claims(len(self._checkpoint.uids()))
+        self.metrics.claims(len(self.checkpoint.uids()))
 
 
 def _check_attempt(current: Record, attempt: Record) -> None:

@@ -38,6 +38,7 @@ from dray.driver.serialization import DriverLock
 from dray.driver.services import RegistrationService, add_services
 from dray.driver.slices.publisher import Publisher
 from dray.driver.sockets import ServedSocket
+from dray.process.tasks import end_tasks
 
 _LONGEST_NAME: Final = 63
 _logger = logging.getLogger(__name__)
@@ -81,8 +82,8 @@ class DriverRunner:
         boot_id = options.boot_id_file.read_text().strip() if options.boot_id_file.exists() else ""
         self._checkpoint = Checkpoint(directory / "claims", boot_id)
         return Preparation(
-            driver,
-            self._client,
+            driver=driver,
+            client=self._client,
             checkpoint=self._checkpoint,
             injection=Injection(driver.cdi_kind or f"k8s.{driver.name}/claim", CdiDirectory(options.cdi_directory)),
             metadata=self._metadata,
@@ -150,9 +151,7 @@ class DriverRunner:
         if self._health is not None:
             await self._health.close()
         await self._dra.stop(self.options.grace)
-        for task in self._background:
-            task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await end_tasks(self._background)
         if self._started:
             self._started = False
             await self.driver.stop()

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from dray.api.objects import Object, key_of, status_of, uid_of
@@ -24,41 +22,20 @@ from dray.client.informer import Informer
 from dray.client.interface import Selection
 from dray.client.retries import Backoff
 from dray.node import root_lock
+from dray.node.agent_options import AgentOptions
 from dray.node.container_config import PodSetup
-from dray.node.container_control import NodeParts
 from dray.node.dra_node import DraNode
-from dray.node.eviction.pressure import EvictionOptions, Pressure
-from dray.node.host_parts import HostPart, HostParts, HostPod
+from dray.node.eviction.pressure import Pressure
+from dray.node.host_parts import HostParts, HostPod
 from dray.node.mirror_pods import MirrorPods, is_mirror
+from dray.node.node_parts import NodeParts
 from dray.node.node_registration import NodeFacts, NodeRegistration
 from dray.node.pod_status_writer import PODS
 from dray.node.pod_worker import PodWorker
-from dray.node.runtimes.interface import Runtime
-from dray.node.timing import Timing
+from dray.process.tasks import end_tasks
 
 _logger = logging.getLogger(__name__)
 _RESTARTS: Final = Backoff(first=1.0, longest=60.0, jitter=0.0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentOptions:
-    """`root` holds all state of the agent; drivers find their directories in it, as under /var/lib/kubelet."""
-
-    node: str
-    root: Path
-    runtime: Runtime
-    address: str = "127.0.0.1"
-    labels: Mapping[str, str] = field(default_factory=dict)
-    taints: Sequence[Object] = ()
-    port: int = 10250
-    resources: Mapping[str, str] = field(default_factory=dict)
-    """What the node says it has, instead of what the machine has."""
-    manifests: Path | None = None
-    """A directory with static pods."""
-    eviction: EvictionOptions = field(default_factory=EvictionOptions)
-    host_parts: Sequence[HostPart] = ()
-    """Processes beside the agent that are shown as pods."""
-    timing: Timing = field(default_factory=Timing)
 
 
 class NodeAgent:
@@ -125,9 +102,7 @@ class NodeAgent:
             try:
                 await asyncio.Event().wait()
             finally:
-                for task in self._tasks:
-                    task.cancel()
-                await asyncio.gather(*self._tasks, return_exceptions=True)
+                await end_tasks(self._tasks)
 
     def _pressure_changed(self) -> None:
         if self._registration is not None:
@@ -182,15 +157,8 @@ class NodeAgent:
                 self._events.warning(pod, "Evicted", said)
 
     def _employ(self, pod: Object, mirror: Callable[[], Object | None] | None = None) -> PodWorker:
-        parts = NodeParts(
-            client=self._client,
-            runtime=self.runtime,
-            setup=self.setup,
-            dra=self.dra,
-            events=self._events,
-            time=self._time,
-            host_ip=self.options.address,
-        )
+        address = self.options.address
+        parts = NodeParts(self._client, self.runtime, self.setup, self.dra, self._events, self._time, address)
         worker = PodWorker(pod, parts, mirror)
         self._workers[uid_of(pod)] = worker
         task = asyncio.create_task(self._work(worker), name=f"pod {pod['metadata']['name']}")

@@ -7,42 +7,25 @@ import signal
 import time as monotonic
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from signal import SIGTERM
 from typing import TYPE_CHECKING, Final
 
 from dray.api.objects import Object, mapping, spec_of
-from dray.client.api import ApiClient
-from dray.client.clock import TimeOfDay
 from dray.client.errors import ClientError
-from dray.client.events import EventRecorder
 from dray.node import handlers
 from dray.node.container_records import FIRST_BACKOFF, LONGEST_BACKOFF, ContainerRecord
-from dray.node.dra_node import DraNode
 from dray.node.errors import NodeError
+from dray.node.node_parts import NodeParts
 from dray.node.pod_status import PodState
 from dray.node.probes import Probes
-from dray.node.runtimes.interface import ContainerState, Runtime, StartError
+from dray.node.runtimes.interface import ContainerState, StartError
+from dray.process.tasks import end_tasks
 
 if TYPE_CHECKING:
-    from dray.node.container_config import PodSetup
+    pass
 
 _IMAGE_REASONS: Final = {"ErrImagePull": "ImagePullBackOff"}
 _LEAST_GRACE: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeParts:
-    """What the workers of a node's pods share."""
-
-    client: ApiClient
-    runtime: Runtime
-    setup: PodSetup
-    dra: DraNode
-    events: EventRecorder
-    time: TimeOfDay
-    host_ip: str
-    refresh_seconds: float = 60.0
 
 
 class ContainerControl:
@@ -129,9 +112,7 @@ class ContainerControl:
                 await self.end(record, float(given or self.grace_of_pod()))
             self.ended(record, await ending)
         finally:
-            for task in (ending, probing):
-                task.cancel()
-            await asyncio.gather(ending, probing, return_exceptions=True)
+            await end_tasks((ending, probing))
 
     async def wait(self, record: ContainerRecord) -> None:
         """Until it has ended by itself, without probes."""

@@ -10,6 +10,7 @@ from dray.api.objects import Object, mapping, mappings, spec_of
 from dray.node.container_control import ContainerControl
 from dray.node.container_records import ContainerRecord, PodRecords, runs_again
 from dray.node.limits import limits_of
+from dray.process.tasks import end_tasks
 
 
 class ContainerRuns:
@@ -29,9 +30,7 @@ class ContainerRuns:
             self.follow((), records.ephemerals, ready=True)
             await self._run(records.inits, records.containers)
         finally:
-            for task in self._beside:
-                task.cancel()
-            await asyncio.gather(*self._beside, return_exceptions=True)
+            await end_tasks(self._beside)
             self._beside.clear()
             self._ephemerals = None
 
@@ -53,9 +52,7 @@ class ContainerRuns:
                 for record in containers:
                     group.create_task(self._keep(record))
         finally:
-            for task in sidecars:
-                task.cancel()
-            await asyncio.gather(*sidecars, return_exceptions=True)
+            await end_tasks(sidecars)
 
     async def _initialize(self, record: ContainerRecord) -> bool:
         """Whether it succeeded, in the end."""

@@ -41,6 +41,7 @@ from dray.node.pod_claims import PodClaims
 from dray.node.pod_resources import SOCKET, PodResourcesServer
 from dray.node.slice_wiper import SliceWiper
 from dray.node.timing import Timing
+from dray.process.tasks import end_tasks
 
 _logger = logging.getLogger(__name__)
 
@@ -90,9 +91,7 @@ class DraNode:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         await self.pod_resources.stop()
         await self.plugins.close()
         await self._wiper.close()

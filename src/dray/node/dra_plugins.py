@@ -25,6 +25,7 @@ from dray.node.plugin_client import PluginClient, dra_version
 from dray.node.registration_client import PluginInfo
 from dray.node.slice_wiper import SliceWiper
 from dray.node.timing import Timing
+from dray.process.tasks import end_tasks
 
 _LONGEST_NAME: Final = 63
 _logger = logging.getLogger(__name__)
@@ -126,9 +127,7 @@ class DraPlugins:
             raise RegistrationError(f"DRA driver {info.name}: endpoint {info.endpoint} already registered")
 
     async def _end(self, instance: _Instance) -> None:
-        for task in instance.tasks:
-            task.cancel()
-        await asyncio.gather(*instance.tasks, return_exceptions=True)
+        await end_tasks(instance.tasks)
         await instance.client.close()
 
     async def _watch_connection(self, instance: _Instance) -> None:

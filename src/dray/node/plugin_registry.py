@@ -21,6 +21,7 @@ from dray.node.errors import RegistrationError
 from dray.node.registration_client import PluginInfo, RegistrationClient
 from dray.node.registration_sockets import Identity, registration_sockets
 from dray.node.timing import Timing
+from dray.process.tasks import end_tasks
 
 DRA_PLUGIN: Final = "DRAPlugin"
 _logger = logging.getLogger(__name__)
@@ -86,9 +87,7 @@ class PluginRegistry:
                         await self._hint.wait()
         finally:
             attempts = [each.attempt for each in self._plugins.values() if each.attempt is not None]
-            for attempt in attempts:
-                attempt.cancel()
-            await asyncio.gather(*attempts, return_exceptions=True)
+            await end_tasks(attempts)
 
     def look(self) -> None:
         """Has the directory scanned at once, for whoever knows that a socket is there."""

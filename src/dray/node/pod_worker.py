@@ -22,15 +22,17 @@ from dray.api.objects import Object, is_deleting, key_of, metadata_of, spec_of, 
 from dray.api.pods import is_terminal
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ClientError
-from dray.node.container_control import ContainerControl, NodeParts
+from dray.node.container_control import ContainerControl
 from dray.node.container_records import records_of
 from dray.node.container_runs import ContainerRuns
 from dray.node.errors import NodeError, PrepareError, UnprepareError
 from dray.node.eviction import storage
 from dray.node.eviction.ranking import PodConsumption
+from dray.node.node_parts import NodeParts
 from dray.node.pod_status import PodState, status
 from dray.node.pod_status_writer import PodStatusWriter
 from dray.node.runtimes.interface import StartError
+from dray.process.tasks import end_tasks
 
 _logger = logging.getLogger(__name__)
 _FIRST_RETRY: Final = 0.5
@@ -159,9 +161,7 @@ class PodWorker:
             if living.done():
                 living.result()
         finally:
-            for task in (living, *ends):
-                task.cancel()
-            await asyncio.gather(living, *ends, return_exceptions=True)
+            await end_tasks((living, *ends))
 
     async def _deadline(self) -> None:
         while (left := self._seconds_left()) is None or left > 0:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from dray.api.objects import Object, mapping
 
@@ -15,33 +16,25 @@ Check = Callable[[Object], Awaitable[str | None]]
 """Runs a handler: what went wrong, or None."""
 
 
+@dataclass(frozen=True, slots=True)
 class Probes:
-    """`ready` and `started` are told of changes; `unhealthy` gets the kind of a probe and its failure."""
+    """`ready` and `started` are told of changes; `failed` gets the kind of a probe and its failure."""
 
-    def __init__(
-        self,
-        container: Object,
-        check: Check,
-        *,
-        started: Callable[[], None],
-        ready: Callable[[bool], None],
-        failed: Callable[[str, str], None],
-    ) -> None:
-        self._container = container
-        self._check = check
-        self._started = started
-        self._ready = ready
-        self._failed = failed
+    container: Object
+    check: Check
+    started: Callable[[], None]
+    ready: Callable[[bool], None]
+    failed: Callable[[str, str], None]
 
     async def run(self) -> str:
         """Until the container has to be ended; the kind of the probe that says so. Cancelled when it ends by itself."""
-        startup = mapping(self._container.get("startupProbe"))
+        startup = mapping(self.container.get("startupProbe"))
         if startup and not await self._succeeds(startup):
             return "startup"
-        self._started()
+        self.started()
         readiness = asyncio.create_task(self._readiness())
         try:
-            await self._fails(mapping(self._container.get("livenessProbe")))
+            await self._fails(mapping(self.container.get("livenessProbe")))
         finally:
             readiness.cancel()
             await asyncio.gather(readiness, return_exceptions=True)
@@ -69,13 +62,13 @@ class Probes:
 
     async def run_readiness(self, *, ready: bool) -> None:
         """Of a container that is being stopped, where that alone still matters; until it is cancelled."""
-        if mapping(self._container.get("readinessProbe")):
+        if mapping(self.container.get("readinessProbe")):
             await self._readiness(ready)
 
     async def _readiness(self, ready: bool = False) -> None:
-        probe = mapping(self._container.get("readinessProbe"))
+        probe = mapping(self.container.get("readinessProbe"))
         if not probe:
-            self._ready(True)
+            self.ready(True)
             return
         in_row = 0
         await asyncio.sleep(_seconds(probe, "initialDelaySeconds", 0))
@@ -85,18 +78,18 @@ class Probes:
             needed = _count(probe, "successThreshold", 1) if good else _count(probe, "failureThreshold", 3)
             if good != ready and in_row >= needed:
                 ready, in_row = good, 0
-                self._ready(ready)
+                self.ready(ready)
             await asyncio.sleep(_seconds(probe, "periodSeconds", 10))
 
     async def _once(self, probe: Object, kind: str) -> bool:
         limit = _seconds(probe, "timeoutSeconds", 1)
         try:
             async with asyncio.timeout(limit):
-                problem = await self._check(probe)
+                problem = await self.check(probe)
         except TimeoutError:
             problem = f"no answer within {limit:g} s"
         if problem is not None:
-            self._failed(kind, problem)
+            self.failed(kind, problem)
         return problem is None
 
 

@@ -16,6 +16,7 @@ from dray.client.api import ApiClient
 from dray.client.errors import ClientError
 from dray.client.interface import Selection
 from dray.node.timing import Timing
+from dray.process.tasks import end_tasks
 
 _logger = logging.getLogger(__name__)
 
@@ -45,9 +46,7 @@ class SliceWiper:
 
     async def close(self) -> None:
         pending = list(self._pending.values())
-        for each in pending:
-            each.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
+        await end_tasks(pending)
 
     def _forget(self, driver: str, task: asyncio.Task[None]) -> None:
         if self._pending.get(driver) is task:

@@ -13,9 +13,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from dray.api.objects import Object, key_of, mapping, mappings, spec_of, uid_of
 from dray.node.errors import SetupError
@@ -28,8 +27,7 @@ _FAILED: Final = "FailedMount"
 _REFUSED: Final = "volumes of this kind are not made on nodes without a kubelet"
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(NamedTuple):
     content: bytes
     mode: int
 

@@ -17,10 +17,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -31,8 +30,7 @@ _PACKAGE: Final = str(Path(__file__).parents[1])
 _logger = logging.getLogger("dray.process")
 
 
-@dataclass(frozen=True, slots=True)
-class Stall:
+class Stall(NamedTuple):
     task: str
     """The name of the task that runs; empty between tasks."""
     place: str

@@ -24,6 +24,7 @@ from dray.client.informer import Informers
 from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.retries import Retries
 from dray.process.loop_watch import WARN
+from dray.process.tasks import end_tasks
 from dray.scheduling import groups
 from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, Refuse
 from dray.scheduling.scheduler import Options, Scheduler
@@ -174,9 +175,7 @@ class SchedulerLoop:
     async def _finish_writing(self) -> None:
         if self._writing:
             await asyncio.wait(self._writing, timeout=_LAST_SECONDS)
-        for task in self._writing:
-            task.cancel()
-        await asyncio.gather(*self._writing, return_exceptions=True)
+        await end_tasks(self._writing)
 
     async def idle(self) -> None:
         """Returns when there is nothing to decide or to write at the moment."""

@@ -27,6 +27,7 @@ from dray.api.certificate_requests import (
 )
 from dray.api.intake import Place
 from dray.api.objects import Object, is_true, mapping, spec_of, status_of
+from dray.process.tasks import end_tasks
 from dray.server import documents, status, updates
 from dray.server.context import Context
 from dray.server.resources import Resource, key_prefix
@@ -53,9 +54,7 @@ class CertificateSigner:
             self._consider(documents.decode(record.value))
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
 
     def _observe(self, resource: Resource, key: str, obj: Object | None) -> None:
         if obj is not None:

@@ -7,6 +7,7 @@ import logging
 
 from dray.api.intake import Place
 from dray.api.objects import Object
+from dray.process.tasks import end_tasks
 from dray.server import deletion, documents, status, updates
 from dray.server.context import Context
 from dray.server.custom import definitions
@@ -101,9 +102,7 @@ class CustomCleanup:
 
     async def close(self) -> None:
         tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
 
     async def _end(self, name: str) -> None:
         while (record := self._context.store.get(DEFINITIONS + name)) is not None:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Final
 
+from dray.process.tasks import end_tasks
 from dray.server.http_protocol import TakenConnection
 from dray.server.requests import Stream, Upgrade
 
@@ -124,9 +125,7 @@ class _Tunnel:
             for each in done:
                 each.result()
         finally:
-            for each in tasks:
-                each.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await end_tasks(tasks)
 
     async def _to_client(self) -> None:
         self._client.write(self._upgrade.head)

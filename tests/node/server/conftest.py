@@ -12,7 +12,8 @@ import pytest
 
 from dray.api.catalogue import built_in
 from dray.client.api import ApiClient
-from dray.node.agent import AgentOptions, NodeAgent
+from dray.node.agent import NodeAgent
+from dray.node.agent_options import AgentOptions
 from dray.node.runtimes.process import ProcessRuntime
 from dray.node.server.serving import serving
 from dray.node.server.trust import local_trust

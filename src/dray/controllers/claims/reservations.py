@@ -9,6 +9,7 @@ stays, unless the claim itself has to go.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 from dray.api.objects import Key, Object, controller_uid, is_deleting
 from dray.api.pods import claims_used, node_of
@@ -22,19 +23,19 @@ from dray.controllers.claims.owners import GROUP, POD, made_for, reservation, us
 from dray.controllers.kinds import RESOURCE_CLAIMS
 
 
+@dataclass(eq=False, slots=True)
 class Reservations:
-    def __init__(self, client: ApiClient, claims: Cache, consumers: Consumers, written: Written) -> None:
-        self._client = client
-        self._claims = claims
-        self._consumers = consumers
-        self._written = written
+    client: ApiClient
+    claims: Cache
+    consumers: Consumers
+    written: Written
 
     def is_release_needed(self, claim: Object) -> bool:
         """Whether, as far as the caches tell, there may be something to take back."""
-        if self._written.is_ahead_of(claim):
+        if self.written.is_ahead_of(claim):
             # What was made of it comes by watch, and is looked at then.
             return False
-        known, reserved = self._consumers.known_to_use, users(claim)
+        known, reserved = self.consumers.known_to_use, users(claim)
         if reserved:
             return any(user is not None and known(user) is not True for user in reserved)
         if is_deleting(claim):
@@ -44,24 +45,24 @@ class Reservations:
 
     async def release(self, key: Key) -> float | None:
         namespace, name = key
-        claim = self._claims.get(name, namespace=namespace)
+        claim = self.claims.get(name, namespace=namespace)
         if claim is None or not self.is_release_needed(claim):
             return None
         reserved = reserved_for(claim)
         kept = [
             each
             for each, user in zip(reserved, users(claim), strict=True)
-            if user is None or await self._consumers.uses(user)
+            if user is None or await self.consumers.uses(user)
         ]
         over = not kept and await self._is_over(claim)
         freed = len(kept) < len(reserved)
         unused = not kept and is_protected(claim) and (freed or over or is_deleting(claim))
         if freed or (unused and allocation_of(claim) is not None):
-            claim = await self._client.update_status(RESOURCE_CLAIMS, _with_status(claim, kept, deallocated=unused))
-            self._written.add(claim)
+            claim = await self.client.update_status(RESOURCE_CLAIMS, _with_status(claim, kept, deallocated=unused))
+            self.written.add(claim)
         if unused and allocation_of(claim) is None:
-            claim = await self._client.update(RESOURCE_CLAIMS, _unprotected(claim))
-            self._written.add(claim)
+            claim = await self.client.update(RESOURCE_CLAIMS, _unprotected(claim))
+            self.written.add(claim)
         if over and not is_deleting(claim):
             await self._delete(claim)
         return None
@@ -69,13 +70,13 @@ class Reservations:
     async def _is_over(self, claim: Object) -> bool:
         """Whether it was made for somebody who has ended; one that was made by hand never is."""
         owner = made_for(claim)
-        return owner is not None and not await self._consumers.uses(owner)
+        return owner is not None and not await self.consumers.uses(owner)
 
     async def _delete(self, claim: Object) -> None:
         # At this version: somebody may just have taken the owner away from it, to keep it.
         with suppress(NotFound):
-            await self._client.delete_object(RESOURCE_CLAIMS, claim, pinned=True)
-        self._written.add_deleted(claim)
+            await self.client.delete_object(RESOURCE_CLAIMS, claim, pinned=True)
+        self.written.add_deleted(claim)
 
     def is_needed(self, pod: Object) -> bool:
         return bool(self._lacking(pod))
@@ -83,7 +84,7 @@ class Reservations:
     async def reserve(self, pod: Object) -> None:
         for claim, reference in self._lacking(pod):
             status = {**claim["status"], "reservedFor": [*reserved_for(claim), reference]}
-            self._written.add(await self._client.update_status(RESOURCE_CLAIMS, {**claim, "status": status}))
+            self.written.add(await self.client.update_status(RESOURCE_CLAIMS, {**claim, "status": status}))
 
     def _lacking(self, pod: Object) -> list[tuple[Object, dict[str, str]]]:
         """The allocated claims of a pod on a node that are not reserved for it but could be, and how they would be."""
@@ -91,13 +92,13 @@ class Reservations:
         if not node_of(pod):
             return found
         for entry, name in claims_used(pod):
-            claim = self._claims.get(name, namespace=pod["metadata"]["namespace"])
-            if claim is None or allocation_of(claim) is None or is_deleting(claim) or self._written.is_ahead_of(claim):
+            claim = self.claims.get(name, namespace=pod["metadata"]["namespace"])
+            if claim is None or allocation_of(claim) is None or is_deleting(claim) or self.written.is_ahead_of(claim):
                 continue
-            if entry.get("resourceClaimTemplateName") and not self._consumers.owns(pod, controller_uid(claim)):
+            if entry.get("resourceClaimTemplateName") and not self.consumers.owns(pod, controller_uid(claim)):
                 continue
             try:
-                group = self._consumers.group_sharing(pod, entry)
+                group = self.consumers.group_sharing(pod, entry)
             except UnknownGroup:
                 continue
             reference = reservation(POD, pod) if group is None else reservation(GROUP, group)

@@ -23,6 +23,7 @@ from dray.client.interface import EVERYTHING, Resource, Selection, WatchEvent
 from dray.client.retries import Backoff, Retries
 from dray.controllers.environment import Environment
 from dray.controllers.garbage.graph import Source
+from dray.process.tasks import end_tasks
 
 _NEEDED: Final = frozenset({"delete", "list", "watch"})
 # Nobody owns events but their age, and there are many.
@@ -101,9 +102,7 @@ class Monitors:
                 self._discovered.set()
                 pause = _LOOK_AFTER if await self._stale_within(pause) else _LOOK_AGAIN
         finally:
-            for task in self._tasks.values():
-                task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+            await end_tasks(self._tasks.values())
 
     async def _stale_within(self, pause: float) -> bool:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from dray.api.quantity import Quantity, QuantityError
 
@@ -29,8 +29,7 @@ class ThresholdError(ValueError):
     """A threshold that cannot be read: which, and how it is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     """Of one signal: bytes, inodes or process ids."""
 
     available: int

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class StartError(Exception):
@@ -144,8 +144,7 @@ class ContainerState:
         return self.exit_code is None
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Of a container: cpu in nanoseconds since its start, memory in bytes."""
 
     cpu_nanoseconds: int

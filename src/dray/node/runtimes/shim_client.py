@@ -13,6 +13,7 @@ from typing import Any
 from dray.node.runtimes import unix_sockets
 from dray.node.runtimes.interface import Streams
 from dray.node.runtimes.shim import frames
+from dray.process.tasks import end_tasks
 
 
 @contextlib.asynccontextmanager
@@ -55,9 +56,7 @@ async def attach(directory: Path, streams: Streams, *, stdin: bool) -> None:
         try:
             await asyncio.gather(*tasks)
         finally:
-            for task in (*tasks, *extra):
-                task.cancel()
-            await asyncio.gather(*tasks, *extra, return_exceptions=True)
+            await end_tasks((*tasks, *extra))
 
 
 async def _copy_output(reader: asyncio.StreamReader, streams: Streams) -> None:

@@ -14,6 +14,7 @@ from dray.node.runtimes.interface import StartError, Streams
 from dray.node.server.channels import PROTOCOLS, Channels, upgraded
 from dray.node.server.found_pods import AGENT, running_container_of
 from dray.node.server.spdy_streams import SPDY, SpdyStreams
+from dray.process.tasks import end_tasks
 
 _SUCCESS: Object = {"metadata": {}, "status": "Success"}
 
@@ -78,9 +79,7 @@ async def _serve(request: web.Request, work: Callable[[Streams], Awaitable[Objec
             with contextlib.suppress(ConnectionError):
                 await streams.finish(_outcome(working))
     finally:
-        for task in (receiving, working):
-            task.cancel()
-        await asyncio.gather(receiving, working, return_exceptions=True)
+        await end_tasks((receiving, working))
     with contextlib.suppress(ConnectionError):
         await socket.close()
     return socket

@@ -22,6 +22,7 @@ from dray.node.server.found_pods import AGENT, pod_of
 from dray.node.server.port_channels import PortChannels
 from dray.node.server.spdy.connection import Connection, Stream
 from dray.node.server.spdy.headers import ProtocolError
+from dray.process.tasks import end_tasks
 
 _TUNNELLED: Final = "SPDY/3.1+portforward.k8s.io"
 _CHANNELS: Final = "v4.channel.k8s.io"
@@ -69,9 +70,7 @@ class PortForwarding:
             with contextlib.suppress(ProtocolError, ConnectionError):
                 await self._connection.run(messages(socket))
         finally:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await end_tasks(self._tasks)
 
     def _opened(self, stream: Stream) -> None:
         request = stream.headers.get("requestid", "")
@@ -90,9 +89,7 @@ class PortForwarding:
         try:
             await asyncio.wait((copying, *resets), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (copying, *resets):
-                task.cancel()
-            await asyncio.gather(copying, *resets, return_exceptions=True)
+            await end_tasks((copying, *resets))
             self._connection.forget(data, errors)
 
     async def _forward_to_end(self, data: Stream, errors: Stream) -> None:

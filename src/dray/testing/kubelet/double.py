@@ -39,6 +39,7 @@ from dray.node.dra_node import DraNode
 from dray.node.errors import NodeError, PrepareError
 from dray.node.plugin_registry import RegistrationState
 from dray.node.timing import Timing
+from dray.process.tasks import end_tasks
 from dray.testing.kubelet.driver_process import DriverProcess
 from dray.testing.kubelet.faults import Faults
 
@@ -150,9 +151,7 @@ class KubeletDouble:
     async def stop(self) -> None:
         """As a kubelet that is killed: nothing is called, nothing is written."""
         if self._tasks:
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await end_tasks(self._tasks)
             self._tasks = []
             await self.node.__aexit__(None, None, None)
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from dray.node.runtimes import unix_sockets
 from dray.node.runtimes.interface import Streams
+from dray.process.tasks import end_tasks
 
 _PACKET: Final = 64 * 1024
 _INPUT: Final = 8 * 1024
@@ -63,9 +64,7 @@ class Attachment:
         except ConnectionError:
             pass
         finally:
-            for task in extra:
-                task.cancel()
-            await asyncio.gather(*extra, return_exceptions=True)
+            await end_tasks(extra)
 
     async def drain(self) -> None:
         """Reads on until the container ends: conmon ends the input when a client leaves, and so none does."""
