@@ -12,7 +12,7 @@ from click.testing import Result
 
 from dray.cli import up_state
 from dray.cli.up_state import UpNode, UpState
-from dray.node.runtimes.interface import ContainerConfig, SandboxConfig
+from dray.node.runtimes.configs import ContainerConfig, SandboxConfig
 from dray.node.runtimes.process import ProcessRuntime
 from dray.process.identity import started_at
 

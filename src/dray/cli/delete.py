@@ -28,16 +28,6 @@ _LONGEST_PAUSE: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
-    """How things are deleted; `timeout` is 0 for as long as it takes."""
-
-    options: DeleteOptions
-    ignore_missing: bool
-    wait: bool
-    timeout: float
-
-
-@dataclass(frozen=True, slots=True)
 class Lingering:
     """An object that was told to go and is still there."""
 
@@ -81,66 +71,72 @@ def delete(
     things = wanted(arguments)
     if bool(things) == bool(files) or any(not names for _, names in things):
         raise click.UsageError("give TYPE NAME..., TYPE/NAME..., or files with -f")
-    options = DeleteOptions(grace_period=grace_period, propagation="Background")
-    manner = Manner(options, ignore_not_found, wait, timeout)
     reading = read(files)
     for problem in reading.problems:
         click.echo(one_line(str(problem)), err=True)
-    ask(Where(kubeconfig, context, namespace), lambda cluster: _delete_all(cluster, things, reading, manner))
+    options = DeleteOptions(grace_period=grace_period, propagation="Background")
 
+    async def delete_all(cluster: Cluster) -> int:
+        deletion = Deletion(cluster, options, ignore_missing=ignore_not_found)
+        await deletion.delete_named(things)
+        await deletion.delete_manifests(reading)
+        if wait:
+            await deletion.wait(timeout or None)
+        return 2 if reading.problems else 1 if deletion.failed else 0
 
-async def _delete_all(cluster: Cluster, things: list[tuple[str, list[str]]], reading: Reading, manner: Manner) -> int:
-    deletion = Deletion(cluster, manner)
-    for types, names in things:
-        for kind in await cluster.kinds(types):
-            for name in names:
-                await deletion.delete(Target(kind, cluster.place(kind), name), complain)
-    for manifest in sorted(reading.manifests, key=lambda each: each.kind in FOUNDATIONS):
-        await deletion.delete_manifest(manifest)
-    if manner.wait:
-        await deletion.wait()
-    return 2 if reading.problems else 1 if deletion.failed else 0
+    ask(Where(kubeconfig, context, namespace), delete_all)
 
 
 class Deletion:
-    def __init__(self, cluster: Cluster, manner: Manner) -> None:
+    def __init__(self, cluster: Cluster, options: DeleteOptions, *, ignore_missing: bool) -> None:
         self._cluster = cluster
-        self._manner = manner
+        self._options = options
+        self._ignore_missing = ignore_missing
         self._lingering: list[Lingering] = []
         self.failed = False
 
-    async def delete_manifest(self, manifest: Manifest) -> None:
+    async def delete_named(self, things: list[tuple[str, list[str]]]) -> None:
+        for types, names in things:
+            for kind in await self._cluster.kinds(types):
+                for name in names:
+                    await self._delete(Target(kind, self._cluster.place(kind), name), complain)
+
+    async def delete_manifests(self, reading: Reading) -> None:
+        for manifest in sorted(reading.manifests, key=lambda each: each.kind in FOUNDATIONS):
+            await self._delete_manifest(manifest)
+
+    async def _delete_manifest(self, manifest: Manifest) -> None:
         try:
             target = await locate(self._cluster, manifest)
         except Misplaced as error:
-            if not (self._manner.ignore_missing and isinstance(error, UnknownKind)):
+            if not (self._ignore_missing and isinstance(error, UnknownKind)):
                 self.failed = True
                 complain_about(manifest, error)
             return
-        await self.delete(target, lambda error: complain_about(manifest, error))
+        await self._delete(target, lambda error: complain_about(manifest, error))
 
-    async def delete(self, target: Target, refused: Callable[[Any], None]) -> None:
+    async def _delete(self, target: Target, refused: Callable[[Any], None]) -> None:
         from dray.client.errors import ApiError, NotFound
 
         try:
             answer = await self._cluster.client.delete(
-                target.kind, target.name, namespace=target.namespace, options=self._manner.options
+                target.kind, target.name, namespace=target.namespace, options=self._options
             )
         except ApiError as error:
-            if not (isinstance(error, NotFound) and self._manner.ignore_missing):
+            if not (isinstance(error, NotFound) and self._ignore_missing):
                 self.failed = True
                 refused(error)
             return
-        click.echo(_sentence(target, "force deleted" if self._manner.options.grace_period == 0 else "deleted"))
+        click.echo(_sentence(target, "force deleted" if self._options.grace_period == 0 else "deleted"))
         if answer.get("kind") != "Status":
             self._lingering.append(Lingering(target, answer["metadata"].get("uid", "")))
 
-    async def wait(self) -> None:
-        """Until all are gone or the time is up; says what is left then."""
+    async def wait(self, timeout: float | None) -> None:
+        """Until all are gone or the time, if there is one, is up; says what is left then."""
         left = {each: asyncio.create_task(self._gone(each)) for each in self._lingering}
         if not left:
             return
-        done, _ = await asyncio.wait(left.values(), timeout=self._manner.timeout or None)
+        done, _ = await asyncio.wait(left.values(), timeout=timeout)
         for each, task in left.items():
             if task in done:
                 self._report(task.exception())
@@ -148,9 +144,7 @@ class Deletion:
             task.cancel()
             if found := await self._remains(each):
                 self.failed = True
-                click.echo(
-                    f"error: {each.target} is still there after {self._manner.timeout:g}s{_held(found)}", err=True
-                )
+                click.echo(f"error: {each.target} is still there after {timeout:g}s{_held(found)}", err=True)
 
     def _report(self, error: BaseException | None) -> None:
         """That an object is gone cannot be seen by everybody who may delete it."""

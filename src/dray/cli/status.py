@@ -27,7 +27,7 @@ _CHECK: Final = re.compile(r"\[[-+!]\](?P<name>.+?) (?:failed: )?(?P<said>.+)")
 _LONGEST_LIST: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """`parts` gives the problem of each, empty where it works; `nodes` whether each is ready."""
 
@@ -83,7 +83,16 @@ async def _ask(state: UpState) -> Status:
         pods = await _list(client, "v1", "Pod")
         parts = await _parts(transport)
         devices = await _devices(client)
-    return Status(state.url, state.pid, state.since, state.kubeconfig, parts, _readiness(nodes), _phases(pods), devices)
+    return Status(
+        url=state.url,
+        pid=state.pid,
+        since=state.since,
+        kubeconfig=state.kubeconfig,
+        parts=parts,
+        nodes=_readiness(nodes),
+        pods=_phases(pods),
+        devices=devices,
+    )
 
 
 async def _list(client: ApiClient, api_version: str, kind: str) -> list[Object]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
 from dray.api.objects import Object, condition_of, spec_of
 from dray.client.api import ApiClient
 from dray.client.clock import timestamp
@@ -13,6 +15,7 @@ from dray.controllers.kinds import PODS
 
 BY_NODE: Final = "spec.nodeName"
 """The index of pods by the node they are bound to."""
+_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
 def node_of(pod: Object) -> tuple[str, ...]:
@@ -39,3 +42,21 @@ async def end_pod(client: ApiClient, pod: Object, *, status: Object | None = Non
     except NotFound:
         return False
     return True
+
+
+class DeletionMetrics:
+    """Of the pods that a controller deletes at a time that was set for them."""
+
+    def __init__(self, controller: str, cause: str, registry: CollectorRegistry) -> None:
+        self._total = Counter(f"{controller}_pod_deletions", f"Pods deleted because of {cause}.", registry=registry)
+        self._latency = Histogram(
+            f"{controller}_pod_deletion_duration_seconds",
+            "Seconds from the moment at which a pod was due to be deleted to its deletion.",
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+
+    def deleted(self, late: float) -> None:
+        """One, so many seconds after it was due."""
+        self._total.inc()
+        self._latency.observe(late)

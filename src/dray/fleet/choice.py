@@ -37,6 +37,9 @@ class Chosen:
     seed: int = 0
     heartbeat_seconds: float = 0.0
 
+    def by_name(self) -> dict[str, Machine]:
+        return {machine.name: machine for machine in self.machines}
+
 
 def choose(choices: Iterable[str], *, seed: int | None = None) -> Chosen:
     """Raises ChoiceError and ManifestError."""

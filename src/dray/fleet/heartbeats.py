@@ -7,7 +7,7 @@ does nothing about its pods, and the node lifecycle controller finds out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
@@ -19,7 +19,6 @@ from dray.client.errors import NotFound
 from dray.client.interface import PatchType
 from dray.controllers.environment import Environment, Workers, named
 from dray.fleet.choice import Chosen
-from dray.fleet.machine import Machine
 from dray.fleet.outages import Outages, soonest
 from dray.fleet.publication import NODES
 
@@ -32,17 +31,10 @@ _USUAL: Final = 10.0
 class Heartbeats:
     """Keyed by node. `again` is called with the name of one that is back."""
 
-    def __init__(
-        self,
-        environment: Environment,
-        machines: Mapping[str, Machine],
-        chosen: Chosen,
-        *,
-        again: Callable[[str], None],
-    ) -> None:
+    def __init__(self, environment: Environment, chosen: Chosen, *, again: Callable[[str], None]) -> None:
         self._client = environment.client
         self._time = environment.time
-        self._machines = machines
+        self._machines = chosen.by_name()
         self._stages = chosen.stages.nodes
         self._seed = chosen.seed
         self._every = chosen.heartbeat_seconds

@@ -6,7 +6,7 @@ pod removed. Writes are bound to the uid of the pod, and a pod that changed mean
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -17,7 +17,6 @@ from dray.client.cache import Change
 from dray.client.errors import Conflict, NotFound
 from dray.controllers.environment import Environment, Workers, named
 from dray.fleet.choice import Chosen
-from dray.fleet.machine import Machine
 from dray.fleet.pod_lives import Life, Step
 from dray.fleet.pod_statuses import statuses_of
 from dray.fleet.prepared_claims import HasDevice, PreparedClaims, PrepareError, check_owner, claims_needed
@@ -33,19 +32,11 @@ _PREPARE_AGAIN: Final = 5.0
 
 
 class Kubelets:
-    def __init__(
-        self,
-        environment: Environment,
-        machines: Mapping[str, Machine],
-        chosen: Chosen,
-        *,
-        has_device: HasDevice,
-        silence: Silence,
-    ) -> None:
+    def __init__(self, environment: Environment, chosen: Chosen, *, has_device: HasDevice, silence: Silence) -> None:
         self._client = environment.client
         self._time = environment.time
         self._events = environment.events
-        self._machines = machines
+        self._machines = chosen.by_name()
         self._stages = chosen.stages
         self._seed = chosen.seed
         self._silence = silence

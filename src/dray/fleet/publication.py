@@ -19,10 +19,11 @@ from dray.client.cache import Change
 from dray.client.clock import moment
 from dray.client.errors import NotFound
 from dray.controllers.environment import Environment, Workers
+from dray.fleet.choice import Chosen
 from dray.fleet.machine import Machine
 from dray.fleet.outages import Outages, soonest
 from dray.fleet.pools import Pools, SliceContent, pools_of, slice_name, slice_of
-from dray.fleet.stages import ANNOTATION, DEFAULT_TAINT, DeviceStage, Stages
+from dray.fleet.stages import ANNOTATION, DEFAULT_TAINT, DeviceStage
 
 FAILED_DEVICES: Final = f"{ANNOTATION}/failed-devices"
 """On a node: names of devices that have failed, with commas between; a driver may stand before a name, with a slash."""
@@ -36,12 +37,12 @@ _BY_POOL: Final = "simulated pool"
 
 
 class Publication:
-    def __init__(self, environment: Environment, machines: Mapping[str, Machine], stages: Stages, seed: int) -> None:
+    def __init__(self, environment: Environment, chosen: Chosen) -> None:
         self._client = environment.client
         self._time = environment.time
-        self._machines = machines
-        self._stages = stages.devices
-        self._seed = seed
+        self._machines = chosen.by_name()
+        self._stages = chosen.stages.devices
+        self._seed = chosen.seed
         self._pools: dict[str, Pools] = {}
         self._own: dict[str, Object] = {}
         """Slices as they were written, until the informer has them as new."""

@@ -28,15 +28,13 @@ class Simulation:
 
     def __init__(self, client: ApiClient, chosen: Chosen, *, time: TimeOfDay | None = None) -> None:
         self._client = client
-        self._machines = {machine.name: machine for machine in chosen.machines}
+        self._machines = chosen.by_name()
         self._events = EventRecorder(client, "simulated-kubelet", time=time or SystemTime())
         self.informers = Informers(client)
         environment = Environment(client, self.informers, self._events, time or SystemTime())
-        self.publication = Publication(environment, self._machines, chosen.stages, chosen.seed)
-        self.heartbeats = Heartbeats(environment, self._machines, chosen, again=self._back)
-        self.kubelets = Kubelets(
-            environment, self._machines, chosen, has_device=self._has_device, silence=self.heartbeats.silence
-        )
+        self.publication = Publication(environment, chosen)
+        self.heartbeats = Heartbeats(environment, chosen, again=self._back)
+        self.kubelets = Kubelets(environment, chosen, has_device=self._has_device, silence=self.heartbeats.silence)
         self._devices: dict[tuple[str, str], frozenset[str]] = {}
         self.published: dict[str, int] = {}
         self.ready = asyncio.Event()

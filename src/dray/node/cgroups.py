@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGKILL
 
-from dray.node.runtimes.interface import Limits, Usage
+from dray.node.runtimes.configs import Limits
+from dray.node.runtimes.interface import Usage
 
 _PERIOD = 100_000
 _CONTROLLERS = ("cpu", "cpuacct", "memory", "pids")

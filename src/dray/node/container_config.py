@@ -22,7 +22,8 @@ from dray.node.errors import SetupError
 from dray.node.limits import limits_of
 from dray.node.pod_dns import machine_resolv_conf, resolv_conf
 from dray.node.pod_objects import PodObjects
-from dray.node.runtimes.interface import ContainerConfig, ContainerState, HostPort, Mount, SandboxConfig
+from dray.node.runtimes.configs import ContainerConfig, HostPort, Mount, SandboxConfig
+from dray.node.runtimes.interface import ContainerState
 from dray.node.security_context import groups_of, security_context, security_of
 from dray.node.volumes import Volumes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api.objects import Object, mapping
 from dray.api.quantity import Quantity
-from dray.node.runtimes.interface import Limits
+from dray.node.runtimes.configs import Limits
 
 
 def limits_of(container: Object) -> Limits:

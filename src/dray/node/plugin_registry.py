@@ -50,7 +50,7 @@ class _Plugin:
     not_before: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationState:
     """For a status command: what became of one socket; without an error and not registered, it is under way."""
 
@@ -71,7 +71,12 @@ class PluginRegistry:
     @property
     def states(self) -> list[RegistrationState]:
         return [
-            RegistrationState(path, plugin.info.name if plugin.info else "", plugin.info is not None, plugin.error)
+            RegistrationState(
+                path=path,
+                driver=plugin.info.name if plugin.info else "",
+                registered=plugin.info is not None,
+                error=plugin.error,
+            )
             for path, plugin in self._plugins.items()
         ]
 

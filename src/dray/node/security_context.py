@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dray.api.objects import Object, mapping, spec_of
 from dray.node.errors import SetupError
-from dray.node.runtimes.interface import Security
+from dray.node.runtimes.configs import Security
 
 
 def security_context(pod: Object, container: Object) -> Object:

@@ -14,7 +14,7 @@ from dray.node.cdi import resolve
 from dray.node.cpusets.lists import parse_cpuset
 from dray.node.cpusets.pinning import Pinning, claimed_cpus
 from dray.node.errors import NodeError
-from dray.node.runtimes.interface import ContainerConfig, SandboxConfig
+from dray.node.runtimes.configs import ContainerConfig, SandboxConfig
 from dray.node.runtimes.process import ProcessRuntime
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import LocalCluster

@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from dray.node.runtimes.interface import ContainerConfig, SandboxConfig
+from dray.node.runtimes.configs import ContainerConfig, SandboxConfig
 from dray.node.runtimes.podman.runtime import PodmanRuntime
 from dray.node.runtimes.process import ProcessRuntime
 from tests.node.runtimes import busybox

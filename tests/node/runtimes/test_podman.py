@@ -14,7 +14,8 @@ import pytest
 
 from dray.node.cgroups import cgroup_at
 from dray.node.runtimes import log_rotation
-from dray.node.runtimes.interface import SandboxConfig, Security, StartError
+from dray.node.runtimes.configs import SandboxConfig, Security
+from dray.node.runtimes.interface import StartError
 from dray.node.runtimes.podman import labels
 from dray.node.runtimes.podman.runtime import PodmanRuntime
 from tests.node.runtimes import busybox

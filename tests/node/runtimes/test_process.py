@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from dray.node.runtimes import shim_lock, shim_server
-from dray.node.runtimes.interface import Mount, StartError
+from dray.node.runtimes.configs import Mount
+from dray.node.runtimes.interface import StartError
 from tests.node.runtimes.conftest import UIDS
 from tests.node.runtimes.streams import Recorder, lines
 

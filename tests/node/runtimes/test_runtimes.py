@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dray.node.runtimes.interface import Limits, Mount, StartError
+from dray.node.runtimes.configs import Limits, Mount
+from dray.node.runtimes.interface import StartError
 from tests.node.runtimes.streams import Recorder, lines, said, until_said
 
 root_only = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")

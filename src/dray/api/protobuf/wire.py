@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-VARINT: Final = 0
-FIXED64: Final = 1
-BYTES: Final = 2
-START_GROUP: Final = 3
-END_GROUP: Final = 4
-FIXED32: Final = 5
+# Wire types.
+VARINT, FIXED64, BYTES, START_GROUP, END_GROUP, FIXED32 = range(6)
 _MAX_VARINT = 10
 _BITS64 = (1 << 64) - 1
 # Numbers of one byte.

@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from prometheus_client import Counter, Histogram
-
 from dray.allocation.devices import DeviceID
 from dray.api.caches import BoundedDict
 from dray.api.objects import Key, Object, is_deleting, key_of, status_of
@@ -32,12 +30,11 @@ from dray.controllers.device_taints.rule_status import Impact, RuleStatus
 from dray.controllers.device_taints.tainted import TaintedDevices
 from dray.controllers.environment import Environment, Workers, named
 from dray.controllers.kinds import PODS
-from dray.controllers.pod_deletion import disruption, end_pod
+from dray.controllers.pod_deletion import DeletionMetrics, disruption, end_pod
 
 EVENT: Final = "DeviceTaintManagerEviction"
 _REASON: Final = "DeletionByDeviceTaintManager"
 _MESSAGE: Final = "Device Taint manager: deleting due to NoExecute taint"
-_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 _REMEMBERED: Final = 500
 # The time of day may be set anew while the timer runs.
 _LONGEST_WAIT: Final = 3600.0
@@ -47,17 +44,7 @@ class Deletion:
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         self._ended: BoundedDict[str, None] = BoundedDict(_REMEMBERED)
-        self._total = Counter(
-            "device_taint_eviction_controller_pod_deletions",
-            "Pods deleted because of device taints.",
-            registry=environment.metrics,
-        )
-        self._latency = Histogram(
-            "device_taint_eviction_controller_pod_deletion_duration_seconds",
-            "Seconds from the moment at which a pod was due to be deleted to its deletion.",
-            buckets=_BUCKETS,
-            registry=environment.metrics,
-        )
+        self._metrics = DeletionMetrics("device_taint_eviction_controller", "device taints", environment.metrics)
 
     def is_done(self, pod: Object) -> bool:
         """Whether the pod was seen to end here, though the informer may not know yet."""
@@ -72,8 +59,7 @@ class Deletion:
             deleted = False
         self._ended[uid] = None
         if deleted:
-            self._total.inc()
-            self._latency.observe(max(0.0, (self._environment.time.now() - due).total_seconds()))
+            self._metrics.deleted(max(0.0, (self._environment.time.now() - due).total_seconds()))
         return deleted
 
     async def _delete(self, known: Object, uid: str) -> bool:

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from prometheus_client import Counter, Histogram
-
 from dray.api.objects import Key, Object, condition_of, key_of, spec_of
 from dray.api.times import after
 from dray.client.cache import Change
 from dray.client.clock import moment
 from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import PODS
-from dray.controllers.pod_deletion import BY_NODE, disruption, end_pod, node_of
+from dray.controllers.pod_deletion import BY_NODE, DeletionMetrics, disruption, end_pod, node_of
 from dray.scheduling.tolerations import tolerates
 
 _REASON: Final = "DeletionByTaintManager"
-_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1, 2.5, 10, 30, 60, 120, 180, 240)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +70,7 @@ class Evictions(QueueController[Key]):
         # Pods whose time has not come yet.
         self._scheduled: set[Key] = set()
         self._pods = environment.informers.of(PODS, {BY_NODE: node_of})
-        self._deleted = Counter(
-            "taint_eviction_controller_pod_deletions",
-            "Pods deleted because of node taints.",
-            registry=environment.metrics,
-        )
-        self._latency = Histogram(
-            "taint_eviction_controller_pod_deletion_duration_seconds",
-            "Seconds from the moment at which a pod was due to be deleted to its deletion.",
-            buckets=_BUCKETS,
-            registry=environment.metrics,
-        )
+        self._metrics = DeletionMetrics("taint_eviction_controller", "node taints", environment.metrics)
         self._pods.add_handler(self._pod_changed)
 
     def node_changed(self, change: Change) -> None:
@@ -167,5 +154,4 @@ class Evictions(QueueController[Key]):
         status = disruption(pod, _REASON, text, self._time.now())
         if await end_pod(self._client, pod, status=status):
             self._tell(pod, "Marking for deletion Pod")
-            self._deleted.inc()
-            self._latency.observe(late)
+            self._metrics.deleted(late)

@@ -46,11 +46,11 @@ class Publisher:
         health: HealthReports | None = None,
     ) -> None:
         self._driver = driver
+        self._health = health
+        self._may_taint = health is not None and bool(driver.unhealthy_effect)
         self._client = client
         self._options = options
         self._metrics = metrics
-        self._health = health
-        self._may_taint = health is not None and bool(driver.unhealthy_effect)
         self._pools: dict[str, Pool] = {}
         self._owner: Object | None = None
         self._pending: set[str] = set()

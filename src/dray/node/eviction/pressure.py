@@ -66,18 +66,16 @@ class Pressure:
         observe: Callable[[Path], Mapping[str, Observation]] = observe,
         now: Callable[[], float] = clock.monotonic,
     ) -> None:
-        self._root = root
+        self._root, self._observe, self._now = root, observe, now
         self._options = options
-        self._pods = pods
-        self._events = events
-        self._changed = changed
-        self._observe = observe
-        self._now = now
         self._since: dict[Threshold, float] = {}
         """When a threshold that is met now was met first."""
         self._last: dict[str, float] = {}
         """When a threshold of a condition was met last."""
         self.conditions: frozenset[str] = frozenset()
+        self._changed = changed
+        self._pods = pods
+        self._events = events
 
     async def run(self) -> None:
         while True:

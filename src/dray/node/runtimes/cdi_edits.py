@@ -11,7 +11,8 @@ from dray.driver.cdi.edits import DeviceNode
 from dray.node import cdi
 from dray.node.cpusets.lists import Cpuset
 from dray.node.cpusets.pinning import PinningError, claimed_cpus
-from dray.node.runtimes.interface import ContainerConfig, StartError
+from dray.node.runtimes.configs import ContainerConfig
+from dray.node.runtimes.interface import StartError
 
 
 def edits_of(config: ContainerConfig, directories: Sequence[Path]) -> cdi.Edits:

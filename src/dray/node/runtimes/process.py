@@ -29,17 +29,8 @@ from dray.node.runtimes import process_images, process_usage, shim_client, shim_
 from dray.node.runtimes.cancelling import finished
 from dray.node.runtimes.cdi_edits import edits_of
 from dray.node.runtimes.cdi_hooks import run_hooks
-from dray.node.runtimes.interface import (
-    ContainerConfig,
-    ContainerState,
-    Image,
-    Limits,
-    Sandbox,
-    SandboxConfig,
-    StartError,
-    Streams,
-    Usage,
-)
+from dray.node.runtimes.configs import ContainerConfig, Limits, SandboxConfig
+from dray.node.runtimes.interface import ContainerState, Image, Sandbox, StartError, Streams, Usage
 from dray.node.runtimes.process_exec import ExecProcess
 from dray.node.runtimes.process_spec import container_spec
 from dray.node.runtimes.shim_server import ShimServer

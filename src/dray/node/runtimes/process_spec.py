@@ -15,7 +15,8 @@ from dray.node.cdi import Edits
 from dray.node.cgroups import Cgroup
 from dray.node.runtimes import log_rotation
 from dray.node.runtimes.cdi_edits import cpus_of, is_pipe
-from dray.node.runtimes.interface import ContainerConfig, Mount, StartError
+from dray.node.runtimes.configs import ContainerConfig, Mount
+from dray.node.runtimes.interface import StartError
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 

@@ -37,11 +37,11 @@ def _pod(usage: PodUsage) -> Object:
     namespace, name = key_of(usage.pod)
     readings = usage.containers.values()
     whole = Reading(
-        max(each.time for each in readings),
-        min(each.started_at for each in readings),
-        sum(each.cpu_nanoseconds for each in readings),
-        sum(each.nano_cores for each in readings),
-        sum(each.memory_bytes for each in readings),
+        time=max(each.time for each in readings),
+        started_at=min(each.started_at for each in readings),
+        cpu_nanoseconds=sum(each.cpu_nanoseconds for each in readings),
+        nano_cores=sum(each.nano_cores for each in readings),
+        memory_bytes=sum(each.memory_bytes for each in readings),
     )
     return {
         "podRef": {"name": name, "namespace": namespace, "uid": uid_of(usage.pod)},

@@ -23,7 +23,7 @@ _MACHINE: Final = ""
 _NANO: Final = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """Processor time in nanoseconds, in total and within a second; memory in bytes; times since the epoch."""
 
@@ -104,7 +104,7 @@ class UsageMeter:
             # Its start is long ago: a short window tells more.
             since, before = kept[0]
         rate = max(cpu - before, 0) / max(now - since, 0.001)
-        return Reading(now, started_at, cpu, int(rate), memory)
+        return Reading(time=now, started_at=started_at, cpu_nanoseconds=cpu, nano_cores=int(rate), memory_bytes=memory)
 
 
 def _memory() -> dict[str, int]:

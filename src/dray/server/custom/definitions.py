@@ -7,15 +7,14 @@ A `CustomVersion` is one version of a custom kind as it is served. Definitions g
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from dray.api.objects import Object
 
 Schema = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnDefinition:
+class ColumnDefinition(NamedTuple):
     name: str
     type: str
     json_path: str

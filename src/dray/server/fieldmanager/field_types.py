@@ -7,7 +7,7 @@ schema (custom/field_types.py).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, auto
 from typing import Any
 
 from dray.api.wire_types import TYPES
@@ -18,21 +18,21 @@ from dray.server.list_types import versionless
 
 class Form(Enum):
     # Plain values, and lists and objects that are owned as a whole.
-    LEAF = "leaf"
-    OBJECT = "object"
-    SET = "set"
-    KEYED = "keyed"
+    LEAF = auto()
+    OBJECT = auto()
+    SET = auto()
+    KEYED = auto()
     # Nothing is known: objects are granular, all else is a leaf.
-    DEDUCED = "deduced"
+    DEDUCED = auto()
 
 
 class Item(Enum):
     """What a leaf may hold, for checking what a client applies."""
 
-    ANYTHING = "anything"
-    LIST = "list"
-    OBJECT = "object"
-    PLAIN = "plain"
+    ANYTHING = auto()
+    LIST = auto()
+    OBJECT = auto()
+    PLAIN = auto()
 
 
 @dataclass(slots=True, eq=False)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dray.api.catalogue import built_in
 from dray.api.objects import Object, spec_of, status_of
 from dray.api.resource_claims import is_protected
 from dray.testing.conformance.api import first_difference
@@ -26,26 +27,27 @@ from dray.testing.conformance.servers import Answer, OverHttp, Server, create, h
 
 _GENERATED = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 _MERGE: Final = "application/merge-patch+json"
-_GROUP: Final = "/apis/resource.k8s.io/v1"
-_CLUSTER_SCOPED: Final = {
-    "DeviceClass": "deviceclasses",
-    "DeviceTaintRule": "devicetaintrules",
-    "Node": "nodes",
-    "PriorityClass": "priorityclasses",
-    "ResourceSlice": "resourceslices",
-}
-_PLURALS: Final = {
-    **_CLUSTER_SCOPED,
-    "Pod": "pods",
-    "PodGroup": "podgroups",
-    "ResourceClaim": "resourceclaims",
-    "ResourceClaimTemplate": "resourceclaimtemplates",
-}
+_VERSION: Final = "resource.k8s.io/v1"
+_GROUP: Final = f"/apis/{_VERSION}"
+_CLUSTER_SCOPED: Final = tuple(
+    built_in(api_version, kind)
+    for api_version, kind in (
+        (_VERSION, "DeviceClass"),
+        (_VERSION, "DeviceTaintRule"),
+        ("v1", "Node"),
+        ("scheduling.k8s.io/v1", "PriorityClass"),
+        (_VERSION, "ResourceSlice"),
+    )
+)
 # How long nothing may happen before a step counts as settled; in this process things happen faster.
 QUIET_HERE: Final = 0.3
 QUIET: Final = 2.0
 _LONGEST: Final = 25.0
 _AT_ONCE: Final = 6
+
+
+def _root(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
 
 
 class Play:
@@ -91,11 +93,11 @@ class Play:
             self._ask("PATCH", filled(what[0], self._names), filled(what[1], self._names), content_type)
 
     def _create(self, document: Object) -> None:
-        kind, version = document["kind"], document["apiVersion"]
-        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        place = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{self._namespace}"
-        self._ask("POST", f"{root}{place}/{_PLURALS[kind]}", document)
-        if kind == "Node":
+        kind = built_in(document["apiVersion"], document["kind"])
+        root = _root(kind.api_version)
+        place = f"/namespaces/{self._namespace}" if kind.namespaced else ""
+        self._ask("POST", f"{root}{place}/{kind.plural}", document)
+        if kind.kind == "Node":
             # A server may taint a new node, as one that is not ready.
             taints = {"spec": {"taints": spec_of(document).get("taints")}}
             self._ask("PATCH", f"{root}/nodes/{document['metadata']['name']}", taints, _MERGE)
@@ -108,9 +110,8 @@ class Play:
     def _clear(self) -> None:
         for root, plural in (("/api/v1", "pods"), (_GROUP, "resourceclaims")):
             self._ask("DELETE", f"{root}/namespaces/{self._namespace}/{plural}?gracePeriodSeconds=0")
-        roots = {"nodes": "/api/v1", "priorityclasses": "/apis/scheduling.k8s.io/v1"}
-        for plural in _CLUSTER_SCOPED.values():
-            path = f"{roots.get(plural, _GROUP)}/{plural}"
+        for kind in _CLUSTER_SCOPED:
+            path = f"{_root(kind.api_version)}/{kind.plural}"
             for item in self._items(path):
                 if self._namespace in item["metadata"]["name"]:
                     self._ask("DELETE", f"{path}/{item['metadata']['name']}")

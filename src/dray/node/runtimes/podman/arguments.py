@@ -19,7 +19,8 @@ from dray.node.cdi import Edits
 from dray.node.cgroups import cpu_quota, cpu_shares
 from dray.node.cpusets.lists import format_cpuset
 from dray.node.runtimes.cdi_edits import cpus_of, is_pipe
-from dray.node.runtimes.interface import ContainerConfig, Limits, Mount, Security, StartError
+from dray.node.runtimes.configs import ContainerConfig, Limits, Mount, Security
+from dray.node.runtimes.interface import StartError
 from dray.node.runtimes.podman import labels
 from dray.node.runtimes.podman.command import limit_arguments
 

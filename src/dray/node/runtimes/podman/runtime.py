@@ -25,17 +25,8 @@ from dray.node.cgroups import Cgroups, cgroup_at, remove_below
 from dray.node.runtimes import log_rotation, stopping
 from dray.node.runtimes.cancelling import finished
 from dray.node.runtimes.cdi_edits import edits_of
-from dray.node.runtimes.interface import (
-    ContainerConfig,
-    ContainerState,
-    Image,
-    Limits,
-    Sandbox,
-    SandboxConfig,
-    StartError,
-    Streams,
-    Usage,
-)
+from dray.node.runtimes.configs import ContainerConfig, Limits, SandboxConfig
+from dray.node.runtimes.interface import ContainerState, Image, Sandbox, StartError, Streams, Usage
 from dray.node.runtimes.podman import conmon, network
 from dray.node.runtimes.podman.arguments import run_arguments
 from dray.node.runtimes.podman.command import Podman, PodmanError

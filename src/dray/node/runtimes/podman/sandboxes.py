@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dray.node.runtimes.interface import HostPort, SandboxConfig, StartError
+from dray.node.runtimes.configs import HostPort, SandboxConfig
+from dray.node.runtimes.interface import StartError
 from dray.node.runtimes.podman import labels
 from dray.node.runtimes.podman.command import Podman, PodmanError, catatonit, limit_arguments, why_not
 
