@@ -79,12 +79,12 @@ def test_what_the_server_refuses_is_raised(dray_cluster):
 def test_a_cluster_that_cannot_start_leaves_nothing_behind():
     cluster = ThreadedCluster(controllers=["none"])
     left = []
-    close = cluster._loop.close
-    cluster._loop.close = lambda: (left.extend(asyncio.all_tasks(cluster._loop)), close())
+    close = cluster._thread.loop.close
+    cluster._thread.loop.close = lambda: (left.extend(asyncio.all_tasks(cluster._thread.loop)), close())
     with pytest.raises(KeyError):
         cluster.start()
     assert not left
-    assert not cluster._thread.is_alive()
+    assert not cluster._thread.thread.is_alive()
 
 
 def test_several_clusters_do_not_meet(dray_cluster):

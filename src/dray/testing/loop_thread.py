@@ -13,12 +13,12 @@ _PATIENCE: Final = 10.0
 
 class LoopThread:
     def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self.loop = asyncio.new_event_loop()
+        self.thread = threading.Thread(target=self.loop.run_forever, name=name, daemon=True)
 
     def start(self, first: Coroutine[Any, Any, None]) -> None:
         """Returns when the first work is done; where that fails, the thread has ended again."""
-        self._thread.start()
+        self.thread.start()
         try:
             self.call(first)
         except BaseException:
@@ -27,7 +27,7 @@ class LoopThread:
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Does something in the thread, and waits for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def stop(self, last: Coroutine[Any, Any, object]) -> None:
         """Returns when the last work is done and the thread has ended."""
@@ -37,6 +37,6 @@ class LoopThread:
             self.end()
 
     def end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_PATIENCE)
-        self._loop.close()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(_PATIENCE)
+        self.loop.close()
