@@ -1,17 +1,22 @@
 """The event loops of asynchronous tests: a test fails after a while instead of hanging, or runs in virtual time.
 
 Property tests try the same examples each time, however slow the machine; `--hypothesis-profile=random` tries others.
+Processes keep what they compiled: hundreds are started, and to compile dray takes each of them a second.
 """
 
 import asyncio
 import functools
 import inspect
+import os
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.virtual_time import VirtualLoop, VirtualTime
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("random", _ANY_SPEED)
 settings.register_profile("repeatable", _ANY_SPEED, derandomize=True)

@@ -37,7 +37,7 @@ DEVICES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(DEVICES)
 def test_an_ordinary_device_breaks_no_rule(device):
     read, problems = schema.read({"spec": {"devices": [device]}}, "resource_v1.ResourceSlice")
@@ -57,7 +57,7 @@ def test_an_ordinary_device_has_few_attributes_and_capacities():
     assert len(list(devices.validate(device, "at", Rules()))) == 2
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.dictionaries(NAMES, ATTRIBUTES | CAPACITIES | QUANTITIES, max_size=4))
 def test_a_small_struct_is_taken_over_only_if_reading_would_not_change_it(structs):
     """A map gives what its structs give when they are read one by one."""

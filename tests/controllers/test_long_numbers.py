@@ -3,7 +3,7 @@
 import pytest
 
 from dray.api import errors
-from dray.api.validation import disruption_budgets
+from dray.api.validation import rolling_updates
 from dray.controllers.disruption.budget import scaled
 from dray.controllers.jobs.indexes import Indexes
 from dray.controllers.jobs.pods import completion_index, failure_count
@@ -30,7 +30,7 @@ def test_annotations_of_pods():
 def test_percentages_of_budgets():
     assert scaled(f"{LONG}%", 10) == 0
     assert scaled("25%", 10) == 3
-    (found,) = disruption_budgets._bound(f"{LONG}%", "spec.minAvailable")
+    (found,) = rolling_updates.amount(f"{LONG}%", "spec.minAvailable")
     assert found.type is errors.invalid("x", 1, "").type
 
 

@@ -6,6 +6,7 @@ line that must be in what the last of them prints.
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,8 +35,10 @@ def test_the_chapter_leads_to_a_driver_that_passes_its_tests(tmp_path):
 def run(directory):
     # Without the plugins of others that happen to be installed here, which take longer to load than the tests to run.
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "dray.testing.fixtures"]
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     environment.pop("PYTEST_ADDOPTS", None)
+    # What the chapter replaces must not be taken from what was compiled a moment before.
+    shutil.rmtree(directory / "__pycache__", ignore_errors=True)
     done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
