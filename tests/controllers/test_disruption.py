@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from dray.api.int_or_percent import scaled
 from dray.client.clock import timestamp
-from dray.controllers.disruption.budget import desired, disrupted, scaled
+from dray.controllers.disruption.budget import desired, disrupted
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster, kind_of
 from tests.controllers.jobs import Clock, job, place, reasons
@@ -182,3 +183,18 @@ def test_the_next_eviction_to_be_overdue_is_known():
     found = disrupted({"status": {"disruptedPods": waiting}}, [{"metadata": {"name": name}} for name in "ab"], now)
     assert found.pods == waiting
     assert found.until - now <= timedelta(seconds=60)
+
+
+async def test_pods_of_a_deployment_are_counted_for_it_as_a_whole():
+    async with cluster() as local:
+        whole = await local.create(objects.deployment("web", replicas=4))
+        for name, replicas in (("old", 3), ("new", 2)):
+            part = objects.replica_set(
+                name, replicas=replicas, ownerReferences=[{**owned_by(whole), "controller": True}]
+            )
+            made = await local.create(part)
+            await ready(local, *(pod(f"{name}-{each}", made) for each in range(replicas)))
+        await local.create(budget(maxUnavailable="25%"))
+        await numbers(local, 4, 5, 3, 2)
+        await local.patch("Deployment", "web", {"spec": {"replicas": 8}})
+        await numbers(local, 8, 5, 6, 0)

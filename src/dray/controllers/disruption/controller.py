@@ -1,6 +1,7 @@
 """The disruption controller: keeps the status of PodDisruptionBudgets current.
 
-How many pods there should be their controllers say: the parallelism of a Job, the scale subresource of others.
+How many pods there should be their controllers say: the parallelism of a Job, the scale subresource of others. The pods
+of a Deployment are counted for it as a whole, whichever of its ReplicaSets they belong to.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dray.api.objects import (
     metadata_of,
     spec_of,
     status_of,
+    uid_of,
 )
 from dray.client.api import ApiClient
 from dray.client.cache import Cache, Change
@@ -28,7 +30,7 @@ from dray.client.errors import ApiError
 from dray.client.interface import GroupVersionResource
 from dray.controllers.disruption import budget as budgets
 from dray.controllers.environment import Environment, QueueController, named
-from dray.controllers.kinds import JOBS, PODS
+from dray.controllers.kinds import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS
 
 # Pods come and go in crowds: a budget waits for this long for more of them, then counts once.
 _GATHER: Final = 0.05
@@ -44,9 +46,10 @@ class UnknownScale(Exception):
 
 
 class Scales:
-    def __init__(self, client: ApiClient, jobs: Cache) -> None:
+    def __init__(self, client: ApiClient, jobs: Cache, replica_sets: Cache) -> None:
         self._client = client
         self._jobs = jobs
+        self._replica_sets = replica_sets
         self._plurals: dict[tuple[str, str], str] = {}
 
     async def expected(self, pods: Iterable[Object]) -> tuple[int, bool]:
@@ -57,12 +60,21 @@ class Scales:
         controllers: dict[str, tuple[Object, Object]] = {}
         has_unmanaged = False
         for pod in pods:
-            reference = controller_of(pod)
+            reference = self._controller(pod)
             if reference is None:
                 has_unmanaged = True
             else:
                 controllers.setdefault(reference["uid"], (reference, pod))
         return sum([await self._wanted(*each) for each in controllers.values()]), has_unmanaged
+
+    def _controller(self, pod: Object) -> Object | None:
+        """The reference to who says how many pods there should be: the Deployment where a ReplicaSet is its."""
+        reference = controller_of(pod)
+        if reference is None or reference.get("kind") != REPLICA_SETS.kind:
+            return reference
+        found = self._replica_sets.get(reference["name"], namespace=pod["metadata"]["namespace"])
+        owner = controller_of(found) if found is not None and uid_of(found) == reference["uid"] else None
+        return owner if owner is not None and owner.get("kind") == "Deployment" else reference
 
     async def _wanted(self, reference: Object, pod: Object) -> int:
         group, version = split_api_version(reference.get("apiVersion") or "")
@@ -115,12 +127,15 @@ class DisruptionController(QueueController[Key]):
         self._budgets = environment.informers.of(BUDGETS)
         self._pods = environment.informers.of(PODS)
         self._jobs = environment.informers.of(JOBS)
-        self._scales = Scales(environment.client, self._jobs.cache)
+        replica_sets = environment.informers.of(REPLICA_SETS)
+        self._scales = Scales(environment.client, self._jobs.cache, replica_sets.cache)
         self._matchers: dict[Key, Matcher] = {}
         self._workers = environment.workers("disruption", self._reconcile, called=named("PodDisruptionBudget"), count=4)
         self._budgets.add_handler(self._on_budget)
         self._pods.add_handler(self._on_pod)
-        self._jobs.add_handler(self._on_job)
+        self._jobs.add_handler(self._on_controller)
+        for kind in (DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS):
+            environment.informers.of(kind).add_handler(self._on_controller)
 
     # What happened
 
@@ -144,7 +159,7 @@ class DisruptionController(QueueController[Key]):
             if self._selects(key, pod) or (before is not None and self._selects(key, before)):
                 self._workers.queue.add_after(key, _GATHER)
 
-    def _on_job(self, change: Change) -> None:
+    def _on_controller(self, change: Change) -> None:
         before = change.previous
         if before is not None and change.type == "MODIFIED" and _wish(before) == _wish(change.object):
             return
@@ -201,8 +216,12 @@ class DisruptionController(QueueController[Key]):
             await self._client.update_status(BUDGETS, {**budget, "status": status})
 
 
-def _wish(job: Object) -> tuple[Any, int]:
-    return job["spec"].get("parallelism"), len(conditions_of(job))
+def _wish(controller: Object) -> tuple[Any, ...]:
+    """What a controller of pods says about how many it wants."""
+    spec = controller["spec"]
+    if controller.get("kind") != JOBS.kind and "parallelism" not in spec:
+        return (spec.get("replicas"),)
+    return spec.get("parallelism"), len(conditions_of(controller))
 
 
 def _matters(before: Object, now: Object) -> bool:

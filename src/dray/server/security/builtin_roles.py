@@ -17,7 +17,7 @@ from typing import Any
 
 from dray.api.objects import Object
 from dray.server.authorization import AUTHENTICATED, MASTERS
-from dray.server.security.cluster_roles import CLUSTER_CONTROLLERS
+from dray.server.security.controller_roles import CONTROLLERS, EVENTS
 from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP
 from dray.server.security.rules import PolicyRule, uncovered
 from dray.server.security.users import (
@@ -46,8 +46,6 @@ _WORDS = {
     "METRICS": "metrics.k8s.io",
     "CERTS": "certificates.k8s.io",
 }
-
-_EVENTS = "create patch update | core events.k8s.io | events"
 
 # Aggregated roles: what they collect, and what collects them.
 _COLLECTED_BY = {"view": ("edit",), "edit": ("admin",), "admin": ()}
@@ -100,7 +98,7 @@ NODE_RULES = f"""
     READ | core | configmaps pods secrets
     create delete | core | pods
     create | core | pods/eviction serviceaccounts/token
-    {_EVENTS}
+    {EVENTS}
     create delete get patch update | LEASES | leases
     get | DRA | resourceclaims
     ALL | DRA | resourceslices
@@ -111,7 +109,7 @@ NODE_RULES = f"""
 """
 
 _SCHEDULER = f"""
-    {_EVENTS}
+    {EVENTS}
     create | LEASES | leases
     get list watch update patch | LEASES | leases | kube-scheduler
     READ | core | namespaces nodes pods
@@ -131,7 +129,7 @@ _SCHEDULER = f"""
 """
 
 _CONTROLLER_MANAGER = f"""
-    {_EVENTS}
+    {EVENTS}
     create | LEASES | leases
     get update patch | LEASES | leases | kube-controller-manager
     get | core | configmaps namespaces secrets serviceaccounts
@@ -142,131 +140,6 @@ _CONTROLLER_MANAGER = f"""
     create | AUTHZ | subjectaccessreviews
     list watch | * | *
 """
-
-# Each controller acts as the service account of its name in kube-system.
-CONTROLLERS = {
-    "resource-claim-controller": f"""
-        READ | core | pods
-        READ | DRA | resourceclaims resourceclaimtemplates
-        create delete patch update | DRA | resourceclaims
-        patch update | DRA | resourceclaims/status resourceclaims/binding
-        patch update | core | pods/status pods/finalizers
-        READ | GANGS | podgroups workloads
-        patch update | GANGS | podgroups/status podgroups/finalizers
-        {_EVENTS}
-    """,
-    "device-taint-eviction-controller": f"""
-        READ | core | pods nodes
-        delete | core | pods
-        patch update | core | pods/status
-        READ | DRA | deviceclasses devicetaintrules resourceclaims resourceslices
-        patch update | DRA | devicetaintrules/status
-        {_EVENTS}
-    """,
-    "resource-pool-status-request-controller": f"""
-        READ | DRA | resourceclaims resourceslices resourcepoolstatusrequests
-        delete | DRA | resourcepoolstatusrequests
-        patch update | DRA | resourcepoolstatusrequests/status
-        {_EVENTS}
-    """,
-    "namespace-controller": """
-        delete deletecollection get list | * | *
-        READ | core | namespaces
-        update | core | namespaces/finalize namespaces/status
-    """,
-    "generic-garbage-collector": f"""
-        delete get list patch update watch | * | *
-        {_EVENTS}
-    """,
-    "pod-garbage-collector": """
-        READ | core | nodes
-        delete list watch | core | pods
-        patch | core | pods/status
-    """,
-    "node-controller": f"""
-        delete get list patch update watch | core | nodes
-        patch update | core | nodes/status
-        READ | core | pods
-        delete | core | pods
-        patch update | core | pods/status
-        READ | LEASES | leases
-        {_EVENTS}
-    """,
-    "deployment-controller": f"""
-        get list update watch | apps | deployments
-        update | apps | deployments/status deployments/finalizers
-        create delete get list patch update watch | apps | replicasets
-        get list update watch | core | pods
-        {_EVENTS}
-    """,
-    "replicaset-controller": f"""
-        get list update watch | apps | replicasets
-        update | apps | replicasets/status replicasets/finalizers
-        create delete list patch watch | core | pods
-        {_EVENTS}
-    """,
-    "replication-controller": f"""
-        get list update watch | core | replicationcontrollers
-        update | core | replicationcontrollers/status replicationcontrollers/finalizers
-        create delete list patch watch | core | pods
-        {_EVENTS}
-    """,
-    "job-controller": f"""
-        get list patch update watch | batch | jobs
-        update | batch | jobs/status jobs/finalizers
-        create delete list patch watch | core | pods
-        READ | GANGS | podgroups workloads
-        create delete | GANGS | podgroups workloads
-        {_EVENTS}
-    """,
-    "cronjob-controller": f"""
-        get list watch update | batch | cronjobs
-        update | batch | cronjobs/status cronjobs/finalizers
-        create delete get list patch update watch | batch | jobs
-        {_EVENTS}
-    """,
-    "daemon-set-controller": f"""
-        READ | apps | daemonsets
-        update | apps | daemonsets/status daemonsets/finalizers
-        READ | core | nodes
-        create delete list patch watch | core | pods
-        create delete get list patch update watch | apps | controllerrevisions
-        {_EVENTS}
-    """,
-    "statefulset-controller": f"""
-        READ | apps | statefulsets
-        update | apps | statefulsets/status statefulsets/finalizers
-        create delete get list patch update watch | core | pods
-        create delete get list patch update watch | apps | controllerrevisions
-        create delete get list update watch | core | persistentvolumeclaims
-        {_EVENTS}
-    """,
-    "resourcequota-controller": f"""
-        list watch | * | *
-        update | core | resourcequotas/status
-        {_EVENTS}
-    """,
-    "service-account-controller": f"""
-        create | core | serviceaccounts
-        READ | core | namespaces serviceaccounts
-        {_EVENTS}
-    """,
-    "certificate-controller": f"""
-        delete get list watch | CERTS | certificatesigningrequests
-        update | CERTS | certificatesigningrequests/approval certificatesigningrequests/status
-        approve | CERTS | signers | kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving
-        create | AUTHZ | subjectaccessreviews
-        get | core | nodes
-        {_EVENTS}
-    """,
-    "token-cleaner": """
-        delete get list watch | core | secrets
-    """,
-    **CLUSTER_CONTROLLERS,
-    "clusterrole-aggregation-controller": """
-        escalate get list patch update watch | RBAC | clusterroles
-    """,
-}
 
 _PATHS = {
     "system:discovery": "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/",

@@ -1,0 +1,145 @@
+"""The roles of controllers, as data: what each may do under the service account of its name in kube-system.
+
+A line is `verbs | groups | resources`, with the words that `builtin_roles` knows.
+"""
+
+from __future__ import annotations
+
+from dray.server.security.cluster_roles import CLUSTER_CONTROLLERS
+
+EVENTS = "create patch update | core events.k8s.io | events"
+
+CONTROLLERS = {
+    "resource-claim-controller": f"""
+        READ | core | pods
+        READ | DRA | resourceclaims resourceclaimtemplates
+        create delete patch update | DRA | resourceclaims
+        patch update | DRA | resourceclaims/status resourceclaims/binding
+        patch update | core | pods/status pods/finalizers
+        READ | GANGS | podgroups workloads
+        patch update | GANGS | podgroups/status podgroups/finalizers
+        {EVENTS}
+    """,
+    "device-taint-eviction-controller": f"""
+        READ | core | pods nodes
+        delete | core | pods
+        patch update | core | pods/status
+        READ | DRA | deviceclasses devicetaintrules resourceclaims resourceslices
+        patch update | DRA | devicetaintrules/status
+        {EVENTS}
+    """,
+    "resource-pool-status-request-controller": f"""
+        READ | DRA | resourceclaims resourceslices resourcepoolstatusrequests
+        delete | DRA | resourcepoolstatusrequests
+        patch update | DRA | resourcepoolstatusrequests/status
+        {EVENTS}
+    """,
+    "namespace-controller": """
+        delete deletecollection get list | * | *
+        READ | core | namespaces
+        update | core | namespaces/finalize namespaces/status
+    """,
+    "generic-garbage-collector": f"""
+        delete get list patch update watch | * | *
+        {EVENTS}
+    """,
+    "pod-garbage-collector": """
+        READ | core | nodes
+        delete list watch | core | pods
+        patch | core | pods/status
+    """,
+    "node-controller": f"""
+        delete get list patch update watch | core | nodes
+        patch update | core | nodes/status
+        READ | core | pods
+        delete | core | pods
+        patch update | core | pods/status
+        READ | LEASES | leases
+        {EVENTS}
+    """,
+    "deployment-controller": f"""
+        get list update watch | apps | deployments
+        update | apps | deployments/status deployments/finalizers
+        create delete get list patch update watch | apps | replicasets
+        get list update watch | core | pods
+        {EVENTS}
+    """,
+    "replicaset-controller": f"""
+        get list update watch | apps | replicasets
+        update | apps | replicasets/status replicasets/finalizers
+        create delete list patch watch | core | pods
+        {EVENTS}
+    """,
+    "replication-controller": f"""
+        get list update watch | core | replicationcontrollers
+        update | core | replicationcontrollers/status replicationcontrollers/finalizers
+        create delete list patch watch | core | pods
+        {EVENTS}
+    """,
+    "disruption-controller": f"""
+        READ | apps | deployments replicasets statefulsets
+        READ | batch | jobs
+        READ | core | pods replicationcontrollers
+        READ | policy | poddisruptionbudgets
+        get | apps | deployments/scale replicasets/scale statefulsets/scale
+        get | core | replicationcontrollers/scale
+        update | policy | poddisruptionbudgets/status
+        patch update | core | pods/status
+        {EVENTS}
+    """,
+    "job-controller": f"""
+        get list patch update watch | batch | jobs
+        update | batch | jobs/status jobs/finalizers
+        create delete list patch watch | core | pods
+        READ | GANGS | podgroups workloads
+        create delete | GANGS | podgroups workloads
+        {EVENTS}
+    """,
+    "cronjob-controller": f"""
+        get list watch update | batch | cronjobs
+        update | batch | cronjobs/status cronjobs/finalizers
+        create delete get list patch update watch | batch | jobs
+        {EVENTS}
+    """,
+    "daemon-set-controller": f"""
+        READ | apps | daemonsets
+        update | apps | daemonsets/status daemonsets/finalizers
+        READ | core | nodes
+        create delete list patch watch | core | pods
+        create delete get list patch update watch | apps | controllerrevisions
+        {EVENTS}
+    """,
+    "statefulset-controller": f"""
+        READ | apps | statefulsets
+        update | apps | statefulsets/status statefulsets/finalizers
+        create delete get list patch update watch | core | pods
+        create delete get list patch update watch | apps | controllerrevisions
+        create delete get list update watch | core | persistentvolumeclaims
+        {EVENTS}
+    """,
+    "resourcequota-controller": f"""
+        list watch | * | *
+        update | core | resourcequotas/status
+        {EVENTS}
+    """,
+    "service-account-controller": f"""
+        create | core | serviceaccounts
+        READ | core | namespaces serviceaccounts
+        {EVENTS}
+    """,
+    "certificate-controller": f"""
+        delete get list watch | CERTS | certificatesigningrequests
+        update | CERTS | certificatesigningrequests/approval certificatesigningrequests/status
+        approve | CERTS | signers | kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving
+        create | AUTHZ | subjectaccessreviews
+        get | core | nodes
+        {EVENTS}
+    """,
+    "token-cleaner": """
+        delete get list watch | core | secrets
+    """,
+    **CLUSTER_CONTROLLERS,
+    "clusterrole-aggregation-controller": """
+        escalate get list patch update watch | RBAC | clusterroles
+    """,
+}
