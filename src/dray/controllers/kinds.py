@@ -7,6 +7,7 @@ from typing import Final
 from dray.api.catalogue import built_in
 
 PODS: Final = built_in("v1", "Pod")
+PERSISTENT_VOLUME_CLAIMS: Final = built_in("v1", "PersistentVolumeClaim")
 NODES: Final = built_in("v1", "Node")
 NAMESPACES: Final = built_in("v1", "Namespace")
 DEPLOYMENTS: Final = built_in("apps/v1", "Deployment")

@@ -94,7 +94,9 @@ class DaemonSetController(QueueController[Key]):
         cached = self._daemon_sets.cache.get(key[1], namespace=key[0])
         if cached is None or is_deleting(cached):
             return None
-        (daemon_set,) = self._own.newest(uid_of(cached), [cached])
+        (newest,) = self._own.newest(uid_of(cached), [cached])
+        # An object from a list does not say what it is, and events are about it.
+        daemon_set = {**newest, "apiVersion": DAEMON_SETS.api_version, "kind": DAEMON_SETS.kind}
         selects = from_object(daemon_set["spec"]["selector"])
         revisions = await self._revisions.of(daemon_set)
         revision = await self._revisions.in_force(daemon_set, revisions)

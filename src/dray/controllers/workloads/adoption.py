@@ -37,7 +37,8 @@ def index_by_controller(obj: Object) -> list[str]:
 class Adoption:
     """Of objects of the kind `owned` by objects of the kind `owner`.
 
-    `finalizer` is one that they carry as long as they are the owner's. The informer must have the index.
+    `finalizer` is one that they carry as long as they are the owner's. `fits` says of an owner and an object that the
+    selector selects whether it is adopted: any is, unless this says otherwise. The informer must have the index.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Adoption:
         written: OwnWrites,
         *,
         finalizer: str = "",
+        fits: Callable[[Object, Object], bool] = lambda owner, obj: True,
     ) -> None:
         self._client = client
         self._owner = owner
@@ -56,6 +58,7 @@ class Adoption:
         self._cache = informer.cache
         self._written = written
         self._finalizer = finalizer
+        self._fits = fits
 
     def of(self, owner: Object, selects: Matcher) -> list[Object]:
         """The owner's objects, as they were last written here or by somebody else."""
@@ -79,7 +82,10 @@ class Adoption:
         found = [
             each
             for each in self._cache.by(BY_CONTROLLER, _NOBODYS + namespace)
-            if selects(labels_of(each)) and not is_deleting(each) and uid_of(each) not in known
+            if selects(labels_of(each))
+            and not is_deleting(each)
+            and uid_of(each) not in known
+            and self._fits(owner, each)
         ]
         if found and await self._stands(owner):
             for each in found:
