@@ -4,6 +4,7 @@ import pytest
 
 from tests.server.api import MERGE, STRATEGIC
 
+BOTH_FORMS = True
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 REPLICA_SETS = "/apis/apps/v1/namespaces/default/replicasets"
 CONTROLLERS = "/api/v1/namespaces/default/replicationcontrollers"
