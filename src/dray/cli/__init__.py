@@ -12,6 +12,8 @@ import importlib
 
 import click
 
+from dray.process.memory import loading
+
 COMMANDS: dict[str, tuple[str, str]] = {
     "allocate": ("dray.cli.allocate:allocate", "Say which devices claims and pods would get, or why none."),
     "apiserver": ("dray.cli.apiserver:apiserver", "Serve the Kubernetes API from this machine."),
@@ -52,7 +54,8 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+        with loading():
+            command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
 

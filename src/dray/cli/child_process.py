@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dray.cli.serving import log_to_stderr, run, stopping
+from dray.process.memory import loading
 
 if TYPE_CHECKING:
     from dray.client.api import ApiClient
@@ -48,7 +49,8 @@ def main(
     log_to_stderr()
     # An interrupt from the keyboard reaches both processes; the other one ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    load()
+    with loading():
+        load()
     orders = sys.stdin.buffer.read()
     if not orders:
         # The other one has ended before there was anything to do.

@@ -23,6 +23,7 @@ from dray.cli.detaching import announce
 from dray.cli.first_manifests import apply_first
 from dray.cli.manifests import Manifest
 from dray.cli.serving import run, stopping
+from dray.process.memory import loading
 from dray.process.tasks import end_tasks
 
 if TYPE_CHECKING:
@@ -76,8 +77,9 @@ class _Parts:
 
 def _forked(options: ClusterOptions) -> _Parts:
     """They have what is loaded here, and load the rest while the server starts."""
-    from dray.cli import control_plane_process, fleet_process, node_process
-    from dray.server import running  # noqa: F401
+    with loading():
+        from dray.cli import control_plane_process, fleet_process, node_process
+        from dray.server import running  # noqa: F401
 
     parts = _Parts(
         control_plane_process.child(),
