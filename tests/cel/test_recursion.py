@@ -16,7 +16,7 @@ from .fixtures import plain
 
 DEEP = MAX_NESTING - 2
 HALF = DEEP // 2
-THREADS = 4
+THREADS = 3
 
 
 def nested(before, inside, after, times=DEEP):

@@ -35,7 +35,7 @@ def test_one_that_ends_otherwise_is_shown(tmp_path):
 def test_they_are_played_over_http_too(tmp_path):
     with running("up", "--plain", "--port", "0", "--scheduler-name", "mine", cwd=tmp_path) as process:
         url = process.line().partition(" at ")[2]
-        options = ["--only", "scheduling gate", "--url", url, "--scheduler", "mine"]
+        options = ["--only", "node is picked by its devices", "--url", url, "--scheduler", "mine"]
         done = CliRunner().invoke(main, ["cluster", str(CORPUS), *options])
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[-1] == "1 passed, 0 failed"
