@@ -221,6 +221,9 @@ async def test_a_daemon_set_in_a_cluster():
         assert {each["metadata"]["labels"]["controller-revision-hash"] for each in first.values()} == {digest}
         await make_ready(local)
         await counted(local, desiredNumberScheduled=2, numberReady=2, numberAvailable=2, updatedNumberScheduled=2)
+        # Somebody else's copy of the revision, without its label, changes nothing that runs.
+        copy = {**revision, "metadata": {"name": "mine", "labels": {"app": "d"}}, "revision": 0}
+        await local.create({"apiVersion": "apps/v1", "kind": "ControllerRevision", **copy})
         # A node opens, and one is tainted so that nothing may stay.
         await local.patch("Node", "c", {"spec": {"taints": None}})
         await on(local, "a", "b", "c")
@@ -246,9 +249,9 @@ async def test_a_daemon_set_in_a_cluster():
             "busybox:2"
         }
         revisions = sorted(await local.list("ControllerRevision"), key=lambda each: each["revision"])
-        assert [each["revision"] for each in revisions] == [1, 2]
+        assert [each["revision"] for each in revisions] == [0, 1, 2]
         # Back again, as kubectl rollout undo does: the first revision is in force with the next number.
-        await local.patch("DaemonSet", "d", {"spec": {**revisions[0]["data"]["spec"], "revisionHistoryLimit": 0}})
+        await local.patch("DaemonSet", "d", {"spec": {**revisions[1]["data"]["spec"], "revisionHistoryLimit": 0}})
         await local.eventually(updated)
 
         async def pruned():

@@ -206,7 +206,9 @@ async def test_a_stateful_set_in_a_cluster():
         await local.eventually(lambda: local.list("Pod"))
         assert names(await local.list("Pod")) == ["s-0"], "the second waits for the first"
         whole = await settle(local, "s-0", "s-1")
-        assert names(await local.list("PersistentVolumeClaim")) == ["data-s-0", "data-s-1"]
+        claims = await local.list("PersistentVolumeClaim")
+        assert names(claims) == ["data-s-0", "data-s-1"]
+        assert {controller_of(each)["uid"] for each in claims} == {whole["metadata"]["uid"]}
         first = whole["status"]["currentRevision"]
         (revision,) = await local.list("ControllerRevision")
         assert (revision["metadata"]["name"], revision["revision"]) == (first, 1)

@@ -24,7 +24,7 @@ from dray.controllers.workloads.availability import until_available
 from dray.controllers.workloads.batches import in_batches, slow_start
 from dray.controllers.workloads.own_writes import OwnWrites
 from dray.controllers.workloads.pod_control import PodControl
-from dray.controllers.workloads.revisions import HASH_LABEL, Revisions
+from dray.controllers.workloads.revisions import HASH_LABEL, Revisions, hash_of
 
 # Nodes and pods come and go in crowds: so long a DaemonSet waits for more of them, for each node.
 _GATHER_PER_NODE: Final = 0.0002
@@ -97,33 +97,32 @@ class DaemonSetController(QueueController[Key]):
         (newest,) = self._own.newest(uid_of(cached), [cached])
         # An object from a list does not say what it is, and events are about it.
         daemon_set = {**newest, "apiVersion": DAEMON_SETS.api_version, "kind": DAEMON_SETS.kind}
-        selects = from_object(daemon_set["spec"]["selector"])
         revisions = await self._revisions.of(daemon_set)
         revision = await self._revisions.in_force(daemon_set, revisions)
-        digest = labels_of(revision)[HASH_LABEL]
-        await self._adoption.settle(daemon_set, selects)
-
-        def view() -> Daemons:
-            pods = self._adoption.of(daemon_set, selects)
-            return Daemons.of(daemon_set, digest, self._nodes.cache, pods, self._time.now())
-
+        digest = hash_of(revision)
+        pods = await self._adoption.settle(daemon_set, _selector(daemon_set))
+        daemons = Daemons.of(daemon_set, digest, self._nodes.cache, pods, self._time.now())
         wait, failure = None, None
         try:
-            wait = await self._make_one_each(view())
-            await self._carry_out(view(), rollout.step(view()))
+            wait = await self._make_one_each(daemons)
+            daemons = self._renewed(daemons)
+            await self._carry_out(daemons, rollout.step(daemons))
         except ClientError as error:
             # What there is counts all the same.
             failure = error
-        daemons = view()
+        daemons = self._renewed(daemons)
         await self._write(daemons)
         pods = [pod for each in daemons.pods.values() for pod in each]
-        hashes = {labels_of(pod).get(HASH_LABEL) for pod in pods}
-        used = {uid_of(each) for each in revisions if labels_of(each).get(HASH_LABEL) in hashes} | {uid_of(revision)}
+        hashes = {labels_of(pod).get(HASH_LABEL) for pod in pods} | {digest}
+        used = {uid_of(each) for each in revisions if hash_of(each) in hashes}
         await self._revisions.prune(daemon_set, revisions, used)
         if failure is not None:
             raise failure
         waits = (wait, until_available(pods, daemons.min_ready, daemons.now))
         return min((each for each in waits if each is not None), default=None)
+
+    def _renewed(self, daemons: Daemons) -> Daemons:
+        return daemons.with_pods(self._adoption.of(daemons.daemon_set, _selector(daemons.daemon_set)))
 
     async def _make_one_each(self, daemons: Daemons) -> float | None:
         """When to look again at pods that failed."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from dray.api.int_or_percent import scaled
@@ -33,16 +34,17 @@ class Daemons:
     ) -> Daemons:
         requirements = Requirements(daemon_set)
         placements = {node["metadata"]["name"]: requirements.place(node) for node in nodes}
-        by_node: dict[str, list[Object]] = {}
-        for pod in sorted(pods, key=_age):
-            by_node.setdefault(target(pod), []).append(pod)
-        return cls(daemon_set, revision, placements, by_node, now)
+        return cls(daemon_set, revision, placements, _by_node(pods), now)
+
+    def with_pods(self, pods: Iterable[Object]) -> Daemons:
+        """The same with the pods that there are by now."""
+        return replace(self, pods=_by_node(pods))
 
     @property
     def min_ready(self) -> int:
         return int(self.daemon_set["spec"].get("minReadySeconds") or 0)
 
-    @property
+    @cached_property
     def wanted(self) -> int:
         return sum(place.runs for place in self.placements.values())
 
@@ -55,11 +57,11 @@ class Daemons:
     def staying(self, node: str) -> list[Object]:
         return [pod for pod in self.pods.get(node, ()) if not is_deleting(pod)]
 
-    @property
+    @cached_property
     def surge(self) -> int:
         return self._bound("maxSurge", 0)
 
-    @property
+    @cached_property
     def max_unavailable(self) -> int:
         # With neither nothing would ever be replaced.
         return self._bound("maxUnavailable", 1) or (0 if self.surge else 1)
@@ -70,6 +72,13 @@ class Daemons:
             return default
         value = mapping(strategy.get("rollingUpdate")).get(member)
         return scaled(default if value is None else value, self.wanted)
+
+
+def _by_node(pods: Iterable[Object]) -> dict[str, list[Object]]:
+    found: dict[str, list[Object]] = {}
+    for pod in sorted(pods, key=_age):
+        found.setdefault(target(pod), []).append(pod)
+    return found
 
 
 def _age(pod: Object) -> tuple[Any, ...]:

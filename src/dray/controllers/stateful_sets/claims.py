@@ -6,12 +6,13 @@ many by that pod; the garbage collector does the rest. Otherwise nobody owns the
 
 from __future__ import annotations
 
-from dray.api.objects import Object, is_deleting, key_of, mapping, owners_of, uid_of
+from dray.api.objects import Object, controller_of, is_deleting, key_of, mapping, owners_of, uid_of
 from dray.client.errors import AlreadyExists, ClientError
 from dray.controllers.environment import Environment
 from dray.controllers.kinds import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from dray.controllers.stateful_sets import identity
 from dray.controllers.stateful_sets.replicas import Replicas
+from dray.controllers.workloads.pod_template import reference
 
 
 class ClaimControl:
@@ -54,7 +55,7 @@ class ClaimControl:
             for claim in identity.claims(stateful_set, key_of(pod)[1]):
                 namespace, name = key_of(claim)
                 known = self.informer.cache.get(name, namespace=namespace)
-                if known is not None and not is_deleting(known):
+                if known is not None and not is_deleting(known) and not _is_anothers(known, stateful_set, pod):
                     await self._own(known, wanted, ours)
 
     async def _own(self, claim: Object, wanted: list[Object], ours: set[str]) -> None:
@@ -71,11 +72,13 @@ class ClaimControl:
 def _owners(stateful_set: Object, condemned: Object | None) -> list[Object]:
     policy = mapping(stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy"))
     if condemned is not None and policy.get("whenScaled") == "Delete":
-        return [_reference(PODS.api_version, PODS.kind, condemned)]
+        return [reference(condemned, PODS)]
     if policy.get("whenDeleted") == "Delete":
-        return [_reference(STATEFUL_SETS.api_version, STATEFUL_SETS.kind, stateful_set)]
+        return [reference(stateful_set, STATEFUL_SETS)]
     return []
 
 
-def _reference(api_version: str, kind: str, obj: Object) -> Object:
-    return {"apiVersion": api_version, "kind": kind, "name": key_of(obj)[1], "uid": uid_of(obj)}
+def _is_anothers(claim: Object, stateful_set: Object, pod: Object) -> bool:
+    """Whether somebody else controls the claim, also one who had the same name as the set or the pod."""
+    owner = controller_of(claim)
+    return owner is not None and owner.get("uid") not in (uid_of(stateful_set), uid_of(pod))

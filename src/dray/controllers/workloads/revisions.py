@@ -14,7 +14,7 @@ from typing import Final
 
 from dray.api.catalogue import KindVersion
 from dray.api.label_selectors import from_object
-from dray.api.objects import Object, controller_uid, is_deleting, key_of, labels_of, status_of, uid_of
+from dray.api.objects import Object, controller_uid, is_deleting, key_of, labels_of, status_of, uid_of, walk
 from dray.client.errors import AlreadyExists, NotFound
 from dray.controllers.environment import Environment
 from dray.controllers.kinds import CONTROLLER_REVISIONS
@@ -27,6 +27,7 @@ HASH_LABEL: Final = "controller-revision-hash"
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _LENGTH: Final = 10
 _LONGEST_NAME: Final = 223
+_LONGEST_LABEL: Final = 63
 
 
 class Revisions:
@@ -113,8 +114,13 @@ def data_of(owner: Object) -> Object:
 
 
 def template_of(revision: Object) -> Object:
-    template = revision["data"]["spec"]["template"]
+    template = walk(revision, "data", "spec", "template")
     return {name: value for name, value in template.items() if name != "$patch"}
+
+
+def hash_of(revision: Object) -> str:
+    """As its label says; of one that somebody else made without the label, the end of its name."""
+    return labels_of(revision).get(HASH_LABEL) or key_of(revision)[1].rpartition("-")[2][:_LONGEST_LABEL].rstrip(".")
 
 
 def _hash(data: Object, collisions: int) -> str:
