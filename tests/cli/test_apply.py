@@ -168,7 +168,7 @@ def test_a_value_that_cannot_be_read_is_shown_at_its_line(dray: Dray, write: Wri
 @pytest.mark.parametrize(
     ("api_version", "kind", "advice"),
     [
-        ("apps/v1", "Deployment", "dray's own server does not serve all kinds of Kubernetes"),
+        ("certificates.k8s.io/v1", "ClusterTrustBundle", "dray's own server does not serve all kinds of Kubernetes"),
         ("resource.k8s.io/v1alpha2", "ResourceClaim", "`dray convert` rewrites old versions"),
         ("example.com/v1", "Thing", "apply its CustomResourceDefinition first"),
     ],

@@ -186,6 +186,7 @@ def test_pod_templates_are_checked_as_pods(run: Callable[..., Result], write: Ca
                   - name: gpu
                     resourceClaimName: a
                     resourceClaimTemplateName: b
+                  restartPolicy: Never
                   containers:
                   - name: main
                     image: example
@@ -198,7 +199,7 @@ def test_pod_templates_are_checked_as_pods(run: Callable[..., Result], write: Ca
         (11, "rejected", f"{template}.resourceClaims[0]"),
         (11, "unused-claim", f"{template}.resourceClaims[0]"),
         (12, "missing-claim", f"{template}.resourceClaims[0].resourceClaimName"),
-        (18, "rejected", f"{template}.containers[0].resources.claims[0]"),
+        (19, "rejected", f"{template}.containers[0].resources.claims[0]"),
     ]
 
 
