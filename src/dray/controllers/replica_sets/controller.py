@@ -26,6 +26,9 @@ from dray.controllers.workloads.pod_control import PodControl
 
 # How often to look whether the informer has come to what was written here.
 _CATCH_UP: Final = 5.0
+# Pods change in crowds: the more there are, the longer their owner waits for more of that before it counts them all.
+_GATHER_PER_POD: Final = 0.0002
+_LONGEST_GATHER: Final = 1.0
 
 
 class ReplicaController(QueueController[Key]):
@@ -39,6 +42,8 @@ class ReplicaController(QueueController[Key]):
         self._pods = environment.informers.of(PODS, {BY_CONTROLLER: index_by_controller})
         self._written = OwnWrites(self._owners)
         self._written_pods = OwnWrites(self._pods)
+        self._gather: dict[str, float] = {}
+        """By uid, how long one of them waits for more of its pods to change."""
         self._adoption = Adoption(self._client, self._kind, PODS, self._pods, self._written_pods)
         self._control = PodControl(environment, self._written_pods)
         self._workers = environment.workers(replicated.name, self._reconcile, called=named(self._kind.kind))
@@ -51,6 +56,7 @@ class ReplicaController(QueueController[Key]):
         if change.type == "DELETED":
             self._written.forget(uid_of(change.object))
             self._written_pods.forget(uid_of(change.object))
+            self._gather.pop(uid_of(change.object), None)
         else:
             self._workers.queue.add(change.key)
 
@@ -75,7 +81,7 @@ class ReplicaController(QueueController[Key]):
         return found if is_it and found is not None and found.get("apiVersion") == self._kind.api_version else None
 
     def _wake(self, namespace: str, reference: Object) -> None:
-        self._workers.queue.add((namespace, reference["name"]))
+        self._workers.queue.add_after((namespace, reference["name"]), self._gather.get(reference["uid"], 0.0))
 
     # One of them
 
@@ -89,6 +95,7 @@ class ReplicaController(QueueController[Key]):
         owner = {**newest, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
         selects = self._replicated.selector(owner)
         pods = await self._adoption.settle(owner, selects)
+        self._gather[uid] = min(_LONGEST_GATHER, len(pods) * _GATHER_PER_POD)
         failure = None
         if not is_deleting(owner):
             next_ = plan(owner, pods, self._kin(owner), self._time.now())
