@@ -35,6 +35,7 @@ class ApiServer:
         self._nonresource = NonresourcePaths(context, self.metrics)
         self.custom_kinds = CustomKinds(context)
         context.dynamic = DynamicAdmission(context)
+        self.metrics.registry.register(context.dynamic.metrics)
         self._roles = RoleAggregation(context)
         self._signer = CertificateSigner(context)
         self._retention = retention or Retention()

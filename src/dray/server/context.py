@@ -141,6 +141,8 @@ class Context:
         return self._kubelets
 
     async def close(self) -> None:
+        if self.dynamic is not None:
+            await self.dynamic.client.close()
         if self._kubelets is not None:
             await self._kubelets.close()
         self.worker.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dray.api.intake import Accepted, Refusal
 from dray.api.objects import Object
 from dray.server import admission, field_validation, status
+from dray.server.admission.dynamic import mutating
 from dray.server.calls import Write
 from dray.server.context import Context
 from dray.server.fieldmanager import tracking
@@ -20,6 +21,9 @@ async def create(write: Write, document: Object, *, applied: bool = False) -> by
     context, resource, place, options = write.context, write.resource, write.place, write.options
     now = context.now()
     rules = context.rules(place.namespace)
+
+    if mutating.concerns(write, admission.CREATE):
+        document = await mutating.mutate(write, admission.CREATE, document)
 
     def attempt(document: Object) -> Accepted | Refusal:
         return resource.create(document, place, rules, now)

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from dray.api import intake
 from dray.api.errors import render
+from dray.api.gates import FeatureGates
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
@@ -63,6 +65,13 @@ class CustomResource(Resource):
         self, document: Object, old: Object, place: Place, rules: Rules, now: str, subresource: str
     ) -> Accepted | Refusal:
         return objects.update(document, old, self._served, place, subresource)
+
+    def decode(self, document: Object, now: str, gates: FeatureGates) -> Object | Refusal:
+        refusal = intake.check_identity(document, self.api_version, self.kind)
+        metadata = document.get("metadata")
+        if refusal is not None or not isinstance(metadata, dict):
+            return refusal or intake.bad_request("metadata must be an object")
+        return {**document, "apiVersion": self.hub_api_version, "kind": self.kind, "metadata": dict(metadata)}
 
     def prune(self, document: Object) -> Object:
         return objects.prune(document, self._served)

@@ -13,6 +13,7 @@ from typing import Any
 
 from dray.api import intake, schema, tables
 from dray.api.catalogue import ADMISSION_GROUP, RESOURCE_GROUP, KindVersion, find
+from dray.api.gates import FeatureGates
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
@@ -135,6 +136,10 @@ class Resource(ABC):
     ) -> Accepted | Refusal: ...
 
     @abstractmethod
+    def decode(self, document: Object, now: str, gates: FeatureGates) -> Object | Refusal:
+        """The document in hub form, with defaults and not validated: what mutating admission sees."""
+
+    @abstractmethod
     def prune(self, document: Object) -> Object:
         """The document without members the kind does not have."""
 
@@ -209,6 +214,9 @@ class BuiltIn(Resource):
     ) -> Accepted | Refusal:
         return intake.update(document, old, self.target, place, rules, now=now, subresource=subresource)
 
+    def decode(self, document: Object, now: str, gates: FeatureGates) -> Object | Refusal:
+        return intake.decode(document, self.target, now=now, gates=gates)
+
     def prune(self, document: Object) -> Object:
         return schema.read(document, self.target.schema)[0]
 
@@ -262,6 +270,11 @@ class EventResource(BuiltIn):
         self, document: Object, old: Object, place: Place, rules: Rules, now: str, subresource: str
     ) -> Accepted | Refusal:
         return self._in_core_form(super().update(document, self._new(old), place, rules, now, subresource))
+
+    def decode(self, document: Object, now: str, gates: FeatureGates) -> Object | Refusal:
+        decoded = super().decode(document, now, gates)
+        verdict = decoded if isinstance(decoded, Refusal) else self._in_core_form(Accepted(decoded))
+        return verdict if isinstance(verdict, Refusal) else verdict.object
 
     def _in_core_form(self, verdict: Accepted | Refusal) -> Accepted | Refusal:
         if isinstance(verdict, Refusal):

@@ -9,6 +9,7 @@ from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.server import admission, documents, field_validation, reads, status
+from dray.server.admission.dynamic import mutating
 from dray.server.calls import Write
 from dray.server.context import Context
 from dray.server.fieldmanager import tracking
@@ -30,10 +31,10 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
     context, resource, place, options = write.context, write.resource, write.place, write.options
     subresource = write.subresource
 
-    def prepare(record: Record, rules: Rules, now: str) -> tuple[Object, Object]:
+    def prepare(record: Record, rules: Rules, now: str, mutated: Object | None) -> tuple[Object, Object]:
         """The object as it is, and as it is to be."""
         old = resource.read(record.value)
-        document = make(old)
+        document = make(old) if mutated is None else mutated
         _check_preconditions(resource, place, document, old)
 
         def attempt(document: Object) -> Accepted | Refusal:
@@ -53,7 +54,13 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
         record = reads.get(context, resource, place)
         effort = (write.size + len(record.value)) * resource.effort
         rules = context.rules(place.namespace)
-        old, obj = await context.worker.run(effort, prepare, record, rules, context.now())
+        mutated: Object | None = None
+        if mutating.concerns(write, admission.UPDATE):
+            before = resource.read(record.value)
+            sent = await context.worker.run(effort, make, before)
+            _check_preconditions(resource, place, sent, before)
+            mutated = await mutating.mutate(write, admission.UPDATE, sent, before)
+        old, obj = await context.worker.run(effort, prepare, record, rules, context.now(), mutated)
         attributes = write.attributes(admission.UPDATE, obj, old)
         admission.admit(attributes)
         await admission.validate(attributes)

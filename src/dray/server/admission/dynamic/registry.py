@@ -15,24 +15,38 @@ from dray.api.catalogue import ADMISSION_GROUP
 from dray.api.objects import Object
 from dray.cel.errors import CompileError
 from dray.server import documents
+from dray.server.admission.dynamic import webhooks
 from dray.server.admission.dynamic.matching import Matcher, Target
+from dray.server.admission.dynamic.mutations import MutatingPolicy
 from dray.server.admission.dynamic.policies import ValidatingPolicy
+from dray.server.admission.dynamic.webhook_client import WebhookClient
+from dray.server.admission.dynamic.webhook_metrics import WebhookMetrics
+from dray.server.admission.dynamic.webhooks import Webhook
 from dray.server.context import Context
 from dray.server.resources import Resource, key_prefix
 
 _log = logging.getLogger("dray.server")
 _MOST_TARGETS = 4096
-POLICIES = "validatingadmissionpolicies"
-BINDINGS = "validatingadmissionpolicybindings"
-_PLURALS = (POLICIES, BINDINGS)
-# What is compiled from which plural, and the plural of its bindings.
-_COMPILED: dict[str, tuple[Callable[[Object, list[Object]], Any], str]] = {POLICIES: (ValidatingPolicy, BINDINGS)}
+_POLICIES, _MUTATING = "validatingadmissionpolicies", "mutatingadmissionpolicies"
+_WEBHOOKS, _MUTATING_WEBHOOKS = "validatingwebhookconfigurations", "mutatingwebhookconfigurations"
+_BINDINGS = {_POLICIES: "validatingadmissionpolicybindings", _MUTATING: "mutatingadmissionpolicybindings"}
+_OWNERS = {bindings: policies for policies, bindings in _BINDINGS.items()}
+# What is made of an object and of its bindings, if its kind has any.
+_MAKERS: dict[str, Callable[[Object, list[Object]], list[Any]]] = {
+    _POLICIES: lambda policy, bindings: [ValidatingPolicy(policy, bindings)] if bindings else [],
+    _MUTATING: lambda policy, bindings: [MutatingPolicy(policy, bindings)] if bindings else [],
+    _WEBHOOKS: lambda configuration, _: webhooks.of_configuration(configuration, mutates=False),
+    _MUTATING_WEBHOOKS: lambda configuration, _: webhooks.of_configuration(configuration, mutates=True),
+}
+_PLURALS = (*_MAKERS, *_OWNERS)
 
 
 class Concerned(NamedTuple):
     """What a write to a target must pass, each with the version in which it wants to see the object."""
 
     policies: tuple[tuple[ValidatingPolicy, str], ...] = ()
+    webhooks: tuple[tuple[Webhook, str], ...] = ()
+    mutators: tuple[tuple[MutatingPolicy | Webhook, str], ...] = ()
 
 
 NOBODY = Concerned()
@@ -42,7 +56,9 @@ class DynamicAdmission:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._stored: dict[str, dict[str, Object]] = {plural: {} for plural in _PLURALS}
-        self._compiled: dict[str, dict[str, Any]] = {plural: {} for plural in _COMPILED}
+        self._compiled: dict[str, dict[str, list[Any]]] = {plural: {} for plural in _MAKERS}
+        self.client = WebhookClient(context)
+        self.metrics = WebhookMetrics()
         self._changed: set[tuple[str, str]] = set()
         self._concerned: dict[tuple[str, ...], Concerned] = {}
         self._custom_kinds = 0
@@ -59,13 +75,12 @@ class DynamicAdmission:
         known = self._stored[plural].pop(name, None)
         if obj is not None:
             self._stored[plural][name] = obj
-        if plural in _COMPILED:
+        if plural in _MAKERS:
             self._changed.add((plural, name))
         else:
-            owner = next(policies for policies, (_, bindings) in _COMPILED.items() if bindings == plural)
             for each in (known, obj):
                 if each is not None:
-                    self._changed.add((owner, each["spec"].get("policyName") or ""))
+                    self._changed.add((_OWNERS[plural], each["spec"].get("policyName") or ""))
         self._concerned.clear()
 
     def concerned(self, resource: Resource, subresource: str, operation: str) -> Concerned:
@@ -89,28 +104,33 @@ class DynamicAdmission:
         versions = [
             each for each in registry.versions(target.group) if registry.find(target.group, each, target.plural)
         ]
-        policies = self._matching(POLICIES, target, versions)
-        return Concerned(policies) if policies else NOBODY
+        policies, asked, mutating, mutating_webhooks = (
+            self._matching(plural, target, versions) for plural in (_POLICIES, _WEBHOOKS, _MUTATING, _MUTATING_WEBHOOKS)
+        )
+        found = Concerned(policies, asked, mutating + mutating_webhooks)
+        return found if any(found) else NOBODY
 
     def _matching(self, plural: str, target: Target, versions: list[str]) -> tuple[tuple[Any, str], ...]:
         found = []
-        for _, each in sorted(self._compiled[plural].items()):
-            matcher: Matcher = each.matcher
-            version = matcher.version(target, versions)
-            if version is not None and each.bindings:
-                found.append((each, version))
+        for _, compiled in sorted(self._compiled[plural].items()):
+            for each in compiled:
+                matcher: Matcher = each.matcher
+                version = matcher.version(target, versions) if matcher.rules else None
+                if version is not None:
+                    found.append((each, version))
         return tuple(found)
 
     def _compile(self) -> None:
         changed, self._changed = self._changed, set()
         for plural, name in changed:
-            make, bindings = _COMPILED[plural]
             self._compiled[plural].pop(name, None)
             policy = self._stored[plural].get(name)
             if policy is None:
                 continue
-            bound = [each for each in self._stored[bindings].values() if each["spec"].get("policyName") == name]
+            bindings = self._stored[_BINDINGS[plural]].values() if plural in _BINDINGS else ()
+            bound = [each for each in bindings if each["spec"].get("policyName") == name]
+            bound.sort(key=lambda each: str(each["metadata"]["name"]))
             try:
-                self._compiled[plural][name] = make(policy, sorted(bound, key=lambda each: each["metadata"]["name"]))
+                self._compiled[plural][name] = _MAKERS[plural](policy, bound)
             except CompileError as error:
                 _log.warning("%s %s is not applied: %s", plural, name, error)

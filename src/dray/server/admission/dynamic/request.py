@@ -33,7 +33,7 @@ class AdmissionRequest:
         self.namespace = attributes.namespace
         self.uid = attributes.context.new_uid()
         self._namespace_object: Object | None = None
-        self._shown: dict[tuple[str, int], Object] = {}
+        self._shown: list[tuple[str, Object, Object]] = []
 
     def resource(self, version: str) -> Resource:
         found = self.context.registry.find(self.target.group, version, self.target.plural)
@@ -42,10 +42,12 @@ class AdmissionRequest:
     def shown(self, obj: Object | None, version: str) -> Object | None:
         if obj is None:
             return None
-        key = (version, id(obj))
-        if key not in self._shown:
-            self._shown[key] = self.resource(version).answer(obj)
-        return self._shown[key]
+        for seen, known, shown in self._shown:
+            if seen == version and known is obj:
+                return shown
+        answer = self.resource(version).answer(obj)
+        self._shown.append((version, obj, answer))
+        return answer
 
     @property
     def namespace_object(self) -> Object | None:

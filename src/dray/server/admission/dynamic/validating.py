@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from http import HTTPStatus
 
@@ -9,9 +10,10 @@ import msgspec
 
 from dray.server.admission.attributes import Attributes
 from dray.server.admission.dynamic.matching import Target
-from dray.server.admission.dynamic.policies import ValidatingPolicy, Violation
+from dray.server.admission.dynamic.policies import Violation
 from dray.server.admission.dynamic.registry import NOBODY, Concerned
-from dray.server.admission.dynamic.request import AdmissionRequest
+from dray.server.admission.dynamic.request import DELETE, AdmissionRequest
+from dray.server.admission.dynamic.webhooks import Webhook
 from dray.server.status import ApiError
 from dray.server.worker import AT_ONCE
 
@@ -36,6 +38,14 @@ async def validate(attributes: Attributes) -> bool:
     place = (resource.group, resource.version, resource.plural, attributes.subresource, attributes.operation)
     request = AdmissionRequest(attributes, Target(*place, resource.namespaced))
     await _ask_policies(concerned, request)
+    # A deletion has nothing to change; those that might may still refuse it.
+    mutating = concerned.mutators if attributes.operation == DELETE else ()
+    asked = [(each, version) for each, version in (*mutating, *concerned.webhooks) if isinstance(each, Webhook)]
+    chosen = [(each, version) for each, version in asked if each.concerns(request, version)]
+    calls = [each.ask(request, version, dynamic.client, dynamic.metrics) for each, version in chosen]
+    for outcome in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
     return True
 
 
@@ -45,7 +55,7 @@ async def _ask_policies(concerned: Concerned, request: AdmissionRequest) -> None
         plan = policy.plan(request, version)
         if plan:
             worker = request.context.worker
-            found += await worker.run(_effort(policy, request), policy.violations, plan, attributes.annotations)
+            found += await worker.run(effort(policy.loops, request), policy.violations, plan, attributes.annotations)
     for violation in found:
         if "Warn" in violation.binding.actions:
             named = f"'{violation.policy}' with binding '{violation.binding.name}'"
@@ -58,9 +68,10 @@ async def _ask_policies(concerned: Concerned, request: AdmissionRequest) -> None
         raise _refusal(attributes, denied)
 
 
-def _effort(policy: ValidatingPolicy, request: AdmissionRequest) -> int:
-    if policy.loops != 1:
-        return AT_ONCE + 1 if policy.loops else 0
+def effort(loops: int, request: AdmissionRequest) -> int:
+    """How much work expressions with so many loops in one another are, in bytes to go through."""
+    if loops != 1:
+        return AT_ONCE + 1 if loops else 0
     return _VISITS * len(msgspec.json.encode(request.object or request.old))
 
 

@@ -1,0 +1,108 @@
+"""MutatingAdmissionPolicy: compiled with its bindings, and what it makes of an object.
+
+Mutations are carried out one after the other, each on what the one before left. A configuration is merged as by
+server-side apply; a JSON patch is carried out as by PATCH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dray.api.objects import Object
+from dray.cel import types as t
+from dray.cel.errors import EvaluationError
+from dray.cel.policy import JSON_PATCH, OBJECT, compile_policy
+from dray.cel.program import Program
+from dray.cel.values import Value
+from dray.server.admission.dynamic.expressions import Evaluation, loops
+from dray.server.admission.dynamic.policies import Planned, Policy
+from dray.server.admission.dynamic.request import AdmissionRequest
+from dray.server.fieldmanager import server_side
+from dray.server.patches.json_patch import json_patch
+from dray.server.resources import Resource
+from dray.server.status import ApiError
+
+_MANAGER = "mutating-admission-policy"
+
+
+class MutatingPolicy(Policy):
+    def __init__(self, policy: Object, bindings: list[Object]) -> None:
+        super().__init__(policy, bindings, mutation=True)
+        environment = self.declared.environment()
+        self.again = self.spec.get("reinvocationPolicy") == "IfNeeded"
+        self._mutations: list[tuple[bool, Program]] = []
+        for each in self.spec.get("mutations") or ():
+            merges = each["patchType"] == "ApplyConfiguration"
+            text = each["applyConfiguration" if merges else "jsonPatch"]["expression"]
+            result = OBJECT if merges else t.list_of(JSON_PATCH)
+            self._mutations.append((merges, compile_policy(text, environment, result)))
+        self.loops = loops(self._programs())
+
+    def _programs(self) -> Iterator[Program]:
+        yield from self.declared.programs.values()
+        yield from self.conditions.programs
+        yield from (program for _, program in self._mutations)
+
+    def mutated(self, plan: list[Planned], resource: Resource, now: str) -> Object | None:
+        """The document that comes out of it, None where nothing changes; raises MutationError."""
+        document: Object | None = None
+        for planned in plan:
+            try:
+                if planned.error:
+                    raise EvaluationError(f"failed to configure binding: {planned.error}")
+                for values in planned.values:
+                    seen = values if document is None else {**values, "object": document}
+                    document = self._mutate(planned._replace(values=[seen]), resource, now) or document
+            except (EvaluationError, ApiError) as error:
+                if self.fails:
+                    raise MutationError(self.name, planned.binding.name, str(error)) from None
+        return document
+
+    def _mutate(self, planned: Planned, resource: Resource, now: str) -> Object | None:
+        document: Object | None = None
+        for run in self.runs(planned):
+            for merges, program in self._mutations:
+                if document is not None:
+                    run = Evaluation({**planned.values[0], "object": document}, run.left)
+                    run.set_variables(self.declared.programs)
+                before = document if document is not None else planned.values[0]["object"]
+                value = _native(run.value(program))
+                document = _merged(before, value, resource, now) if merges else json_patch(before, value)
+                if not isinstance(document, dict):
+                    raise EvaluationError("the patch leaves no object")
+        return document
+
+
+class MutationError(Exception):
+    def __init__(self, policy: str, binding: str, why: str) -> None:
+        super().__init__(f"MutatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {why}")
+
+
+def _merged(document: Object, configuration: Object, resource: Resource, now: str) -> Object:
+    """Who owns the fields is told later, of the request as a whole."""
+    managed = document["metadata"].get("managedFields")
+    bare = {**document, "metadata": {key: each for key, each in document["metadata"].items() if key != "managedFields"}}
+    applied = {**configuration, "apiVersion": resource.api_version, "kind": resource.kind}
+    merged = server_side.apply(bare, applied, _MANAGER, kind=resource.tracked, now=now, force=True)
+    metadata = {key: each for key, each in merged["metadata"].items() if key != "managedFields"}
+    return {**merged, "metadata": {**metadata, **({"managedFields": managed} if managed is not None else {})}}
+
+
+def _native(value: Value) -> Any:
+    """A value of an expression as JSON; raises EvaluationError for one that has no such form."""
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) for key in value):
+            raise EvaluationError("only text can be the key of a member")
+        return {key: _native(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_native(each) for each in value]
+    if value is None or isinstance(value, (bool, str, float)):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    raise EvaluationError("a value of this type cannot be put into an object: make text of it with string()")
+
+
+def plan(policy: MutatingPolicy, request: AdmissionRequest, version: str) -> list[Planned]:
+    return policy.plan(request, version) if request.object is not None else []

@@ -1,0 +1,115 @@
+"""The client of webhooks: one POST over HTTPS, with a deadline and a bound on the answer.
+
+A webhook that is slow or sends too much costs those who asked it, up to their deadline, and nobody else: nothing is
+held while it is waited for, and connections to one host are limited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from base64 import b64decode
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from dray.api.objects import Object
+from dray.server.admission.dynamic import services
+from dray.server.admission.dynamic.services import NoAddress
+from dray.server.context import Context
+
+if TYPE_CHECKING:
+    import aiohttp
+
+MAX_ANSWER: Final = 3 * 1024 * 1024
+_PER_HOST: Final = 64
+_MOST_CONTEXTS: Final = 256
+
+
+class WebhookError(Exception):
+    """The webhook gave no answer that can be used."""
+
+
+class WebhookClient:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._session: aiohttp.ClientSession | None = None
+        self._trusting: dict[str, ssl.SSLContext] = {}
+
+    async def post(self, client: Object, body: bytes, seconds: int) -> bytes:
+        """The body of the answer; raises WebhookError."""
+        service = client.get("service")
+        query = f"timeout={seconds}s"
+        if service is None:
+            url = str(client.get("url"))
+            return await self._post(f"{url}?{query}", f"{url}?{query}", urlsplit(url).hostname, client, body, seconds)
+        named, port = f"{service['name']}.{service['namespace']}.svc", service.get("port") or 443
+        path = service.get("path") or "/"
+        shown = f"https://{named}:{port}{path}?{query}"
+        try:
+            host, behind = services.resolve(self._context, service["namespace"], service["name"], port)
+        except NoAddress as error:
+            raise WebhookError(f'Post "{shown}": {error}') from None
+        place = f"[{host}]" if ":" in host else host
+        return await self._post(f"https://{place}:{behind}{path}?{query}", shown, named, client, body, seconds)
+
+    async def _post(self, url: str, shown: str, name: str | None, client: Object, body: bytes, seconds: int) -> bytes:
+        import aiohttp
+
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await self._opened().post(
+                    url,
+                    data=body,
+                    headers={"Content-Type": "application/json", "Accept": "application/json", "Host": name or ""},
+                    ssl=self._tls(client.get("caBundle") or ""),
+                    server_hostname=name,
+                    allow_redirects=False,
+                )
+                try:
+                    return await _read(answer)
+                finally:
+                    answer.close()
+        except TimeoutError:
+            raise WebhookError(f'Post "{shown}": context deadline exceeded') from None
+        except WebhookError as error:
+            raise WebhookError(f'Post "{shown}": {error}') from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise WebhookError(f'Post "{shown}": {error or type(error).__name__}') from None
+
+    def _tls(self, bundle: str) -> ssl.SSLContext:
+        known = self._trusting.get(bundle)
+        if known is None:
+            if len(self._trusting) >= _MOST_CONTEXTS:
+                self._trusting.clear()
+            try:
+                known = ssl.create_default_context(cadata=b64decode(bundle).decode() if bundle else None)
+            except (ValueError, ssl.SSLError):
+                raise WebhookError("unable to load root certificates: unable to parse bytes as PEM block") from None
+            self._trusting[bundle] = known
+        return known
+
+    def _opened(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=0, limit_per_host=_PER_HOST, keepalive_timeout=30)
+            timeout = aiohttp.ClientTimeout(total=None)
+            self._session = aiohttp.ClientSession(connector=connector, trust_env=False, timeout=timeout)
+        return self._session
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    pieces, size = [], 0
+    async for piece in answer.content.iter_chunked(64 * 1024):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_ANSWER:
+            raise WebhookError(f"the answer has more than {MAX_ANSWER} bytes")
+    if answer.status != 200:
+        raise WebhookError(f"the server answered with status {answer.status}")
+    return b"".join(pieces)

@@ -1,0 +1,243 @@
+"""Admission webhooks over HTTPS: what they are told, what their answers do, and what bad ones cannot do."""
+
+import asyncio
+import ssl
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from dray.server.admission.dynamic import services
+from dray.server.requests import Request
+from dray.server.security import certificates
+from tests.server.api import MAPS, config_map, serving
+
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+
+
+@pytest.fixture(scope="module")
+def authority():
+    """(bundle, TLS context of the webhook's server)"""
+    now, key = datetime.now(UTC), certificates.new_key()
+    root = certificates.make_authority(key, "hooks", now=now, lifetime=timedelta(days=1))
+    hosts = certificates.alternative_names(["localhost", "127.0.0.1", "hook.default.svc"])
+    name = certificates.subject("hook")
+    leaf = certificates.issue(root, key, name, certificates.SERVER, now=now, lifetime=timedelta(hours=1), hosts=hosts)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificates.load_credential(context, leaf)
+    return b64encode(certificates.encode_certificate(root)).decode(), context
+
+
+class Hooks:
+    """A server of webhooks; `answers` is what each path answers with, made from the request."""
+
+    def __init__(self, api, authority):
+        self.api, (self.bundle, self.tls) = api, authority
+        self.asked = []
+        self.answers = {}
+        api.runner.run(self._start())
+
+    async def _start(self):
+        application = web.Application(client_max_size=2**24)
+        application.router.add_post("/{name}", self._answer)
+        self.runner = web.AppRunner(application, shutdown_timeout=0)
+        await self.runner.setup()
+        site = web.TCPSite(self.runner, "127.0.0.1", 0, ssl_context=self.tls)
+        await site.start()
+        self.port = self.runner.addresses[0][1]
+
+    async def _answer(self, request):
+        review = msgspec.json.decode(await request.read())
+        self.asked.append(review["request"])
+        answer = self.answers[request.match_info["name"]](review["request"])
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        if isinstance(answer, bytes):
+            return web.Response(body=answer)
+        response = {"uid": review["request"]["uid"], **answer}
+        return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+
+    def add(self, kind, name, answer, **webhook):
+        self.answers[name] = answer
+        client = {"url": f"https://127.0.0.1:{self.port}/{name}", "caBundle": self.bundle}
+        body = {
+            "name": f"{name}.example.com",
+            "clientConfig": client,
+            "rules": [RULE],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            **webhook,
+        }
+        self.api.create(f"{GROUP}/{kind}webhookconfigurations", {"metadata": {"name": name}, "webhooks": [body]})
+
+
+@pytest.fixture
+def hooks(authority):
+    with serving() as api:
+        made = Hooks(api, authority)
+        yield made
+        api.runner.run(made.runner.cleanup())
+
+
+def patch(*operations):
+    encoded = b64encode(msgspec.json.encode(list(operations))).decode()
+    return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
+
+
+def test_a_denial_in_the_words_of_kubernetes(hooks):
+    def answer(request):
+        return {"allowed": request["object"]["data"]["a"] == "1", "status": {"message": "not 1", "code": 403}}
+
+    hooks.add("validating", "deny", answer)
+    hooks.api.create(MAPS, config_map("m"))
+    code, refused = hooks.api.ask("POST", MAPS, config_map("n", {"a": "2"}))
+    assert (code, refused["message"]) == (403, 'admission webhook "deny.example.com" denied the request: not 1')
+    asked = hooks.asked[0]
+    assert asked["operation"] == "CREATE"
+    assert asked["resource"] == {"group": "", "version": "v1", "resource": "configmaps"}
+    assert asked["userInfo"]["username"] == "system:admin"
+    assert (asked["oldObject"], asked["dryRun"]) == (None, False)
+
+
+def test_patches_in_order_and_again_where_asked_for(hooks):
+    def count(request):
+        return patch({"op": "add", "path": "/data/size", "value": str(len(request["object"]["data"]))})
+
+    hooks.add("mutating", "a", count, reinvocationPolicy="IfNeeded")
+    hooks.add("mutating", "b", lambda request: patch({"op": "add", "path": "/data/b", "value": "x"}))
+    assert hooks.api.create(MAPS, config_map("m"))["data"] == {"a": "1", "b": "x", "size": "3"}
+    assert len(hooks.asked) == 3
+
+
+def test_warnings_annotations_and_deletions(hooks):
+    hooks.add("validating", "warn", lambda request: {"allowed": request["operation"] != "DELETE", "warnings": ["old"]})
+    hooks.api.create(MAPS, config_map("m"))
+    assert hooks.api.warnings == ["old"]
+    assert hooks.api.ask("DELETE", f"{MAPS}/m")[0] == 400
+    assert hooks.asked[-1]["object"] is None
+    assert hooks.asked[-1]["oldObject"]["metadata"]["name"] == "m"
+
+
+def test_conditions_and_selectors_spare_the_call(hooks):
+    deny = {"allowed": False}
+    condition = {"name": "c", "expression": "request.userInfo.username == 'nobody'"}
+    hooks.add("validating", "a", lambda request: deny, matchConditions=[condition])
+    hooks.add("validating", "b", lambda request: deny, objectSelector={"matchLabels": {"a": "b"}})
+    hooks.add("validating", "c", lambda request: deny, namespaceSelector={"matchLabels": {"a": "b"}})
+    hooks.api.create(MAPS, config_map("m"))
+    assert hooks.asked == []
+
+
+async def hang(request):
+    await asyncio.sleep(60)
+
+
+BAD = {
+    "hangs": (hang, "context deadline exceeded"),
+    "large": (lambda request: b" " * 10_000_000, "more than"),
+    "lies": (lambda request: {"allowed": True, "uid": "other"}, "expected response.uid"),
+    "nonsense": (lambda request: b"[[[", "cannot be read"),
+    "typed": (lambda request: {"allowed": "yes"}, "cannot be read"),
+    "bomb": (
+        lambda request: patch(
+            {"op": "add", "path": "/data/a", "value": "x" * 1000},
+            *({"op": "copy", "from": "/data", "path": f"/data/{index}"} for index in range(40)),
+        ),
+        "patch",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_webhook_fails_its_own_writes_only(hooks, kind):
+    answer, said = BAD[kind]
+    hooks.add("mutating", kind, answer, timeoutSeconds=1)
+    code, refused = hooks.api.ask("POST", MAPS, config_map("m"))
+    assert code == 500
+    assert said in refused["message"]
+    hooks.api.create(MAPS.replace("configmaps", "secrets"), {"metadata": {"name": "s"}})
+
+
+def test_a_webhook_may_be_passed_over(hooks):
+    hooks.add("validating", "large", BAD["large"][0], failurePolicy="Ignore")
+    hooks.api.create(MAPS, config_map("m"))
+    text = hooks.api.raw("GET", "/metrics").body.decode()
+    assert 'apiserver_admission_webhook_fail_open_count_total{name="large.example.com",type="validating"} 1.0' in text
+
+
+def test_others_are_served_while_one_is_waited_for(hooks):
+    hooks.add("validating", "hangs", hang, timeoutSeconds=1)
+
+    async def both():
+        handle = hooks.api.server.handle
+
+        def post(path, body):
+            return Request("POST", path, "", {"content-type": "application/json"}, msgspec.json.encode(body))
+
+        slow = asyncio.create_task(handle(post(MAPS, config_map("m"))))
+        while not hooks.asked:
+            await asyncio.sleep(0.01)
+        quick = await handle(post(MAPS.replace("configmaps", "secrets"), {"metadata": {"name": "s"}}))
+        assert not slow.done()
+        return quick.code, (await slow).code
+
+    assert hooks.api.runner.run(both()) == (201, 500)
+
+
+def test_a_service_is_reached_by_its_external_name(hooks):
+    service = {"namespace": "default", "name": "hook", "path": "/svc", "port": hooks.port}
+    client = {"service": service, "caBundle": hooks.bundle}
+    hooks.add("validating", "svc", lambda request: {"allowed": False}, clientConfig=client)
+    code, refused = hooks.api.ask("POST", MAPS, config_map("m"))
+    assert (code, 'service "hook" not found' in refused["message"]) == (500, True)
+    spec = {"type": "ExternalName", "externalName": "localhost"}
+    hooks.api.create("/api/v1/namespaces/default/services", {"metadata": {"name": "hook"}, "spec": spec})
+    code, refused = hooks.api.ask("POST", MAPS, config_map("m"))
+    said = 'admission webhook "svc.example.com" denied the request without explanation'
+    assert (code, refused["message"]) == (400, said)
+
+
+def test_a_service_stands_for_its_endpoints(api):
+    ports = [{"port": 443, "targetPort": 8443}]
+    api.create("/api/v1/namespaces/default/services", {"metadata": {"name": "hook"}, "spec": {"ports": ports}})
+    with pytest.raises(services.NoAddress, match='no endpoints available for service "hook"'):
+        services.resolve(api.context, "default", "hook", 443)
+    api.create(
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+        {
+            "metadata": {"name": "hook-1", "labels": {"kubernetes.io/service-name": "hook"}},
+            "addressType": "IPv4",
+            "endpoints": [
+                {"addresses": ["10.0.0.1"], "conditions": {"ready": False}},
+                {"addresses": ["10.0.0.2"], "conditions": {"ready": True}},
+            ],
+            "ports": [{"name": "", "port": 8443, "protocol": "TCP"}],
+        },
+    )
+    assert services.resolve(api.context, "default", "hook", 443) == ("10.0.0.2", 8443)
+    with pytest.raises(services.NoAddress, match="no service port 80"):
+        services.resolve(api.context, "default", "hook", 80)
+
+
+def test_a_certificate_of_somebody_else_is_not_trusted(hooks):
+    client = {"url": f"https://127.0.0.1:{hooks.port}/x"}
+    hooks.add("validating", "x", lambda request: {"allowed": True}, clientConfig=client)
+    code, refused = hooks.api.ask("POST", MAPS, config_map("m"))
+    assert code == 500
+    assert "certificate" in refused["message"].lower()
+
+
+def test_configurations_are_checked(hooks):
+    body = {"metadata": {"name": "c"}, "webhooks": [{"name": "a.b", "clientConfig": {"url": "http://x/?a"}}]}
+    code, _, fields = hooks.api.refusal("POST", f"{GROUP}/validatingwebhookconfigurations", body)
+    assert code == 422
+    assert [field.removeprefix("webhooks[0].") for field in fields] == [
+        "name",
+        "admissionReviewVersions",
+        "sideEffects",
+        "clientConfig.url",
+        "clientConfig.url",
+    ]
