@@ -56,8 +56,7 @@ class LeaderElection:
         if not lease_seconds > renew_deadline > retry_period > 0:
             raise ValueError("the lease must be longer than the renew deadline, and that than the retry period")
         self._client = client
-        self._namespace = namespace
-        self._name = name
+        self._namespace, self._name = namespace, name
         self._identity = identity
         self._lease_seconds = lease_seconds
         self._renew_deadline = renew_deadline

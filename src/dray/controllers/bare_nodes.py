@@ -72,7 +72,7 @@ class BareNodes(QueueController[Key]):
     """Takes pods away that are to end on such a node, as its agent would. Keyed by namespace and name of pods."""
 
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
+        super().__init__(environment)
         self._workers = environment.workers("bare nodes", self.reconcile, called=named("Pod"))
         self._nodes = environment.informers.of(NODES)
         self._pods = environment.informers.of(PODS)

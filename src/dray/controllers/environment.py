@@ -76,9 +76,14 @@ class Controller(Protocol):
 
 
 class QueueController(Generic[K]):
-    """A controller with one work queue."""
+    """A controller with one work queue, and what it takes to act and to say so."""
 
     _workers: Workers[K]
+
+    def __init__(self, environment: Environment) -> None:
+        self._client = environment.client
+        self._events = environment.events
+        self._time = environment.time
 
     async def run(self) -> None:
         await self._workers.run()

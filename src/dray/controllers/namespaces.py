@@ -167,8 +167,7 @@ class NamespaceController(QueueController[str]):
     """Keyed by the names of namespaces."""
 
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
-        self._time = environment.time
+        super().__init__(environment)
         self._workers = environment.workers("namespaces", self.reconcile, called=named("Namespace"), count=4)
         self._namespaces = environment.informers.of(NAMESPACES)
         self._namespaces.add_handler(self._changed)

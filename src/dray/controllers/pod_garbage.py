@@ -46,8 +46,7 @@ class PodGarbageCollector(QueueController[Work]):
         quarantine: float = QUARANTINE,
         period: float = PERIOD,
     ) -> None:
-        self._client = environment.client
-        self._time = environment.time
+        super().__init__(environment)
         self._threshold = threshold
         self._quarantine = quarantine
         self._period = period

@@ -36,8 +36,7 @@ CLASSES: Final = built_in("resource.k8s.io/v1", "DeviceClass")
 
 class QuotaController(QueueController[Key]):
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
-        self._time = environment.time
+        super().__init__(environment)
         self._informers = environment.informers
         self._quotas = environment.informers.of(QUOTAS)
         self._classes = environment.informers.of(CLASSES)

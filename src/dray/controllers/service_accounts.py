@@ -18,7 +18,7 @@ class ServiceAccountController(QueueController[str]):
     """Keyed by the names of namespaces."""
 
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
+        super().__init__(environment)
         self._workers = environment.workers("service accounts", self.reconcile, called=named("Namespace"))
         self._kind = built_in("v1", "ServiceAccount")
         self._accounts = environment.informers.of(self._kind)

@@ -81,6 +81,8 @@ class IntentLog:
         self._client = client
         self._state = state
         self._claims = claims
+        self._old = RecordCleaning(client, state, _CONFIG_MAPS, namespace)
+        self._informer = Informer(client, _CONFIG_MAPS, namespace=namespace, selection=Selection(labels=LABEL))
         self._namespace = namespace
         self._identity = identity
         self._patience = patience
@@ -95,9 +97,7 @@ class IntentLog:
         self._dead: set[str] = set()
         """Uids of claims that the server was asked for, and that are no more."""
         self._untidy: set[PoolKey] = set()
-        self._old = RecordCleaning(client, state, _CONFIG_MAPS, namespace)
         self._next_clearing = 0.0
-        self._informer = Informer(client, _CONFIG_MAPS, namespace=namespace, selection=Selection(labels=LABEL))
         self._informer.add_handler(self._record_changed)
         claims.add_handler(self._claim_changed)
 

@@ -131,23 +131,23 @@ def number(version: str) -> int:
     return int(version)
 
 
+@dataclass(eq=False, slots=True)
 class RecordCleaning:
-    def __init__(self, client: ApiClient, state: State, resource: Resource, namespace: str) -> None:
-        self._client = client
-        self._state = state
-        self._resource = resource
-        self._namespace = namespace
-        self._vacant: dict[PoolKey, float] = {}
-        """Since when pools are neither published nor in use."""
+    client: ApiClient
+    state: State
+    resource: Resource
+    namespace: str
+    _vacant: dict[PoolKey, float] = field(init=False, default_factory=dict)
+    """Since when pools are neither published nor in use."""
 
     async def clear(
         self, records: Iterable[PoolIntents], *, now: float, position: int, is_over: Callable[[Intent], bool]
     ) -> list[PoolKey]:
         """Deletes what may go; gives the pools of which nothing has been left for a while."""
-        used = {device[:2] for device in self._state.inventory.usage.devices}
+        used = {device[:2] for device in self.state.inventory.usage.devices}
         due, over = [], []
         for record in records:
-            if record.pool in used or self._state.inventory.has_pool(record.pool):
+            if record.pool in used or self.state.inventory.has_pool(record.pool):
                 self._vacant.pop(record.pool, None)
             elif now - self._vacant.setdefault(record.pool, now) < WHILE:
                 continue
@@ -167,7 +167,7 @@ class RecordCleaning:
         options = DeleteOptions(resource_version=version)
         try:
             with suppress(NotFound, Conflict):
-                await self._client.delete(self._resource, record_name(pool), namespace=self._namespace, options=options)
+                await self.client.delete(self.resource, record_name(pool), namespace=self.namespace, options=options)
         except ApiError as error:
             _logger.warning("the record of %s/%s cannot be deleted: %s", *pool, error)
         except ClientError as error:

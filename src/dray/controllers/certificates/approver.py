@@ -39,8 +39,7 @@ class CertificateApprover(QueueController[str]):
     """Keyed by the names of requests."""
 
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
-        self._events = environment.events
+        super().__init__(environment)
         called = named("CertificateSigningRequest")
         self._workers = environment.workers("certificates", self.reconcile, called=called, count=2)
         self._requests = environment.informers.of(REQUESTS)

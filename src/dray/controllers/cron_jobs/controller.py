@@ -25,9 +25,7 @@ from dray.controllers.workloads.own_writes import OwnWrites
 
 class CronJobController(QueueController[Key]):
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
-        self._events = environment.events
-        self._time = environment.time
+        super().__init__(environment)
         self._cron_jobs = environment.informers.of(CRON_JOBS)
         self._jobs = environment.informers.of(JOBS, {BY_CONTROLLER: index_by_controller})
         self._written = OwnWrites(self._cron_jobs)

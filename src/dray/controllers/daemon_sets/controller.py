@@ -35,9 +35,7 @@ _BURST: Final = 250
 
 class DaemonSetController(QueueController[Key]):
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
-        self._events = environment.events
-        self._time = environment.time
+        super().__init__(environment)
         self._daemon_sets = environment.informers.of(DAEMON_SETS)
         self._pods = environment.informers.of(PODS, {BY_CONTROLLER: index_by_controller})
         self._nodes = environment.informers.of(NODES)

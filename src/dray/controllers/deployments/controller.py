@@ -34,9 +34,7 @@ _Judge = Callable[[Object, list[Object], Object | None, datetime], Object]
 
 class DeploymentController(QueueController[Key]):
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
-        self._events = environment.events
-        self._time = environment.time
+        super().__init__(environment)
         indexes = {BY_CONTROLLER: index_by_controller}
         self._deployments = environment.informers.of(DEPLOYMENTS)
         self._replica_sets = environment.informers.of(REPLICA_SETS, indexes)

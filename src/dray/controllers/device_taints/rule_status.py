@@ -89,6 +89,7 @@ class RuleStatus(QueueController[str]):
     def __init__(
         self, environment: Environment, rules: OptionalInformer, impact: Callable[[Object], Awaitable[Impact]]
     ) -> None:
+        super().__init__(environment)
         self._environment = environment
         self._rules = rules
         self._impact = impact

@@ -121,9 +121,7 @@ def _unknown(pod: Object) -> UnknownScale:
 
 class DisruptionController(QueueController[Key]):
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
-        self._events = environment.events
-        self._time = environment.time
+        super().__init__(environment)
         self._budgets = environment.informers.of(BUDGETS)
         self._pods = environment.informers.of(PODS)
         self._jobs = environment.informers.of(JOBS)

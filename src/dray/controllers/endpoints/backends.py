@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from dray.api.objects import Object, is_deleting, key_of, labels_of, mapping, mappings, spec_of, status_of, uid_of
 from dray.api.pods import is_ready, is_terminal, node_of
@@ -18,8 +19,7 @@ SERVICE_LABEL = "kubernetes.io/service-name"
 HEADLESS_LABEL = "service.kubernetes.io/headless"
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(NamedTuple):
     name: str
     number: int
     protocol: str

@@ -30,7 +30,7 @@ class _ServiceFollower(QueueController[Key]):
     """Keyed by namespace and name of Services: comes again when a Service changes, or a pod that it selects."""
 
     def __init__(self, environment: Environment, name: str) -> None:
-        self._client = environment.client
+        super().__init__(environment)
         self._workers = environment.workers(name, self.reconcile, called=named("Service"), count=4)
         self._services = environment.informers.of(SERVICES)
         self._pods = environment.informers.of(PODS)

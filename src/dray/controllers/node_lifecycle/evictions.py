@@ -61,9 +61,7 @@ class Evictions(QueueController[Key]):
     """Keyed by the namespace and name of pods."""
 
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
-        self._time = environment.time
-        self._events = environment.events
+        super().__init__(environment)
         self._workers = environment.workers("taint eviction", self.reconcile, called=named("Pod"))
         # By node; nodes without such taints are not in it.
         self._expulsions: dict[str, tuple[Expulsion, ...]] = {}

@@ -35,8 +35,7 @@ class ReplicaController(QueueController[Key]):
     """Of one of the two kinds."""
 
     def __init__(self, environment: Environment, replicated: Replicated) -> None:
-        self._client = environment.client
-        self._time = environment.time
+        super().__init__(environment)
         self._replicated, self._kind = replicated, replicated.kind
         self._owners = environment.informers.of(self._kind, {BY_CONTROLLER: index_by_controller})
         self._pods = environment.informers.of(PODS, {BY_CONTROLLER: index_by_controller})

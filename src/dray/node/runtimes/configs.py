@@ -7,6 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPort:
+    """A port of the machine that leads to one of a pod; without an address, on all of the machine."""
+
+    host_port: int
+    container_port: int
+    protocol: str = "TCP"
+    host_ip: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Mount:
     host_path: str
@@ -17,22 +27,25 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True)
+class Security:
+    """What a container may do: its `securityContext`, but for users and groups. Seccomp is a path or `unconfined`."""
+
+    privileged: bool = False
+    added_capabilities: tuple[str, ...] = ()
+    dropped_capabilities: tuple[str, ...] = ()
+    read_only_root: bool = False
+    no_new_privileges: bool = False
+    run_as_non_root: bool = False
+    seccomp: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Of cpu in thousandths of one, of memory in bytes; None is unlimited."""
 
     cpu_millis: int | None = None
     cpu_request_millis: int = 0
     memory: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostPort:
-    """A port of the machine that leads to one of a pod; without an address, on all of the machine."""
-
-    host_port: int
-    container_port: int
-    protocol: str = "TCP"
-    host_ip: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,19 +65,6 @@ class SandboxConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[HostPort, ...] = ()
     """For runtimes that give pods a network of their own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Security:
-    """What a container may do: its `securityContext`, but for users and groups. Seccomp is a path or `unconfined`."""
-
-    privileged: bool = False
-    added_capabilities: tuple[str, ...] = ()
-    dropped_capabilities: tuple[str, ...] = ()
-    read_only_root: bool = False
-    no_new_privileges: bool = False
-    run_as_non_root: bool = False
-    seccomp: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

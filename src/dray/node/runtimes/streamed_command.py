@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from dray.node.runtimes.interface import Streams
 from dray.node.runtimes.shim.terminal import resize
+from dray.process.descriptors import readable
 
 _CHUNK: Final = 64 * 1024
 _PYTHON: Final = (sys.executable, "-I", "-S", "-c")
@@ -113,19 +114,9 @@ async def _feed(writer: asyncio.StreamWriter, streams: Streams) -> None:
         writer.close()
 
 
-async def _readable(descriptor: int) -> None:
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(descriptor, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(descriptor)
-
-
 async def _copy_terminal(descriptor: int, streams: Streams) -> None:
     while True:
-        await _readable(descriptor)
+        await readable(descriptor)
         try:
             data = os.read(descriptor, _CHUNK)
         except BlockingIOError:

@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from dray.node.agent import NodeAgent
+from dray.process.descriptors import readable
 
 _SHUTDOWN_SECONDS: Final = 0.1
 _logger = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ async def serving(agent: NodeAgent, listening: socket.socket, tls: ssl.SSLContex
 
 async def _serve(agent: NodeAgent, listening: socket.socket, tls: ssl.SSLContext) -> None:
     """Until it is cancelled."""
-    await _somebody(listening)
+    await readable(listening)
     from aiohttp import web
 
     from dray.node.server.application import application
@@ -60,14 +61,3 @@ async def _serve(agent: NodeAgent, listening: socket.socket, tls: ssl.SSLContext
         _logger.exception("the API of the node is not served")
     finally:
         await runner.cleanup()
-
-
-async def _somebody(listening: socket.socket) -> None:
-    """Waits for the first connection, and does not take it."""
-    loop = asyncio.get_running_loop()
-    there = asyncio.Event()
-    loop.add_reader(listening, there.set)
-    try:
-        await there.wait()
-    finally:
-        loop.remove_reader(listening)

@@ -29,11 +29,10 @@ _LOOKS: Final = 5
 class Registry:
     def __init__(self, podman: Podman, root: Path, sandboxes: Sandboxes, ends_with: int) -> None:
         self._podman = podman
-        self._root = root
         self._sandboxes = sandboxes
-        self._ends_with = ends_with
         self._known: dict[str, FoundContainer] = {}
         """By their ids, with the scheme."""
+        self._root, self._ends_with = root, ends_with
         self._loaded = False
         self._loading = asyncio.Lock()
 
