@@ -37,6 +37,9 @@ _ITS_NAMES: Final = {
     "certificatesigningrequest-approving": "certificatesigningrequest-approving-controller",
     "certificatesigningrequest-cleaner": "certificatesigningrequest-cleaner-controller",
     "token-cleaner": "token-cleaner-controller",
+    "persistentvolume-binder": "persistentvolume-binder-controller",
+    "persistentvolumeclaim-protection": "persistentvolumeclaim-protection-controller",
+    "persistentvolume-protection": "persistentvolume-protection-controller",
     "endpoints": "endpoints-controller",
     "endpointslice": "endpointslice-controller",
 }

@@ -32,6 +32,9 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "token-cleaner": "dray.controllers.token_cleaner:TokenCleaner",
     "endpoints": "dray.controllers.endpoints.controller:EndpointsController",
     "endpointslice": "dray.controllers.endpoints.controller:EndpointSliceController",
+    "persistentvolume-binder": "dray.controllers.volumes.binder:VolumeBinder",
+    "persistentvolumeclaim-protection": "dray.controllers.volumes.protection:ClaimProtection",
+    "persistentvolume-protection": "dray.controllers.volumes.protection:VolumeProtection",
     "bare-node": "dray.controllers.bare_nodes:BareNodes",
 }
 

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from dray.api.objects import (
     Key,
     Object,
-    annotations_of,
     controller_of,
     is_deleting,
     key_of,
     labels_of,
-    mapping,
-    mappings,
     spec_of,
     status_of,
     walk,
 )
+from dray.api.volumes import NO_PROVISIONER, claims_of, class_name, is_bound
 from dray.scheduling.reasons import Code, ObjectRef, Reason
 
 CLAIM: Final = "PersistentVolumeClaim"
 ANY_VOLUME: Final = ObjectRef("PersistentVolume", "", "")
 """Who waits for that is told of every new volume or class."""
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-"""Annotation of a claim that waits for its first consumer: where its volume is to be made."""
 ZONES: Final = {
     "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
     "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
 }
-
-_BOUND: Final = "pv.kubernetes.io/bind-completed"
-_NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
-_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +71,7 @@ class VolumeClaims:
         """What is wrong with the first of the pod's claims that cannot be used, and its key."""
         if not pod["spec"].get("volumes") or not self.known:
             return None
-        for key, own in _claims_of(pod):
+        for key, own in claims_of(pod):
             claim = self._claims.get(key)
             reason = self._problem(pod, claim, key[1], own=own)
             if reason is None and claim is not None and self.volumes_known:
@@ -93,7 +84,7 @@ class VolumeClaims:
         """None where the pod's volumes, all of which can be used, are on every node."""
         if not pod["spec"].get("volumes") or not (self.known and self.volumes_known):
             return None
-        claims = [self._claims[key] for key, _ in _claims_of(pod)]
+        claims = [self._claims[key] for key, _ in claims_of(pod)]
         waiting = tuple((claim, self._class_of(claim) or {}) for claim in claims if not is_bound(claim))
         bound = [self._volumes[claim["spec"]["volumeName"]] for claim in claims if is_bound(claim)]
         found = PodVolumes(tuple(volume for volume in bound if _is_local(volume)), waiting)
@@ -118,27 +109,12 @@ class VolumeClaims:
         storage_class = self._class_of(claim)
         if volume or storage_class is None or storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
             return Reason(Code.VOLUME_CLAIM_UNBOUND)
-        if storage_class.get("provisioner") in (None, "", _NO_PROVISIONER):
+        if storage_class.get("provisioner") in (None, "", NO_PROVISIONER):
             return Reason(Code.NO_PROVISIONER, (name, storage_class["metadata"]["name"]))
         return None
 
     def _class_of(self, claim: Object) -> Object | None:
-        name = annotations_of(claim).get(_CLASS) or spec_of(claim).get("storageClassName")
-        return self._classes.get(name) if isinstance(name, str) else None
-
-
-def is_bound(claim: Object) -> bool:
-    return bool(spec_of(claim).get("volumeName")) and _BOUND in annotations_of(claim)
-
-
-def _claims_of(pod: Object) -> Iterator[tuple[Key, bool]]:
-    """The keys of the pod's claims, each with whether it is made for the pod alone."""
-    namespace = pod["metadata"].get("namespace") or ""
-    for volume in mappings(pod["spec"].get("volumes")):
-        if "ephemeral" in volume:
-            yield (namespace, f"{pod['metadata']['name']}-{volume.get('name')}"), True
-        elif name := mapping(volume.get("persistentVolumeClaim")).get("claimName"):
-            yield (namespace, str(name)), False
+        return self._classes.get(class_name(claim) or "")
 
 
 def _is_local(volume: Object) -> bool:

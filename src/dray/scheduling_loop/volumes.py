@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from dray.api.objects import Object, annotations_of, key_of
+from dray.api.volumes import SELECTED_NODE, is_bound
 from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.discovery import serves, until_answered
@@ -19,7 +20,7 @@ from dray.client.errors import ApiError, ClientError
 from dray.client.informer import Informers
 from dray.client.interface import GroupVersionResource
 from dray.scheduling.scheduler import Scheduler
-from dray.scheduling.volumes import SELECTED_NODE, VolumeClaims, is_bound
+from dray.scheduling.volumes import VolumeClaims
 
 CLAIMS: Final = GroupVersionResource("", "v1", "persistentvolumeclaims")
 PERSISTENT_VOLUMES: Final = GroupVersionResource("", "v1", "persistentvolumes")

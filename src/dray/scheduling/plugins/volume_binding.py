@@ -12,13 +12,14 @@ from typing import Final
 
 from dray.allocation.node_selectors import selects
 from dray.api.objects import Object, annotations_of, mappings, strings, walk
+from dray.api.volumes import SELECTED_NODE
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.model import Node
 from dray.scheduling.plugin import SKIP, Plugin, Skip
 from dray.scheduling.reasons import Code, ObjectRef
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
-from dray.scheduling.volumes import ANY_VOLUME, CLAIM, SELECTED_NODE, PodVolumes
+from dray.scheduling.volumes import ANY_VOLUME, CLAIM, PodVolumes
 
 
 class VolumeBinding(Plugin):

@@ -6,12 +6,11 @@ from dray.api.cluster_kinds import STORAGE_GROUP
 from dray.api.objects import Object, annotations_of, mapping
 from dray.api.quantity import Quantity
 from dray.api.tables.storage import is_default
+from dray.api.volumes import CLAIM_FINALIZER, VOLUME_FINALIZER
 from dray.server import documents
 from dray.server.admission.attributes import Attributes
 from dray.server.resources import key_prefix
 
-CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
-VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 _CLASSES = key_prefix(STORAGE_GROUP, "storageclasses")
 _FINALIZERS = {"PersistentVolume": VOLUME_FINALIZER, "PersistentVolumeClaim": CLAIM_FINALIZER}
