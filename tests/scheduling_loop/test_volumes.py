@@ -16,10 +16,19 @@ from tests import gpus
 POD = gpus.pod("p", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
 
 
-async def test_where_the_server_has_no_volumes_they_are_no_obstacle(virtual_cluster):
+async def test_a_pod_waits_for_a_claim_that_is_not_there(virtual_cluster):
     await virtual_cluster.create(POD)
     await virtual_cluster.quiet()
-    assert (await virtual_cluster.get("Pod", "p"))["spec"]["nodeName"]
+    found = await virtual_cluster.get("Pod", "p")
+    assert "nodeName" not in found["spec"]
+    assert 'persistentvolumeclaim "data" not found' in found["status"]["conditions"][0]["message"]
+
+
+async def test_where_the_server_has_no_volumes_they_are_no_obstacle():
+    server, scheduler = Server(), Scheduler()
+    server.served = []
+    await volumes.follow(server, Informers(server), scheduler, lambda: 0.0, lambda: None)
+    assert problem(scheduler, "data") is None
 
 
 class Server:
@@ -29,12 +38,13 @@ class Server:
         self.faults = [ConnectionFailed("refused", sent=False)]
         self.events = asyncio.Queue()
         self.forbidden = False
+        self.served = ["persistentvolumeclaims"]
 
     async def request(self, method, path):
         assert (method, path) == ("GET", "/api/v1")
         if self.faults:
             raise self.faults.pop()
-        return {"resources": [{"name": "pods"}, {"name": "persistentvolumeclaims"}]}
+        return {"resources": [{"name": name} for name in ("pods", *self.served)]}
 
     async def list(self, resource, *, limit):
         if self.forbidden:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dray.api import volumes
 from dray.api.objects import Object
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
@@ -40,6 +41,11 @@ def config_maps(pod: Object) -> set[str]:
         names.add((volume.get("configMap") or {}).get("name"))
         names |= {(source.get("configMap") or {}).get("name") for source in _projected(volume)}
     return _present(names)
+
+
+def volume_claims(pod: Object) -> set[str]:
+    """Names of PersistentVolumeClaims."""
+    return {name for (_, name), _ in volumes.claims_of(pod)}
 
 
 def service_account(pod: Object) -> str:

@@ -16,6 +16,7 @@ from typing import Final
 
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, condition_of, mapping
+from dray.api.volumes import VOLUME_DIRECTORY, VOLUMES_TO_REMOVE, volumes_to_remove
 from dray.client.api import ApiClient
 from dray.client.clock import TimeOfDay, micro_timestamp, timestamp
 from dray.client.errors import AlreadyExists, ClientError, NotFound
@@ -56,6 +57,11 @@ class NodeFacts:
     most_pods: int = 110
     resources: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def volumes(self) -> Path:
+        """The directory with the volumes that are made for claims."""
+        return self.root.absolute() / "persistent-volumes"
+
     def node(self) -> Object:
         labels = {
             "kubernetes.io/hostname": self.name,
@@ -63,7 +69,8 @@ class NodeFacts:
             "kubernetes.io/arch": _arch(),
             **self.labels,
         }
-        made: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.name, "labels": labels}}
+        metadata = {"name": self.name, "labels": labels, "annotations": {VOLUME_DIRECTORY: str(self.volumes)}}
+        made: Object = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
         if self.taints:
             made["spec"] = {"taints": list(self.taints)}
         return made
@@ -173,8 +180,8 @@ class NodeRegistration:
         try:
             self._node = await self._client.create(NODES, self._facts.node(), options=_MANAGER)
         except AlreadyExists:
-            labels = self._facts.node()["metadata"]["labels"]
-            body = {"metadata": {"labels": labels}}
+            metadata = self._facts.node()["metadata"]
+            body = {"metadata": {"labels": metadata["labels"], "annotations": metadata["annotations"]}}
             self._node = await self._client.patch(NODES, self._facts.name, body)
         await self._write_status()
         await self._renew()
@@ -184,6 +191,11 @@ class NodeRegistration:
         self._node = await self._client.patch(
             NODES, self._facts.name, {"status": status}, patch_type=PatchType.STRATEGIC, subresource="status"
         )
+        if names := volumes_to_remove(self._node):
+            await asyncio.to_thread(remove_volumes, self._facts.volumes, names)
+            pin = {"resourceVersion": self._node["metadata"]["resourceVersion"]}
+            body = {"metadata": {**pin, "annotations": {VOLUMES_TO_REMOVE: None}}}
+            self._node = await self._client.patch(NODES, self._facts.name, body)
 
     async def _renew(self) -> None:
         name = self._facts.name
@@ -199,6 +211,13 @@ class NodeRegistration:
             metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
             await self._client.create(LEASES, lease, options=_MANAGER)
+
+
+def remove_volumes(directory: Path, names: Sequence[str]) -> None:
+    """The directories of volumes that were made here; a name that leads elsewhere is none of them."""
+    for name in names:
+        if name.startswith("pvc-") and "/" not in name:
+            shutil.rmtree(directory / name, ignore_errors=True)
 
 
 def _images(images: Sequence[Image]) -> list[Object]:

@@ -1,4 +1,4 @@
-"""ConfigMaps, Secrets and tokens that pods of a node use, read from the API server when a pod needs them."""
+"""ConfigMaps, Secrets, tokens and volumes that pods of a node use, read from the API server when a pod needs them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from typing import Final
 
 from dray.api.catalogue import built_in
 from dray.api.objects import Object, mapping, metadata_of, spec_of, uid_of
+from dray.api.validation.persistent_volumes import volume_source
+from dray.api.volumes import is_bound
 from dray.client.api import ApiClient
 from dray.client.errors import NotFound
 from dray.node.errors import SetupError
 
 _KINDS: Final = {"ConfigMap": built_in("v1", "ConfigMap"), "Secret": built_in("v1", "Secret")}
+_CLAIMS: Final = built_in("v1", "PersistentVolumeClaim")
+_VOLUMES: Final = built_in("v1", "PersistentVolume")
+_FAILED: Final = "FailedMount"
 _ACCOUNTS: Final = built_in("v1", "ServiceAccount")
 
 
@@ -31,6 +36,29 @@ class PodObjects:
             return {key: base64.b64decode(value) for key, value in mapping(found.get("data")).items()}
         texts = {key: str(value).encode() for key, value in mapping(found.get("data")).items()}
         return texts | {key: base64.b64decode(value) for key, value in mapping(found.get("binaryData")).items()}
+
+    async def claimed_source(self, pod: Object, volume: Object) -> Object:
+        """Where the volume is that a claim of the pod is bound to: path and type, as a hostPath has them."""
+        namespace = str(metadata_of(pod).get("namespace"))
+        if "ephemeral" in volume:
+            name = f"{metadata_of(pod)['name']}-{volume['name']}"
+        else:
+            name = str(mapping(volume["persistentVolumeClaim"]).get("claimName"))
+        try:
+            claim = await self._client.get(_CLAIMS, name, namespace=namespace)
+        except NotFound:
+            raise SetupError(_FAILED, f'persistentvolumeclaim "{name}" not found') from None
+        if not is_bound(claim):
+            raise SetupError(_FAILED, f'persistentvolumeclaim "{name}" is not bound to a volume')
+        found = spec_of(await self._client.get(_VOLUMES, spec_of(claim)["volumeName"]))
+        if source := mapping(found.get("hostPath")):
+            return source
+        if source := mapping(found.get("local")):
+            return {"path": source["path"], "type": "Directory"}
+        kind = volume_source(found)
+        raise SetupError(
+            _FAILED, f"volume {spec_of(claim)['volumeName']} ({kind}): only hostPath and local are mounted here"
+        )
 
     async def token(self, pod: Object, audience: str, seconds: int) -> str:
         """A token of the pod's service account, bound to the pod."""

@@ -2,9 +2,9 @@
 
     <pod directory>/volumes/<name>
 
-emptyDir, hostPath, configMap, secret, downwardAPI and projected (with service account tokens). Files that follow
-objects of the API server are written to a directory of their own, and a symbolic link is moved to it, so that a
-container sees all new files or all old ones.
+emptyDir, hostPath, persistentVolumeClaim (a symbolic link to the directory of its volume), configMap, secret,
+downwardAPI and projected (with service account tokens). Files that follow objects of the API server are written to a
+directory of their own, and a symbolic link is moved to it, so that a container sees all new files or all old ones.
 """
 
 from __future__ import annotations
@@ -55,13 +55,22 @@ class Volumes:
             raise SetupError("CreateContainerConfigError", f"volume {name} is not in the pod")
         if host := mapping(volume.get("hostPath")):
             return Path(str(host["path"]))
-        return self.directory(uid_of(pod)) / name
+        place = self.directory(uid_of(pod)) / name
+        return place.readlink() if _is_claimed(volume) else place
 
     async def _make(self, pod: Object, volume: Object) -> None:
         name = str(volume["name"])
         place = self.directory(uid_of(pod)) / name
         if "hostPath" in volume:
             _host_path(mapping(volume["hostPath"]))
+        elif _is_claimed(volume):
+            source = await self._objects.claimed_source(pod, volume)
+            _make_for_all(source)
+            _host_path(source)
+            place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            place.unlink(missing_ok=True)
+            place.symlink_to(str(source["path"]))
+            return
         elif "emptyDir" in volume:
             place.mkdir(mode=0o777, parents=True, exist_ok=True)
             place.chmod(0o777)
@@ -126,6 +135,18 @@ class Volumes:
         else:
             text = resource_value(pod, mapping(item.get("resourceFieldRef")), {}, self._node)
         return File(text.encode(), _mode(item, "mode", mode))
+
+
+def _make_for_all(source: Object) -> None:
+    """The directory of a volume that was made for a claim: containers use it as whatever user they run as."""
+    path = Path(str(source["path"]))
+    if source.get("type") == "DirectoryOrCreate" and not path.exists():
+        path.mkdir(parents=True)
+        path.chmod(0o777)
+
+
+def _is_claimed(volume: Object) -> bool:
+    return "persistentVolumeClaim" in volume or "ephemeral" in volume
 
 
 def _give_to_group(place: Path, group: int) -> None:

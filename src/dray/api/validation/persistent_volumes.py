@@ -76,8 +76,17 @@ def _access_modes(modes: list[str], path: str) -> Errors:
         yield errors.forbidden(path, f"may not use {_ALONE} with other access modes")
 
 
+def volume_source(spec: Object) -> str:
+    """The name of the first source that a spec has; empty where it has none."""
+    return next(iter(_sources(spec)), "")
+
+
+def _sources(spec: Object) -> list[str]:
+    return [member for member in sorted(spec) if member not in _NOT_SOURCES and spec[member] is not None]
+
+
 def _source(spec: Object, path: str) -> Errors:
-    given = [member for member in sorted(spec) if member not in _NOT_SOURCES and spec[member] is not None]
+    given = _sources(spec)
     if not given:
         yield errors.required(path, "must specify a volume type")
         return

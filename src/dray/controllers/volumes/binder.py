@@ -153,10 +153,8 @@ class VolumeBinder(QueueController[Key]):
         reference = claim_reference(volume)
         claim = self._claims.cache.get(reference.get("name") or "", namespace=reference.get("namespace") or "")
         phase = decisions.volume_phase(volume, claim)
-        if phase != status_of(volume).get("phase") and not is_deleting(volume):
-            # A claim that is not bound yet makes its volume Bound itself.
-            if phase != "Bound" or (claim is not None and spec_of(claim).get("volumeName")):
-                volume = await self._client.patch_status(VOLUMES, volume, {"phase": phase})
+        if phase != status_of(volume).get("phase"):
+            volume = await self._client.patch_status(VOLUMES, volume, {"phase": phase})
         if decisions.is_to_be_reclaimed(volume, claim) and host_path.is_ours(volume):
             await self._reclaiming.reclaim(volume)
 

@@ -1,4 +1,4 @@
-"""Provisioning of volumes for claims: by this cluster's nodes, or by whoever the class names, who is told of the claim."""
+"""Provisioning of volumes for claims: as directories of nodes, or by whoever else the class of a claim names."""
 
 from __future__ import annotations
 

@@ -70,6 +70,10 @@ class NodeAuthorizer:
                 return self._referred(node, verb, subresource, namespace, name, pod_references.claims, {"get"})
             case (_, "resourceslices") if group == RESOURCE_GROUP:
                 return self._slice(node, verb, subresource, name, field_selector)
+            case ("", "persistentvolumeclaims"):
+                return self._referred(node, verb, subresource, namespace, name, pod_references.volume_claims, {"get"})
+            case ("", "persistentvolumes"):
+                return self._volume(node, verb, subresource, name)
             case ("", "serviceaccounts"):
                 return self._token(node, verb, subresource, namespace, name)
             case ("coordination.k8s.io", "leases"):
@@ -128,6 +132,15 @@ class NodeAuthorizer:
             return _NO_OPINION
         found = self._view.get(RESOURCE_GROUP, "resourceslices", "", name)
         return self._related(node, found is not None and found["spec"].get("nodeName") == node)
+
+    def _volume(self, node: str, verb: str, subresource: str, name: str) -> Decision:
+        """Those that claims of its pods are bound to."""
+        if verb != "get" or subresource:
+            return Decision(False, "can only read individual resources of this type")
+        found = self._view.get("", "persistentvolumes", "", name)
+        claim = (found or {"spec": {}})["spec"].get("claimRef") or {}
+        pods = self._pods(node, claim.get("namespace") or "")
+        return self._related(node, any(claim.get("name") in pod_references.volume_claims(pod) for pod in pods))
 
     def _token(self, node: str, verb: str, subresource: str, namespace: str, name: str) -> Decision:
         if verb != "create" or subresource != "token" or not name:
