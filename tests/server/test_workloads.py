@@ -69,6 +69,15 @@ def test_scale(api, place, selector):
     assert (code, reason) == (422, "Invalid")
 
 
+def test_who_scaled_owns_the_number_of_replicas_through_scale(api):
+    api.create(f"{DEPLOYMENTS}?fieldManager=me", workload(LABELS, replicas=2))
+    api.patch(f"{DEPLOYMENTS}/w/scale?fieldManager=scaler", {"spec": {"replicas": 3}})
+    entries = {each["manager"]: each for each in api.get(f"{DEPLOYMENTS}/w")["metadata"]["managedFields"]}
+    assert entries["scaler"]["subresource"] == "scale"
+    assert entries["scaler"]["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
+    assert "f:replicas" not in entries["me"]["fieldsV1"]["f:spec"]
+
+
 def test_pods_of_a_replication_controller_outlive_it_unless_somebody_says_otherwise(api):
     for query, finalizers in (("", ["orphan"]), ("?propagationPolicy=Background", None)):
         api.create(CONTROLLERS, workload({"app": "web"}))

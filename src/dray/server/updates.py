@@ -38,7 +38,8 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
         _check_preconditions(resource, place, document, old)
 
         def attempt(document: Object) -> Accepted | Refusal:
-            return resource.update(document, old, place, rules, now, subresource)
+            # A scale stands for the object, of which it changes the spec.
+            return resource.update(document, old, place, rules, now, subresource if subresource != "scale" else "")
 
         verdict = field_validation.admit(write, document, attempt)
         obj = field_validation.accepted(verdict, resource, {"metadata": {"name": place.name}}).object

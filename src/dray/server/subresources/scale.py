@@ -77,7 +77,7 @@ async def _write(call: Call, make: Callable[[Object], Any], verb: str) -> Answer
         obj = {**obj, "metadata": {**obj["metadata"], **pinned}}
         return _put(obj, _path(call.resource, "specReplicasPath"), replicas)
 
-    value = await updates.update(call.write(options, verb, subresource=""), change)
+    value = await updates.update(call.write(options, verb), change)
     return document(_scale(call.resource, call.resource.read(value)))
 
 
