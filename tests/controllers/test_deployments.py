@@ -10,8 +10,8 @@ from tests.controllers.workloads import pods, reasons, until
 REVISION = "deployment.kubernetes.io/revision"
 
 
-def cluster(**options):
-    return LocalCluster(controllers=["deployment", "replicaset"], **options)
+def cluster(*controllers, **options):
+    return LocalCluster(controllers=["deployment", "replicaset", *controllers], **options)
 
 
 def deployment(image="v1", **spec):
@@ -220,3 +220,21 @@ async def test_a_replica_set_without_a_controller_is_adopted(replicas):
         (found,) = await local.list("ReplicaSet")
         assert found["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
         assert found["metadata"]["annotations"][REVISION] == "1"
+
+
+async def test_replica_sets_that_a_deployment_leaves_are_taken_by_the_next_and_go_with_it():
+    async with cluster("garbage-collector") as local:
+        place = "/apis/apps/v1/namespaces/default/deployments/web"
+        for policy, left in (("Orphan", 1), ("Foreground", 0)):
+            await local.create(deployment(replicas=2))
+            await complete(local)
+            before = [each["metadata"]["uid"] for each in await local.list("ReplicaSet")]
+            assert len(before) == 1
+            await local.client.request("DELETE", place, query={"propagationPolicy": policy})
+
+            async def gone(left=left, before=before):
+                found = [each["metadata"]["uid"] for each in await local.list("ReplicaSet")]
+                is_gone = await local.get("Deployment", "web") is None
+                return is_gone and found == before[:left] and len(await pods(local)) == 2 * left
+
+            await until(local, gone)

@@ -84,7 +84,8 @@ async def test_a_pod_is_available_only_after_it_was_ready_for_long_enough():
         await counted(local, "ReplicaSet", readyReplicas=1, availableReplicas=0)
 
 
-async def test_what_keeps_pods_from_being_made_is_told_and_goes_away():
+@pytest.mark.parametrize("kind", BUILDERS)
+async def test_what_keeps_pods_from_being_made_is_told_and_goes_away(kind):
     async with cluster() as local:
         quota = {
             "apiVersion": "v1",
@@ -93,22 +94,22 @@ async def test_what_keeps_pods_from_being_made_is_told_and_goes_away():
             "spec": {"hard": {"pods": "1"}},
         }
         await local.create(quota)
-        await local.create(objects.replica_set("web", replicas=3))
-        found = await counted(local, "ReplicaSet", replicas=1)
+        await local.create(BUILDERS[kind]("web", replicas=3))
+        found = await counted(local, kind, replicas=1)
 
         async def failing():
-            status = (await local.get("ReplicaSet", "web"))["status"]
+            status = (await local.get(kind, "web"))["status"]
             return next(iter(status.get("conditions") or ()), None)
 
         told = await local.eventually(failing)
         assert (told["type"], told["status"], told["reason"]) == ("ReplicaFailure", "True", "FailedCreate")
         assert "exceeded quota" in told["message"]
         assert found["status"]["replicas"] == 1
-        assert "FailedCreate" in [reason for reason, _ in await reasons(local, "ReplicaSet")]
+        assert "FailedCreate" in [reason for reason, _ in await reasons(local, kind)]
         await local.delete("ResourceQuota", "q")
         # Anything that makes it look before it tries again by itself.
-        await local.patch("ReplicaSet", "web", {"metadata": {"annotations": {"a": "b"}}})
-        await counted(local, "ReplicaSet", replicas=3)
+        await local.patch(kind, "web", {"metadata": {"annotations": {"a": "b"}}})
+        await counted(local, kind, replicas=3)
 
         async def well():
             return not await failing()

@@ -21,7 +21,6 @@ RULES: Final = (
     "ignored-constraint",
     "unknown-request",
     "unused-claim",
-    "unmatched-template",
     "incomplete-pool",
     "unknown-counter-set",
     "unguarded-attribute",

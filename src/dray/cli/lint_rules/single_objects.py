@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.api.catalogue import RESOURCE_GROUP, find
-from dray.api.label_selectors import from_object
 from dray.api.objects import sequence, text, walk
 from dray.cli.claim_specs import (
     Spec,
@@ -30,7 +29,7 @@ from dray.cli.claim_specs import (
     request_bodies,
     request_names,
 )
-from dray.cli.findings import Finding, error, warning
+from dray.cli.findings import Finding, warning
 from dray.cli.manifests import Manifest
 
 _LITERAL = r"""(?:"[^"\\]*"|'[^'\\]*')"""
@@ -45,7 +44,6 @@ _NUMBER = re.compile(r"[0-9]+\Z")
 _VERSION = re.compile(r"v?(?P<numbers>[0-9]+(?:\.[0-9]+){0,2})(?P<rest>[-+][0-9A-Za-z.+-]+)?\Z")
 _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LONGEST_EXPRESSION: Final = 10240
-_SELECTING: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,30 +136,12 @@ def unused_claim(manifest: Manifest) -> Iterator[Finding]:
             yield warning("unused-claim", manifest, claim.path, message, hint)
 
 
-def unmatched_template(manifest: Manifest) -> Iterator[Finding]:
-    """Of kinds that dray does not serve, so that it is no part of what an API server would refuse."""
-    if manifest.api_version != "apps/v1" or manifest.kind not in _SELECTING:
-        return
-    selector = walk(manifest.document, "spec", "selector")
-    labels = walk(manifest.document, "spec", "template", "metadata", "labels")
-    try:
-        matches = from_object(selector)(labels)
-    except (TypeError, AttributeError, KeyError, ValueError):
-        # Not a selector at all.
-        return
-    if selector and not matches:
-        message = "does not match the labels of the pod template"
-        hint = "an API server refuses it: give the template the labels of the selector"
-        yield error("unmatched-template", manifest, "spec.selector", message, hint)
-
-
 RULES: Final[tuple[Callable[[Manifest], Iterator[Finding]], ...]] = (
     old_version,
     string_comparison,
     ignored_constraint,
     unknown_request,
     unused_claim,
-    unmatched_template,
 )
 
 
