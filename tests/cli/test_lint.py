@@ -44,7 +44,7 @@ spec:
 def test_good_examples_are_clean(run: Callable[..., Result]) -> None:
     result = run("lint", str(EXAMPLES / "manifests"))
     assert result.exit_code == 0
-    assert result.output == "nothing found in 24 objects\n"
+    assert result.output == "nothing found in 29 objects\n"
 
 
 def test_converted_legacy_examples_are_clean(run: Callable[..., Result]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dray.api.catalogue import RESOURCE_GROUP
-from dray.api.objects import mapping, sequence, text, walk
+from dray.api.objects import mapping, mappings, sequence, text, walk
 
 _POD_SPECS: Final = {
     ("v1", "Pod"): ("spec",),
@@ -69,6 +69,18 @@ def pod_spec(document: dict[str, Any]) -> Spec | None:
     """The pod spec of a pod or of a workload's pod template."""
     path = _POD_SPECS.get((text(document.get("apiVersion")), text(document.get("kind"))))
     return Spec(".".join(path), walk(document, *path)) if path else None
+
+
+def made_pod_spec(document: dict[str, Any]) -> Spec | None:
+    """The spec of the pods that are made: those of a StatefulSet have volumes for its volume claims."""
+    found = pod_spec(document)
+    claims = mappings(walk(document, "spec").get("volumeClaimTemplates"))
+    if found is None or not claims:
+        return found
+    names = [text(walk(each, "metadata").get("name")) for each in claims]
+    # After its own, which keep their places.
+    volumes = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in names]
+    return Spec(found.path, {**found.value, "volumes": [*sequence(found.value.get("volumes")), *volumes]})
 
 
 def request_bodies(request: Spec) -> Iterator[Spec]:

@@ -21,7 +21,7 @@ from dray.api.gates import DEFAULT_GATES, FeatureGates
 from dray.api.intake import check
 from dray.api.objects import Object, mapping
 from dray.cel import Expressions
-from dray.cli.claim_specs import pod_spec
+from dray.cli.claim_specs import made_pod_spec, pod_spec
 from dray.cli.findings import RULES, Finding, error
 from dray.cli.hints import hint_for
 from dray.cli.lint_rules import pools, references, selectors, single_objects
@@ -213,7 +213,7 @@ def _rejection(manifest: Manifest, problem: FieldError, field: str, entry: KindV
 
 def _pod_template_problems(manifest: Manifest, gates: FeatureGates) -> Iterator[tuple[str, FieldError]]:
     """What is wrong with the pod template of a workload, found by checking the pod it would make."""
-    template = pod_spec(manifest.document)
+    template = made_pod_spec(manifest.document)
     if template is None or manifest.kind == "Pod" or not template.value:
         return
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": mapping(template.value)}

@@ -13,7 +13,7 @@ from dray.api.gates import ALL_GATES
 from dray.api.objects import Object, walk
 from dray.api.rules import ADMIN_ACCESS_LABEL
 from dray.cel import Expressions
-from dray.cli.claim_specs import Spec, pod_spec
+from dray.cli.claim_specs import Spec, made_pod_spec
 from dray.cli.manifests import Manifest
 from dray.cli.wanted import Workload, replicas
 from dray.yaml.text import ManifestError
@@ -57,7 +57,7 @@ def read_objects(manifests: Sequence[Manifest]) -> Stored:
     stored, problems = Stored(), list[ManifestError]()
     namespaces = Namespaces(manifests)
     for manifest in manifests:
-        spec = pod_spec(manifest.document)
+        spec = made_pod_spec(manifest.document)
         try:
             if spec is not None:
                 stored.workloads.append(_workload(manifest, spec))

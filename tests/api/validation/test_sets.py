@@ -109,6 +109,18 @@ def test_stateful_sets(changes, expected):
     assert causes(create(changed(changed(STATEFUL, {ROLLING: {}}), changes))) == expected
 
 
+def test_what_is_in_the_pods_of_a_stateful_set_is_looked_at_when_they_are_made():
+    mounts = {"spec.template.spec.containers.0.volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    assert causes(create(changed(STATEFUL, {**mounts, "spec.volumeClaimTemplates": [CLAIM]}))) == set()
+    assert causes(create(changed(STATEFUL, {"spec.template.spec.containers": []}))) == set()
+    assert causes(create(changed(DAEMONS, mounts))) == {
+        "spec.template.spec.containers[0].volumeMounts[0].name NotFound"
+    }
+    assert causes(create(changed(STATEFUL, {"spec.template.metadata.annotations": {"a b": ""}}))) == {
+        "spec.template.annotations Invalid"
+    }
+
+
 def test_the_selector_of_a_daemon_set_stays():
     labels = {"app": "d", "more": "x"}
     other = changed(DAEMONS, {"spec.selector.matchLabels": labels, "spec.template.metadata.labels": labels})

@@ -31,11 +31,15 @@ def validate(pod: Object, rules: Rules) -> Errors:
 
 def validate_template(template: Object, path: str) -> Errors:
     """What pods are made from: a PodTemplateSpec."""
-    yield from metadata.labels(labels_of(template), f"{path}.labels")
-    yield from metadata.annotations(annotations_of(template), f"{path}.annotations")
+    yield from validate_template_metadata(template, path)
     yield from validate_spec(template["spec"], f"{path}.spec")
     if template["spec"].get("ephemeralContainers"):
         yield errors.forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
+
+
+def validate_template_metadata(template: Object, path: str) -> Errors:
+    yield from metadata.labels(labels_of(template), f"{path}.labels")
+    yield from metadata.annotations(annotations_of(template), f"{path}.annotations")
 
 
 def validate_spec(spec: Object, path: str) -> Errors:

@@ -43,7 +43,12 @@ def lasting_template(template: Object, selector: Object | None, kind: str) -> Er
     labels = labels_of(template)
     if selector is None or not label_selectors.from_object(selector)(labels):
         yield errors.invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-    yield from pods.validate_template(template, "spec.template")
+    if kind == "StatefulSet":
+        # Mounts may be of its volume claims, which are not among the template's volumes: the rest is looked at when
+        # pods are made.
+        yield from pods.validate_template_metadata(template, "spec.template")
+    else:
+        yield from pods.validate_template(template, "spec.template")
     policy = template["spec"].get("restartPolicy")
     if policy != "Always":
         yield errors.not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
