@@ -90,7 +90,8 @@ class BadDay:
         return self._random.choice(fates)
 
     def _refusal(self, code):
-        headers = {"retry-after": "1"} if code in (429, 503) else {}
+        # Who throttles says for how long; who is unavailable, often not.
+        headers = {"retry-after": "1"} if code == 429 else {}
         return web.json_response(_status(code), status=code, headers=headers)
 
     def _break_off(self, request):

@@ -112,7 +112,9 @@ def test_sets_are_sets(left: FieldSet, right: FieldSet) -> None:
 @settings(deadline=None)
 @given(
     st.recursive(
-        st.none() | st.integers() | st.text(max_size=3), lambda v: st.dictionaries(st.text(max_size=6) | _elements, v)
+        st.none() | st.integers() | st.text(max_size=3),
+        lambda v: st.dictionaries(st.text(max_size=6) | _elements, v, max_size=4),
+        max_leaves=20,
     )
 )
 def test_anything_is_a_set_or_none(document: Any) -> None:
