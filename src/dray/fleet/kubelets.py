@@ -97,7 +97,8 @@ class Kubelets:
         self._uids[key] = uid
         stage = pod_stage(self._stages, pod)
         machine = self._machines[node_of(pod)]
-        step = Life(pod, stage, self._seed, self._time.now(), machine.address).next_step()
+        life = Life(pod=pod, stage=stage, seed=self._seed, now=self._time.now(), host_ip=machine.address)
+        step = life.next_step()
         return await self._do(step, pod, stage)
 
     async def _do(self, step: Step, pod: Object, stage: PodStage) -> float | None:

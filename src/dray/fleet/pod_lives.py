@@ -43,7 +43,7 @@ class Step:
     wait: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
     """One look at a pod."""
 

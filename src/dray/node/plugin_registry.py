@@ -15,7 +15,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from dray.node.errors import RegistrationError
 from dray.node.registration_client import PluginInfo, RegistrationClient
@@ -50,8 +50,7 @@ class _Plugin:
     not_before: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RegistrationState:
+class RegistrationState(NamedTuple):
     """For a status command: what became of one socket; without an error and not registered, it is under way."""
 
     path: Path

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeVar
 
 from dray.api.objects import Object
 from dray.scheduling import faults, plugin_answers
@@ -44,8 +44,7 @@ class FaultKind(Enum):
     """No answer within the budget."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     plugin: str
     method: str
     kind: FaultKind

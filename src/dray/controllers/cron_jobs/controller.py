@@ -60,9 +60,7 @@ class CronJobController(QueueController[Key]):
         cached = self._cron_jobs.cache.get(key[1], namespace=key[0])
         if cached is None:
             return None
-        (newest,) = self._written.newest(uid_of(cached), [cached])
-        # An object from a list does not say what it is, and events are about it.
-        cron_job = {**newest, "apiVersion": CRON_JOBS.api_version, "kind": CRON_JOBS.kind}
+        cron_job = self._written.newest_owner(cached, CRON_JOBS)
         jobs = self._written_jobs.newest(uid_of(cached), self._jobs.cache.by(BY_CONTROLLER, uid_of(cached)))
         now = self._time.now()
         found = history.observe(cron_job, jobs)

@@ -22,7 +22,7 @@ from dray.controllers.kinds import DAEMON_SETS, NODES, PODS
 from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, index_by_controller, selecting
 from dray.controllers.workloads.availability import until_available
 from dray.controllers.workloads.batches import in_batches, slow_start
-from dray.controllers.workloads.own_writes import OwnWrites
+from dray.controllers.workloads.own_writes import OwnWrites, follow_owner
 from dray.controllers.workloads.pod_control import PodControl
 from dray.controllers.workloads.revisions import HASH_LABEL, Revisions, hash_of
 
@@ -53,14 +53,7 @@ class DaemonSetController(QueueController[Key]):
     # What happened
 
     def _on_daemon_set(self, change: Change) -> None:
-        uid = uid_of(change.object)
-        if change.type == "DELETED":
-            self._own.forget(uid)
-            self._written.forget(uid)
-            self._revisions.forget(uid)
-            self._failures.forget(uid)
-        else:
-            self._workers.queue.add(change.key)
+        follow_owner(change, self._workers.queue, self._own, self._written, self._revisions, self._failures)
 
     def _on_pod(self, change: Change) -> None:
         pod, before = change.object, change.previous
@@ -92,9 +85,7 @@ class DaemonSetController(QueueController[Key]):
         cached = self._daemon_sets.cache.get(key[1], namespace=key[0])
         if cached is None or is_deleting(cached):
             return None
-        (newest,) = self._own.newest(uid_of(cached), [cached])
-        # An object from a list does not say what it is, and events are about it.
-        daemon_set = {**newest, "apiVersion": DAEMON_SETS.api_version, "kind": DAEMON_SETS.kind}
+        daemon_set = self._own.newest_owner(cached, DAEMON_SETS)
         revisions = await self._revisions.of(daemon_set)
         revision = await self._revisions.in_force(daemon_set, revisions)
         digest = hash_of(revision)

@@ -24,7 +24,7 @@ from dray.controllers.environment import Environment, QueueController, named
 from dray.controllers.kinds import DEPLOYMENTS, PODS, REPLICA_SETS
 from dray.controllers.replica_sets.replicated import selector_of
 from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, index_by_controller, selecting
-from dray.controllers.workloads.own_writes import OwnWrites
+from dray.controllers.workloads.own_writes import OwnWrites, follow_owner
 
 # How often to look whether the informer has come to what was written here.
 _CATCH_UP: Final = 5.0
@@ -51,11 +51,7 @@ class DeploymentController(QueueController[Key]):
     # What happened
 
     def _on_deployment(self, change: Change) -> None:
-        if change.type == "DELETED":
-            self._written.forget(uid_of(change.object))
-            self._written_sets.forget(uid_of(change.object))
-        else:
-            self._workers.queue.add(change.key)
+        follow_owner(change, self._workers.queue, self._written, self._written_sets)
 
     def _on_replica_set(self, change: Change) -> None:
         owner = _deployment_of(change.object)
@@ -88,9 +84,7 @@ class DeploymentController(QueueController[Key]):
         cached = self._deployments.cache.get(key[1], namespace=key[0])
         if cached is None:
             return None
-        (newest,) = self._written.newest(uid_of(cached), [cached])
-        # An object from a list does not say what it is, and events are about it.
-        deployment = {**newest, "apiVersion": DEPLOYMENTS.api_version, "kind": DEPLOYMENTS.kind}
+        deployment = self._written.newest_owner(cached, DEPLOYMENTS)
         if not any(deployment["spec"]["selector"].values()):
             self._events.warning(deployment, "SelectingAll", _SELECTING_ALL)
             return None

@@ -21,7 +21,7 @@ from dray.controllers.workloads import pod_template
 from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, index_by_controller, selecting
 from dray.controllers.workloads.availability import until_available
 from dray.controllers.workloads.batches import in_batches, slow_start
-from dray.controllers.workloads.own_writes import OwnWrites
+from dray.controllers.workloads.own_writes import OwnWrites, follow_owner
 from dray.controllers.workloads.pod_control import PodControl
 
 # How often to look whether the informer has come to what was written here.
@@ -52,12 +52,9 @@ class ReplicaController(QueueController[Key]):
     # What happened
 
     def _on_owner(self, change: Change) -> None:
+        follow_owner(change, self._workers.queue, self._written, self._written_pods)
         if change.type == "DELETED":
-            self._written.forget(uid_of(change.object))
-            self._written_pods.forget(uid_of(change.object))
             self._gather.pop(uid_of(change.object), None)
-        else:
-            self._workers.queue.add(change.key)
 
     def _on_pod(self, change: Change) -> None:
         pod, before = change.object, change.previous
@@ -89,9 +86,7 @@ class ReplicaController(QueueController[Key]):
         if cached is None:
             return None
         uid = uid_of(cached)
-        (newest,) = self._written.newest(uid, [cached])
-        # An object from a list does not say what it is, and events are about it.
-        owner = {**newest, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        owner = self._written.newest_owner(cached, self._kind)
         selects = self._replicated.selector(owner)
         pods = await self._adoption.settle(owner, selects)
         self._gather[uid] = min(_LONGEST_GATHER, len(pods) * _GATHER_PER_POD)

@@ -22,7 +22,7 @@ from dray.controllers.stateful_sets.replicas import Replicas, revision_of
 from dray.controllers.workloads.adoption import BY_CONTROLLER, Adoption, index_by_controller, selecting
 from dray.controllers.workloads.availability import until_available
 from dray.controllers.workloads.batches import in_batches, slow_start
-from dray.controllers.workloads.own_writes import OwnWrites
+from dray.controllers.workloads.own_writes import OwnWrites, follow_owner
 from dray.controllers.workloads.pod_control import PodControl
 from dray.controllers.workloads.revisions import Revisions, template_of
 
@@ -33,9 +33,7 @@ _CLAIMS: Final = 5.0
 
 class StatefulSetController(QueueController[Key]):
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
-        self._events = environment.events
-        self._time = environment.time
+        super().__init__(environment)
         self._stateful_sets = environment.informers.of(STATEFUL_SETS)
         self._pods = environment.informers.of(PODS, {BY_CONTROLLER: index_by_controller})
         self._own = OwnWrites(self._stateful_sets)
@@ -51,11 +49,7 @@ class StatefulSetController(QueueController[Key]):
     # What happened
 
     def _on_stateful_set(self, change: Change) -> None:
-        if change.type == "DELETED":
-            for kept in (self._own, self._written, self._revisions):
-                kept.forget(uid_of(change.object))
-        else:
-            self._workers.queue.add(change.key)
+        follow_owner(change, self._workers.queue, self._own, self._written, self._revisions)
 
     def _on_pod(self, change: Change) -> None:
         for each in (change.object, change.previous):
@@ -74,9 +68,7 @@ class StatefulSetController(QueueController[Key]):
         cached = self._stateful_sets.cache.get(key[1], namespace=key[0])
         if cached is None or is_deleting(cached):
             return None
-        (newest,) = self._own.newest(uid_of(cached), [cached])
-        # An object from a list does not say what it is, and events are about it.
-        owner = {**newest, "apiVersion": STATEFUL_SETS.api_version, "kind": STATEFUL_SETS.kind}
+        owner = self._own.newest_owner(cached, STATEFUL_SETS)
         revisions = await self._revisions.of(owner)
         update = await self._revisions.in_force(owner, revisions)
         by_name = {key_of(each)[1]: each for each in revisions}

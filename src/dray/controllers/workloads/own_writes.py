@@ -8,8 +8,13 @@ from a server whose versions are none, the cache alone counts.
 
 from __future__ import annotations
 
-from dray.api.objects import Object, key_of, version_number, version_of
+from typing import Protocol
+
+from dray.api.catalogue import KindVersion
+from dray.api.objects import Key, Object, key_of, uid_of, version_number, version_of
+from dray.client.cache import Change
 from dray.client.informer import Informer
+from dray.client.queue import WorkQueue
 
 
 def is_behind(informer: Informer, value: Object) -> bool:
@@ -58,6 +63,12 @@ class OwnWrites:
             if not mine:
                 del self._written[owner]
 
+    def newest_owner(self, cached: Object, kind: KindVersion) -> Object:
+        """An owner that is written here itself. It says what it is, which an object from a list does not: events are
+        about it."""
+        (newest,) = self.newest(uid_of(cached), [cached])
+        return {**newest, "apiVersion": kind.api_version, "kind": kind.kind}
+
     def forget(self, owner: str) -> None:
         self._written.pop(owner, None)
 
@@ -72,3 +83,18 @@ def _is_shown(written: Object, cached: Object) -> bool:
     if version_of(written) != version_of(cached):
         return version_of(written) < version_of(cached)
     return bool(written["metadata"] == cached["metadata"])
+
+
+class Forgets(Protocol):
+    """Keeps something by the uid of an owner."""
+
+    def forget(self, owner: str, /) -> None: ...
+
+
+def follow_owner(change: Change, queue: WorkQueue[Key], *kept: Forgets) -> None:
+    """Has an owner that changed looked at, and what was kept of one that is gone forgotten."""
+    if change.type != "DELETED":
+        queue.add(change.key)
+        return
+    for each in kept:
+        each.forget(uid_of(change.object))

@@ -7,16 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostPort:
-    """A port of the machine that leads to one of a pod; without an address, on all of the machine."""
-
-    host_port: int
-    container_port: int
-    protocol: str = "TCP"
-    host_ip: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Mount:
     host_path: str
@@ -96,3 +86,13 @@ class ContainerConfig:
     security: Security = Security()
     target: str = ""
     """The container whose processes it sees, where the runtime keeps them apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPort:
+    """A port of the machine that leads to one of a pod; without an address, on all of the machine."""
+
+    host_port: int
+    container_port: int
+    protocol: str = "TCP"
+    host_ip: str = ""

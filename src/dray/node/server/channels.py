@@ -16,6 +16,7 @@ from typing import Final
 from aiohttp import WSMsgType, web
 
 from dray.api.objects import Object
+from dray.node.server.byte_queue import ByteQueue
 
 PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _INPUT, _OUTPUT, _ERRORS, _STATUS, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
@@ -50,8 +51,7 @@ class Channels:
     def __init__(self, socket: web.WebSocketResponse, wanted: frozenset[str]) -> None:
         self._socket = socket
         self._wanted = [number for number, name in ((_OUTPUT, "output"), (_ERRORS, "error")) if name in wanted]
-        self._input: asyncio.Queue[bytes] = asyncio.Queue(_MOST_MESSAGES)
-        self._ended = False
+        self._input = ByteQueue(_MOST_MESSAGES)
         self.resizes: asyncio.Queue[tuple[int, int]] = asyncio.Queue(1)
 
     async def opened(self) -> None:
@@ -62,11 +62,7 @@ class Channels:
             await self._socket.send_bytes(bytes((stream,)) + data)
 
     async def read_input(self) -> bytes:
-        if self._ended:
-            return b""
-        data = await self._input.get()
-        self._ended = not data
-        return data
+        return await self._input.read()
 
     async def finish(self, status: Object) -> None:
         await self._socket.send_bytes(bytes((_STATUS,)) + json.dumps(status).encode())

@@ -11,7 +11,7 @@ import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from dray.api.objects import Object, uid_of
 from dray.node.agent import NodeAgent
@@ -23,8 +23,7 @@ _MACHINE: Final = ""
 _NANO: Final = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(NamedTuple):
     """Processor time in nanoseconds, in total and within a second; memory in bytes; times since the epoch."""
 
     time: float

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
+from dray.node.server.byte_queue import ByteQueue
 from dray.node.server.spdy import frames
 from dray.node.server.spdy.frames import Frame, FrameReader
 from dray.node.server.spdy.headers import HeaderReader, HeaderWriter, ProtocolError
@@ -26,8 +27,7 @@ class Stream:
         self.number = number
         self.headers = headers
         self._send = send
-        self._received: asyncio.Queue[bytes] = asyncio.Queue(_MOST_WAITING)
-        self._ended = False
+        self._received = ByteQueue(_MOST_WAITING)
         self.finished = False
         """Nothing more is written, and nothing read."""
         self.reset = asyncio.Event()
@@ -43,11 +43,7 @@ class Stream:
 
     async def read(self) -> bytes:
         """b"" at the end."""
-        if self._ended:
-            return b""
-        data = await self._received.get()
-        self._ended = not data
-        return data
+        return await self._received.read()
 
     async def feed(self, data: bytes, *, fin: bool) -> None:
         for piece in ([data] if data else []) + ([b""] if fin else []):
