@@ -164,3 +164,27 @@ def test_a_loop_without_end_spends_its_budget(api):
     code, answer = api.ask("POST", MAPS, config_map("m"))
     assert code == 422
     assert "cost limit exceeded" in answer["message"]
+
+
+def test_very_long_policies_are_refused(api):
+    code, _, fields = api.refusal("POST", POLICIES, policy(*["object.data.a == '" + "x" * 9000 + "'"] * 8))
+    assert (code, fields) == (422, ["spec"])
+
+
+def test_asks_about_parts_of_pods(api):
+    rule = {**MAP_RULE, "resources": ["pods/ephemeralcontainers"]}
+    bind(api, policy("object.spec.ephemeralContainers.all(c, c.image != 'evil')", rule=rule))
+    api.create(PODS, pod("p"))
+    for image, wanted in (("good", 200), ("evil", 422)):
+        debug = {"name": image, "image": image, "terminationMessagePolicy": "File"}
+        body = {"spec": {"ephemeralContainers": [debug]}}
+        kind = "application/strategic-merge-patch+json"
+        assert api.ask("PATCH", f"{PODS}/p/ephemeralcontainers", body, content_type=kind)[0] == wanted
+
+
+def test_tables(api):
+    bind(api, policy("true", "true"))
+    table = api.get(POLICIES, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    assert table["rows"][0]["cells"][:3] == ["p", 2, "<unset>"]
+    table = api.get(BINDINGS, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+    assert table["rows"][0]["cells"][:3] == ["b", "p", "<unset>"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
@@ -83,7 +83,7 @@ async def modify(
     *,
     dry_run: bool = False,
     size: int | None = None,
-    admit: Callable[[Object, Object], None] | None = None,
+    admit: Callable[[Object, Object], Awaitable[None]] | None = None,
 ) -> bytes:
     """Changes an object from within the server: what it does needs no validation, and belongs to nobody.
 
@@ -103,7 +103,7 @@ async def modify(
         effort = 0 if size is None else size + len(record.value)
         old, obj = await context.worker.run(effort, changed, record)
         if admit is not None:
-            admit(old, obj)
+            await admit(old, obj)
         try:
             return await store(context, resource, record, old, obj, dry_run=dry_run)
         except Conflict:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.catalogue import RBAC_GROUP
-from dray.api.objects import Object, mapping, status_of
+from dray.api.catalogue import ADMISSION_GROUP, RBAC_GROUP
+from dray.api.objects import Object, mapping, status_of, walk
 from dray.api.tables.column import AGE, NAME, NONE, Column
 
 
@@ -57,6 +57,35 @@ def _subjects(kind: str) -> Any:
     return cell
 
 
+def _count(*path: str) -> Any:
+    def cell(obj: Object, now: str) -> int:
+        *parts, last = path
+        return len(walk(obj, *parts).get(last) or ())
+
+    return cell
+
+
+def _params(policy: Object, now: str) -> str:
+    kind = mapping(policy["spec"].get("paramKind"))
+    return f"{kind.get('apiVersion')}/{kind.get('kind')}" if kind else "<unset>"
+
+
+def _param_ref(binding: Object, now: str) -> str:
+    reference = mapping(binding["spec"].get("paramRef"))
+    if not reference:
+        return "<unset>"
+    if not reference.get("name"):
+        return "*"
+    return f"{reference['namespace']}/{reference['name']}" if reference.get("namespace") else str(reference["name"])
+
+
+_WEBHOOKS = (NAME, Column("Webhooks", _count("webhooks"), type="integer"), AGE)
+_POLICY_BINDING = (
+    NAME,
+    Column("PolicyName", lambda obj, now: obj["spec"].get("policyName", "")),
+    Column("ParamRef", _param_ref),
+    AGE,
+)
 _CREATED = Column("Created At", lambda obj, now: obj["metadata"].get("creationTimestamp", ""), format="date-time")
 _BINDING = (
     NAME,
@@ -94,6 +123,23 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         ),
         AGE,
     ),
+    ("", "LimitRange"): (NAME, _CREATED),
+    (ADMISSION_GROUP, "ValidatingWebhookConfiguration"): _WEBHOOKS,
+    (ADMISSION_GROUP, "MutatingWebhookConfiguration"): _WEBHOOKS,
+    (ADMISSION_GROUP, "ValidatingAdmissionPolicy"): (
+        NAME,
+        Column("Validations", _count("spec", "validations"), type="integer"),
+        Column("ParamKind", _params),
+        AGE,
+    ),
+    (ADMISSION_GROUP, "MutatingAdmissionPolicy"): (
+        NAME,
+        Column("Mutations", _count("spec", "mutations"), type="integer"),
+        Column("ParamKind", _params),
+        AGE,
+    ),
+    (ADMISSION_GROUP, "ValidatingAdmissionPolicyBinding"): _POLICY_BINDING,
+    (ADMISSION_GROUP, "MutatingAdmissionPolicyBinding"): _POLICY_BINDING,
     (RBAC_GROUP, "Role"): (NAME, _CREATED),
     (RBAC_GROUP, "ClusterRole"): (NAME, _CREATED),
     (RBAC_GROUP, "RoleBinding"): _BINDING,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from dray.api import errors
 from dray.api.catalogue import ADMISSION_GROUP
-from dray.api.errors import FieldError
+from dray.api.errors import ErrorType, FieldError
 from dray.api.objects import Object
 from dray.cel import types as t
 from dray.cel.environment import Environment
@@ -15,8 +16,11 @@ from dray.cel.policy import JSON_PATCH, OBJECT, compile_policy, environment
 from dray.cel.types import Type
 from dray.server import status
 from dray.server.admission.attributes import Attributes
-from dray.server.admission.dynamic import type_checking
+from dray.server.admission.dynamic import expressions, type_checking
 from dray.server.admission.dynamic.expressions import Declarations
+
+MAX_EXPRESSIONS = 64 * 1024
+"""Of all expressions of a policy or of a webhook configuration together, in bytes: they compile in half a second."""
 
 
 def check_policy(attributes: Attributes) -> None:
@@ -35,7 +39,9 @@ def check_mutating_policy(attributes: Attributes) -> None:
 
 
 def check_webhooks(attributes: Attributes) -> None:
-    found: list[FieldError] = []
+    found = list(_size(attributes.obj.get("webhooks"), "webhooks"))
+    if found:
+        _refuse(attributes, found)
     conditions = environment(webhook=True)
     for index, webhook in enumerate(attributes.obj.get("webhooks") or ()):
         found += _conditions(webhook, f"webhooks[{index}].matchConditions", conditions)
@@ -47,7 +53,17 @@ def _refuse(attributes: Attributes, found: list[FieldError]) -> None:
         raise status.invalid(attributes.resource.kind, ADMISSION_GROUP, attributes.name, found)
 
 
+def _size(holder: Any, path: str) -> Iterator[FieldError]:
+    if sum(len(text.encode(errors="surrogatepass")) for text in expressions.texts(holder)) > MAX_EXPRESSIONS:
+        detail = f"expressions may not have more than {MAX_EXPRESSIONS} bytes together"
+        yield FieldError(ErrorType.TOO_LONG, path, detail)
+
+
 def _policy(spec: Object, *, mutation: bool) -> Iterator[FieldError]:
+    too_long = list(_size(spec, "spec"))
+    if too_long:
+        yield from too_long
+        return
     declared = Declarations({**spec, "variables": []}, mutation=mutation)
     for index, variable in enumerate(spec.get("variables") or ()):
         try:

@@ -17,7 +17,7 @@ from dray.api.objects import Object
 from dray.api.pod_defaults import qos_class
 from dray.api.validation import pods
 from dray.server import bodies, patching, status, updates, verbs
-from dray.server.admission import UPDATE, Attributes, limit_ranges, quota
+from dray.server.admission import UPDATE, limit_ranges, quota, validate
 from dray.server.calls import Call
 from dray.server.parameters import WriteOptions, write_options
 from dray.server.requests import Answer, Response
@@ -51,16 +51,16 @@ async def _write(call: Call, make: Callable[[Object], Any], options: WriteOption
         if pod["spec"] != before:
             pod["metadata"]["generation"] = pod["metadata"].get("generation", 0) + 1
 
-    def charge(old: Object, pod: Object) -> None:
+    async def admit(old: Object, pod: Object) -> None:
         if pod["spec"] != old["spec"]:
-            user, subresource = call.request.user, call.path.subresource
-            attributes = Attributes(UPDATE, call.context, call.resource, user, pod, old, subresource)
+            attributes = call.write(options).attributes(UPDATE, pod, old)
             limit_ranges.limit_pod(attributes)
             quota.charge(attributes)
+            await validate(attributes)
 
     form, size = call.form, len(call.request.body)
     value = await updates.modify(
-        call.context, call.resource, call.place, change, dry_run=options.dry_run, size=size, admit=charge
+        call.context, call.resource, call.place, change, dry_run=options.dry_run, size=size, admit=admit
     )
     return Response(200, await verbs.shown(call, value, form))
 

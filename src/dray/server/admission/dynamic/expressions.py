@@ -16,6 +16,8 @@ from dray.cel.syntax import Comprehension, walk
 from dray.cel.types import Type
 from dray.cel.values import Value
 
+_EXPRESSIONS = frozenset(("expression", "messageExpression", "valueExpression"))
+_MANY_NODES = 1000
 _OVER = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
@@ -122,9 +124,26 @@ def _lazy(programs: Mapping[str, Program], run: Evaluation) -> _Variables:
     return variables
 
 
+def texts(holder: Any) -> Iterator[str]:
+    """All expressions in a spec, wherever they stand."""
+    if isinstance(holder, list):
+        for each in holder:
+            yield from texts(each)
+    elif isinstance(holder, dict):
+        for name, value in holder.items():
+            if name in _EXPRESSIONS and isinstance(value, str):
+                yield value
+            elif name not in ("metadata", "clientConfig", "matchConstraints"):
+                yield from texts(value)
+
+
 def loops(programs: Iterator[Program]) -> int:
-    """How deep loops are nested in them, up to two: what has none takes microseconds."""
-    found = [node for program in programs for node in walk(program.root) if isinstance(node, Comprehension)]
-    if any(isinstance(inner, Comprehension) for node in found for inner in walk(node)[1:]):
+    """How deep loops are nested in them, up to two: what has none takes microseconds.
+
+    Very long expressions count as two: they are compiled when they are first run.
+    """
+    nodes = [node for program in programs for node in walk(program.root)]
+    found = [node for node in nodes if isinstance(node, Comprehension)]
+    if len(nodes) > _MANY_NODES or any(isinstance(inner, Comprehension) for node in found for inner in walk(node)[1:]):
         return 2
     return 1 if found else 0

@@ -16,11 +16,13 @@ from dray.cel.environment import Fields
 from dray.cel.errors import CompileError
 from dray.cel.policy import compile_policy
 from dray.cel.types import Type
-from dray.server.admission.dynamic.expressions import Declarations
+from dray.server.admission.dynamic.expressions import Declarations, texts
 from dray.server.context import Context
 from dray.server.resources import Resource
 
 MOST_KINDS = 10
+# All expressions are checked against each kind: fewer kinds, where there is much to check.
+MOST_TEXT = 64 * 1024
 _PLAIN = {"str": t.STRING, "int32": t.INT, "int64": t.INT, "bool": t.BOOL}
 _JSON = {"string": t.STRING, "integer": t.INT, "boolean": t.BOOL}
 _METADATA = "meta_v1.ObjectMeta"
@@ -88,7 +90,8 @@ def _object_type(resource: Resource, objects: WireObjects) -> Type:
 
 def warnings(context: Context, policy: Object) -> list[Object]:
     spec, found = policy["spec"], dict[str, list[str]]()
-    for resource in _kinds(context, spec):
+    size = sum(map(len, texts(spec)))
+    for resource in _kinds(context, spec)[: max(1, MOST_TEXT // (size + 1))]:
         objects = WireObjects()
         schema = {"object_type": _object_type(resource, objects), "objects": objects}
         title = f"{resource.group}/{resource.version}" if resource.group else resource.version
