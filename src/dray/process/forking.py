@@ -104,8 +104,7 @@ def _be(main: Callable[[], None], reading: int, writing: int, passed: int) -> No
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         os.dup2(reading, 0)
         os.dup2(writing, 1)
-        os.closerange(3, passed)
-        os.closerange(passed + 1, os.sysconf("SC_OPEN_MAX"))
+        _close_all_but({0, 1, 2, passed})
         sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
         main()
         status = 0
@@ -117,3 +116,11 @@ def _be(main: Callable[[], None], reading: int, writing: int, passed: int) -> No
         with suppress(OSError, ValueError):
             sys.stdout.flush()
         os._exit(status)
+
+
+def _close_all_but(kept: set[int]) -> None:
+    # Not all numbers up to the limit: that is a thousand million in some containers.
+    for number in map(int, os.listdir("/proc/self/fd")):
+        if number not in kept:
+            with suppress(OSError):
+                os.close(number)
