@@ -23,6 +23,7 @@ from dray.cli.detaching import announce
 from dray.cli.first_manifests import apply_first
 from dray.cli.manifests import Manifest
 from dray.cli.serving import run, stopping
+from dray.process.identity import age
 from dray.process.memory import loading
 from dray.process.tasks import end_tasks
 
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from dray.server.running import Options, RunningServer
 
 _logger = logging.getLogger("dray.server")
-_STARTED: Final = time.perf_counter()
+# As long as the user waits, also where a part of that was spent in the process that goes on in the foreground.
+_BEGAN: Final = time.perf_counter() - age()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +272,7 @@ async def _greet(
     made = {"applied": counts, **{child.called: child.made for child in children}}
     lists = {name: ", ".join(f"{plural} {number}" for plural, number in each.items()) for name, each in made.items()}
     told = "; ".join(f"{name}: {text}" for name, text in lists.items() if text)
-    lines = [f"ready in {_seconds():.1f} s at {server.url}{f' ({told})' if told else ''}"]
+    lines = [f"ready in {time.perf_counter() - _BEGAN:.1f} s at {server.url}{f' ({told})' if told else ''}"]
     lines += [f"metrics at {child.metrics}" for child in children if child.metrics]
     lines += [f"other machines join with: {joining}"] if joining else []
     lines += [f"export KUBECONFIG={server.options.kubeconfig}"]
@@ -279,15 +281,3 @@ async def _greet(
     click.echo(text if announce_to is None else lines[0] + "\n", nl=False)
     if announce_to is not None:
         announce(announce_to, text)
-
-
-def _seconds() -> float:
-    """Since the process began, where that can be told, else since this was loaded."""
-    try:
-        with open("/proc/self/stat") as file:
-            ticks = int(file.read().rpartition(")")[2].split()[19])
-        import os
-
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, AttributeError):
-        return time.perf_counter() - _STARTED

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 
@@ -13,3 +15,11 @@ def started_at(pid: int) -> str:
         return ""
     # A process that has ended and was not waited for yet is gone for everybody else.
     return "" if words[0] == "Z" else words[19]
+
+
+def age() -> float:
+    """Seconds since this process began; none where that cannot be told."""
+    try:
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(started_at(os.getpid())) / os.sysconf("SC_CLK_TCK")
+    except (AttributeError, ValueError):
+        return 0.0
