@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dray.api.catalogue import RESOURCE_GROUP, find
 from dray.api.objects import sequence, text, walk
@@ -46,8 +45,7 @@ _MIRRORED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LONGEST_EXPRESSION: Final = 10240
 
 
-@dataclass(frozen=True, slots=True)
-class StringComparison:
+class StringComparison(NamedTuple):
     """What was compared, and the expression that was probably meant."""
 
     text: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.label_selectors import Matcher, from_object
-from dray.api.objects import Key, Object, controller_of, is_deleting, is_true, labels_of, spec_of, status_of, uid_of
+from dray.api.objects import Key, Object, controller_of, is_deleting, is_true, labels_of, spec_of, uid_of
 from dray.api.pods import node_of, phase_of
 from dray.client.cache import Change
 from dray.client.errors import ClientError
@@ -100,7 +100,7 @@ class DaemonSetController(QueueController[Key]):
             # What there is counts all the same.
             failure = error
         daemons = self._renewed(daemons)
-        await self._write(daemons)
+        await self._own.write_status(self._client, DAEMON_SETS, daemons.daemon_set, status.status(daemons))
         pods = [pod for each in daemons.pods.values() for pod in each]
         hashes = {labels_of(pod).get(HASH_LABEL) for pod in pods} | {digest}
         used = {uid_of(each) for each in revisions if hash_of(each) in hashes}
@@ -137,12 +137,6 @@ class DaemonSetController(QueueController[Key]):
             next_.create[:_BURST],
         )
         await in_batches(lambda pod: self._control.delete(owner, pod), next_.delete)
-
-    async def _write(self, daemons: Daemons) -> None:
-        found = status.status(daemons)
-        if found != status_of(daemons.daemon_set):
-            after = await self._client.update_status(DAEMON_SETS, {**daemons.daemon_set, "status": found})
-            self._own.put(uid_of(after), after)
 
 
 def _selector(daemon_set: Object) -> Matcher:

@@ -83,7 +83,7 @@ class StatefulSetController(QueueController[Key]):
             # What there is counts all the same.
             failure = error
         replicas = self._view(owner, current, update)
-        await self._write(replicas)
+        await self._own.write_status(self._client, STATEFUL_SETS, replicas.stateful_set, status.status(replicas))
         used = {current["metadata"]["name"], update["metadata"]["name"], *map(revision_of, replicas.pods.values())}
         await self._revisions.prune(owner, revisions, {uid_of(by_name[name]) for name in used if name in by_name})
         if failure is not None:
@@ -117,12 +117,6 @@ class StatefulSetController(QueueController[Key]):
         await slow_start(create, next_.create)
         await in_batches(lambda pod: self._control.delete(owner, pod), next_.delete)
         return not waiting
-
-    async def _write(self, replicas: Replicas) -> None:
-        found = status.status(replicas)
-        if found != status_of(replicas.stateful_set):
-            after = await self._client.update_status(STATEFUL_SETS, {**replicas.stateful_set, "status": found})
-            self._own.put(uid_of(after), after)
 
 
 def _selector(stateful_set: Object) -> Matcher:

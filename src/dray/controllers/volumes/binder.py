@@ -37,8 +37,7 @@ def _called(key: Key) -> str:
 
 class VolumeBinder(QueueController[Key]):
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
-        self._events = environment.events
+        super().__init__(environment)
         self._workers = environment.workers("persistent volumes", self.reconcile, called=_called, count=2)
         self._claims = environment.informers.of(CLAIMS_FOR_VOLUMES)
         self._volumes = environment.informers.of(VOLUMES)

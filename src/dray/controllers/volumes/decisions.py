@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from dray.api.objects import Object, annotations_of, is_deleting, key_of, spec_of, uid_of
 from dray.api.volumes import NO_PROVISIONER, SELECTED_NODE, claim_reference, class_name, is_bound, is_for
@@ -20,8 +20,7 @@ class Act(Enum):
     """The volume of the claim is gone, or belongs to another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimDecision:
+class ClaimDecision(NamedTuple):
     act: Act
     volume: Object | None = None
     reason: str = ""

@@ -35,7 +35,7 @@ async def _protect(client: ApiClient, resource: Resource, obj: Object, finalizer
 
 class ClaimProtection(QueueController[Key]):
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
+        super().__init__(environment)
         self._workers = environment.workers(
             "claim protection", self.reconcile, called=named("PersistentVolumeClaim"), count=2
         )
@@ -67,7 +67,7 @@ def _claims(pod: Object) -> list[str]:
 
 class VolumeProtection(QueueController[Key]):
     def __init__(self, environment: Environment) -> None:
-        self._client = environment.client
+        super().__init__(environment)
         self._workers = environment.workers(
             "volume protection", self.reconcile, called=named("PersistentVolume"), count=2
         )

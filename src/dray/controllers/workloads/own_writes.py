@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from dray.api.catalogue import KindVersion
-from dray.api.objects import Key, Object, key_of, uid_of, version_number, version_of
+from dray.api.objects import Key, Object, key_of, status_of, uid_of, version_number, version_of
+from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.informer import Informer
 from dray.client.queue import WorkQueue
@@ -68,6 +69,12 @@ class OwnWrites:
         about it."""
         (newest,) = self.newest(uid_of(cached), [cached])
         return {**newest, "apiVersion": kind.api_version, "kind": kind.kind}
+
+    async def write_status(self, client: ApiClient, kind: KindVersion, owner: Object, status: Object) -> None:
+        """Of an owner that is written here itself, where it is not so already."""
+        if status != status_of(owner):
+            after = await client.update_status(kind, {**owner, "status": status})
+            self.put(uid_of(after), after)
 
     def forget(self, owner: str) -> None:
         self._written.pop(owner, None)
