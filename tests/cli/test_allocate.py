@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,16 @@ import yaml
 from click.testing import CliRunner, Result
 
 from dray.cli.allocate import allocate
+from dray.testing.objects import device, resource_slice
 
 Write = Callable[..., str]
+
+
+def gpus(node: str, *devices: str | dict[str, Any]) -> str:
+    """A document with the devices of a node, indented like those that are written out here."""
+    made = resource_slice(f"{node}-gpus", *devices, pool=node, nodeName=node)
+    return f"\n    ---\n    {json.dumps(made)}\n    "
+
 
 CLUSTER = """
     apiVersion: resource.k8s.io/v1
@@ -22,30 +29,12 @@ CLUSTER = """
       selectors: [{cel: {expression: device.driver == "gpu.example.com"}}]
     ---
     apiVersion: resource.k8s.io/v1
-    kind: ResourceSlice
-    metadata: {name: a-gpus}
-    spec:
-      driver: gpu.example.com
-      nodeName: a
-      pool: {name: a, generation: 1, resourceSliceCount: 1}
-      devices: [{name: gpu-0}]
-    ---
-    apiVersion: resource.k8s.io/v1
-    kind: ResourceSlice
-    metadata: {name: b-gpus}
-    spec:
-      driver: gpu.example.com
-      nodeName: b
-      pool: {name: b, generation: 1, resourceSliceCount: 1}
-      devices:
-      - {name: gpu-0, capacity: {memory: {value: 80Gi}}}
-      - {name: gpu-1, capacity: {memory: {value: 24Gi}}}
-    ---
-    apiVersion: resource.k8s.io/v1
     kind: ResourceClaimTemplate
     metadata: {name: one-gpu}
     spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu}}]}}}
     """
+CLUSTER += gpus("a", "gpu-0")
+CLUSTER += gpus("b", device("gpu-0", capacity={"memory": "80Gi"}), device("gpu-1", capacity={"memory": "24Gi"}))
 
 
 def claim(name: str, count: int) -> str:
@@ -249,15 +238,7 @@ SERVING = CLUSTER.replace(
 
 
 def asking(name: str, resources: str, kind: str = "limits", extra: str = "") -> str:
-    return f"""
-    ---
-    apiVersion: v1
-    kind: Pod
-    metadata: {{name: {name}}}
-    spec:
-      {extra}
-      containers: [{{name: c, image: i, resources: {{{kind}: {{{resources}}}}}}}]
-    """
+    return pod(name, extra=extra).replace("image: i}", f"image: i, resources: {{{kind}: {{{resources}}}}}}}")
 
 
 @pytest.mark.parametrize("resource", ["example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"])
@@ -341,7 +322,7 @@ def test_a_pod_that_an_api_server_refuses_is_an_error(
     assert result.exit_code == 2
     assert "Pod p: spec" in result.stderr
     assert complaint in result.stderr
-    assert "m.yaml:46:" in result.stderr.splitlines()[-1]
+    assert "m.yaml:32:" in result.stderr.splitlines()[-1]
 
 
 def test_admin_access_needs_a_label_of_the_namespace_that_is_given(run: Callable[..., Result], write: Write) -> None:
@@ -356,10 +337,6 @@ def test_admin_access_needs_a_label_of_the_namespace_that_is_given(run: Callable
 
 
 def test_nodes_that_say_the_same_are_one_line(run: Callable[..., Result], write: Write) -> None:
-    slices = textwrap.dedent(CLUSTER).split("---\n")
-    for name in ("c", "d"):
-        renamed = slices[1].replace("a-gpus", f"{name}-gpus").replace("nodeName: a", f"nodeName: {name}")
-        slices.append(renamed.replace("{name: a,", f"{{name: {name},"))
-    slices.append(textwrap.dedent(claim("huge", 3)).removeprefix("\n---\n"))
-    lines = run(write("---\n".join(slices))).output.splitlines()
+    others = gpus("c", "gpu-0") + gpus("d", "gpu-0")
+    lines = run(write(CLUSTER + others + claim("huge", 3))).output.splitlines()
     assert lines[1:-1] == ["  3 nodes (a, c, d): gpus: needs 3, 1 available", "  node b: gpus: needs 3, 2 available"]

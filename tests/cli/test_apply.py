@@ -84,16 +84,12 @@ def test_a_refusal_is_shown_at_its_line_and_the_rest_applied(dray: Dray, write: 
         apiVersion: resource.k8s.io/v1
         kind: ResourceClaim
         metadata: {name: c}
-        spec:
-          devices:
-            requests:
-            - name: gpu
-              exactly:
-                deviceClassName: NOT valid
+        spec: {devices: {requests: [{name: gpu, exactly: {
+          deviceClassName: NOT valid}}]}}
         """
     result = dray("apply", "-f", write(claim, "c.yaml"), "-f", write(CONFIG))
     assert (result.exit_code, result.stdout) == (1, "configmap/a created\n")
-    place = "c.yaml:9:9: error: ResourceClaim c: spec.devices.requests[0].exactly.deviceClassName: Invalid value"
+    place = "c.yaml:5:3: error: ResourceClaim c: spec.devices.requests[0].exactly.deviceClassName: Invalid value"
     assert result.stderr.startswith(place)
 
 

@@ -2,20 +2,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import Result
 
+OLD = Path(__file__).parent / "old_manifests"
 CLAIM = """\
 # a comment
 apiVersion: resource.k8s.io/v1beta1
 kind: ResourceClaim
 metadata: {name: a}
-spec:
-  devices:
-    requests:
-    - {name: gpu, deviceClassName: gpu.example.com, count: 2}
+spec: {devices: {requests: [{name: gpu, deviceClassName: gpu.example.com, count: 2}]}}
 """
 V1_REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}
 
@@ -61,35 +60,7 @@ def test_an_unknown_kind_of_the_group_is_an_error(
 
 
 def test_the_malformed_v1alpha2_of_the_wild(run: Callable[..., Result], write: Callable[..., str]) -> None:
-    result = run(
-        "convert",
-        write("""\
-            apiVersion: resource.k8s.io/v1alpha2
-            kind: ResourceClass
-            metadata:
-              name: gpu.nvidia.com
-            structuredParameters:
-              generatedFrom:
-                nodeName:
-                driverName: gpu.nvidia.com
-            ---
-            apiVersion: resource.k8s.io/v1alpha2
-            kind: ResourceClaim
-            metadata:
-              name: training-gpus
-            spec:
-              resourceClassName: gpu.nvidia.com
-              parameters:
-                apiVersion: gpu.resource.nvidia.com/v1alpha1
-                kind: GpuClaimParameters
-                count: 4
-                sharing: {}
-                selector: {}
-              constraints:
-                - nodeSelector:
-                    node.kubernetes.io/instance-type: p4d.24xlarge
-            """),
-    )
+    result = run("convert", write((OLD / "wild.yaml").read_text()))
     assert result.exit_code == 0
     device_class, claim = yaml.safe_load_all(result.stdout)
     assert device_class["spec"] == {"selectors": [{"cel": {"expression": 'device.driver == "gpu.nvidia.com"'}}]}
@@ -104,35 +75,7 @@ def test_the_malformed_v1alpha2_of_the_wild(run: Callable[..., Result], write: C
 def test_node_selectors_of_claims_go_into_the_pods_that_use_them(
     run: Callable[..., Result], write: Callable[..., str]
 ) -> None:
-    claim = """\
-        apiVersion: resource.k8s.io/v1alpha2
-        kind: ResourceClaim
-        metadata: {name: gpus}
-        spec:
-          resourceClassName: gpu.nvidia.com
-          constraints:
-          - nodeSelector: {zone: a, size: large}
-        ---
-        """
-    users = """\
-        apiVersion: v1
-        kind: Pod
-        metadata: {name: p, namespace: default}
-        spec: {nodeSelector: {zone: b}, resourceClaims: [{name: g, resourceClaimName: gpus}]}
-        ---
-        apiVersion: apps/v1
-        kind: Deployment
-        metadata: {name: d}
-        spec:
-          template:
-            spec: {resourceClaims: [{name: g, source: {resourceClaimName: gpus}}]}
-        ---
-        apiVersion: v1
-        kind: Pod
-        metadata: {name: q, namespace: elsewhere}
-        spec: {resourceClaims: [{name: g, resourceClaimName: gpus}]}
-        """
-    result = run("convert", write(claim, "claim.yaml"), write(users, "users.yaml"))
+    result = run("convert", str(OLD / "claim.yaml"), str(OLD / "users.yaml"))
     _, pod, deployment, other = yaml.safe_load_all(result.stdout)
     assert pod["spec"]["nodeSelector"] == {"zone": "b", "size": "large"}
     assert deployment["spec"]["template"]["spec"]["nodeSelector"] == {"zone": "a", "size": "large"}
@@ -219,7 +162,7 @@ def test_unknown_fields_are_kept_and_named(run: Callable[..., Result], write: Ca
     assert result.exit_code == 0
     request = yaml.safe_load(result.stdout)["spec"]["devices"]["requests"][0]
     assert request == {**V1_REQUEST, "colour": "red"}
-    assert 'm.yaml:8:63: note: ResourceClaim a: spec.devices.requests[0].colour: unknown field "colour"' in (
+    assert 'm.yaml:5:85: note: ResourceClaim a: spec.devices.requests[0].colour: unknown field "colour"' in (
         result.stderr
     )
 
@@ -281,24 +224,7 @@ def test_wrong_types_in_v1alpha2(
 
 
 def test_nothing_of_v1alpha2_goes_without_a_note(run: Callable[..., Result], write: Callable[..., str]) -> None:
-    result = run(
-        "convert",
-        write("""\
-            apiVersion: resource.k8s.io/v1alpha2
-            kind: ResourceClaim
-            metadata: {name: a}
-            spec:
-              resourceClassName: gpu
-              allocationMode: Sometime
-              parametersRef: {kind: GpuParameters, name: p}
-            ---
-            apiVersion: gpu.example.com/v1
-            kind: GpuParameters
-            metadata: {name: p}
-            extra: {sharing: none}
-            spec: {count: 2, level: 3}
-            """),
-    )
+    result = run("convert", write((OLD / "noted.yaml").read_text()))
     claim = next(yaml.safe_load_all(result.stdout))
     parameters = claim["spec"]["devices"]["config"][0]["opaque"]["parameters"]
     assert parameters["extra"] == {"sharing": "none"}

@@ -13,35 +13,21 @@ import yaml
 from click.testing import Result
 
 from dray.server.security import kubeconfig as kubeconfigs
+from dray.testing.objects import claim, config_map, namespace, pod, request
 from tests.server.process import listening
 
 Write = Callable[..., str]
 Dray = Callable[..., Result]
 
-OBJECTS = """\
-apiVersion: v1
-kind: Namespace
-metadata: {name: team}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: first, namespace: team, labels: {app: x}}
-data: {a: "1", b: "2"}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: second, namespace: team}
----
-apiVersion: resource.k8s.io/v1
-kind: ResourceClaim
-metadata: {name: claim, namespace: team}
-spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: pod}
-spec: {containers: [{name: c, image: i}]}
-"""
+OBJECTS = yaml.safe_dump_all(
+    [
+        namespace("team"),
+        config_map("first", {"a": "1", "b": "2"}, namespace="team", labels={"app": "x"}),
+        config_map("second", namespace="team"),
+        claim("claim", request(deviceClassName="gpu.example.com"), namespace="team"),
+        pod("pod"),
+    ]
+)
 
 
 @pytest.fixture(scope="module")

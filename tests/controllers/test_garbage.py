@@ -67,6 +67,14 @@ async def stays(cluster, kind, name):
     assert await cluster.get(kind, name) is not None
 
 
+async def goes_with(cluster, owner, removed):
+    """A dependent of this owner stays, and goes once that is removed."""
+    await cluster.create(config_map("dependent", owned_by(owner)))
+    await stays(cluster, "ConfigMap", "dependent")
+    await removed()
+    await gone(cluster, "ConfigMap", "dependent")
+
+
 async def looked_at(cluster):
     """The same for those whose owner was never seen."""
     marker = await cluster.create(config_map(f"marker-{next(_number)}", nobody()))
@@ -154,10 +162,7 @@ async def test_a_cluster_scoped_object_with_an_owner_in_a_namespace_stays():
 async def test_a_cluster_scoped_owner_holds_and_takes_along():
     async with collecting() as cluster:
         owner = await cluster.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}})
-        await cluster.create(config_map("of-node", owned_by(owner)))
-        await stays(cluster, "ConfigMap", "of-node")
-        await cluster.delete("Node", "a")
-        await gone(cluster, "ConfigMap", "of-node")
+        await goes_with(cluster, owner, lambda: cluster.delete("Node", "a"))
 
 
 async def test_one_of_two_owners_is_enough_and_the_other_is_forgotten():
@@ -212,14 +217,20 @@ async def test_in_the_foreground_an_owner_waits_for_those_that_block():
         assert await cluster.get("ConfigMap", "held") is None
 
 
+async def owner_that_waits(cluster):
+    """An owner that was deleted in the foreground and waits for a dependent that is held, and the reference to it."""
+    owner = await cluster.create(config_map("owner"))
+    block = owned_by(owner, blockOwnerDeletion=True)
+    await cluster.create(config_map("held", block, finalizers=["example.com/hold"]))
+    await settled(cluster)
+    await remove(cluster, "ConfigMap", "owner", "Foreground")
+    await settled(cluster)
+    return owner, block
+
+
 async def test_in_the_foreground_a_dependent_that_no_longer_blocks_lets_go():
     async with collecting() as cluster:
-        owner = await cluster.create(config_map("owner"))
-        block = owned_by(owner, blockOwnerDeletion=True)
-        await cluster.create(config_map("held", block, finalizers=["example.com/hold"]))
-        await settled(cluster)
-        await remove(cluster, "ConfigMap", "owner", "Foreground")
-        await settled(cluster)
+        owner, _ = await owner_that_waits(cluster)
         assert await cluster.get("ConfigMap", "owner") is not None
         await cluster.patch("ConfigMap", "held", {"metadata": {"ownerReferences": [owned_by(owner)]}})
         await gone(cluster, "ConfigMap", "owner")
@@ -258,12 +269,7 @@ async def test_a_circle_of_blocking_owners_is_broken():
 
 async def test_a_dependent_that_comes_while_its_owner_waits_goes_too():
     async with collecting() as cluster:
-        owner = await cluster.create(config_map("owner"))
-        block = owned_by(owner, blockOwnerDeletion=True)
-        await cluster.create(config_map("held", block, finalizers=["example.com/hold"]))
-        await settled(cluster)
-        await remove(cluster, "ConfigMap", "owner", "Foreground")
-        await settled(cluster)
+        _, block = await owner_that_waits(cluster)
         await cluster.create(config_map("late", block))
         await gone(cluster, "ConfigMap", "late")
         assert await cluster.get("ConfigMap", "owner") is not None
@@ -373,10 +379,8 @@ async def test_dependents_of_a_kind_that_is_no_more_go():
         await cluster.create(config_map("of-nobody", missing))
         await gone(cluster, "ConfigMap", "of-nobody")
         widget = await make_widget(cluster, "w")
-        await cluster.create(config_map("of-widget", owned_by(widget)))
-        await stays(cluster, "ConfigMap", "of-widget")
-        await cluster.delete("CustomResourceDefinition", "widgets.example.com")
-        await gone(cluster, "ConfigMap", "of-widget")
+        definition_name = "widgets.example.com"
+        await goes_with(cluster, widget, lambda: cluster.delete("CustomResourceDefinition", definition_name))
 
 
 async def test_an_owner_of_an_unknown_kind_is_nobodys_proof():

@@ -9,6 +9,7 @@ import time
 import pytest
 import yaml
 
+from dray.testing import objects
 from tests.server.process import listening
 
 KUBECTL = shutil.which("kubectl")
@@ -28,22 +29,9 @@ kind: ResourceClaim
 metadata: {name: gpu}
 spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com, count: 2}}]}}
 """
-DEVICE_CLASS = """
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: gpu.example.com}
-spec: {selectors: [{cel: {expression: 'device.driver == "gpu.example.com"'}}]}
-"""
-SLICE = """
-apiVersion: resource.k8s.io/v1
-kind: ResourceSlice
-metadata: {name: n1-gpus}
-spec:
-  driver: gpu.example.com
-  nodeName: n1
-  pool: {name: n1, generation: 1, resourceSliceCount: 1}
-  devices: [{name: gpu-0, attributes: {model: {string: H100}}, capacity: {memory: {value: 80Gi}}}]
-"""
+DEVICE_CLASS = yaml.safe_dump(objects.device_class("gpu.example.com", f'device.driver == "{objects.DRIVER}"'))
+GPU = objects.device("gpu-0", attributes={"model": "H100"}, capacity={"memory": "80Gi"})
+SLICE = yaml.safe_dump(objects.resource_slice("n1-gpus", GPU, pool="n1", nodeName="n1"))
 NODE = """
 apiVersion: v1
 kind: Node
@@ -142,7 +130,7 @@ def test_get_and_watch(kubectl):
 
 
 def test_create_and_delete(kubectl):
-    assert "created" in kubectl("create", "-f", "-", text=f"{POD}---{CLAIM}---{DEVICE_CLASS}")
+    assert "created" in kubectl("create", "-f", "-", text=f"{POD}---{CLAIM}---\n{DEVICE_CLASS}")
     assert "AlreadyExists" in kubectl.run("create", "-f", "-", text=CLAIM).stderr
     assert "pending" in kubectl("get", "resourceclaims")
     assert "deleted" in kubectl("delete", "-f", "-", text=f"{POD}---{CLAIM}")
@@ -215,7 +203,7 @@ def test_edit(kubectl):
 
 
 def test_describe(kubectl):
-    kubectl("create", "-f", "-", text="---".join((POD, CLAIM, DEVICE_CLASS, SLICE, NODE)))
+    kubectl("create", "-f", "-", text="---\n".join((POD, CLAIM, DEVICE_CLASS, SLICE, NODE)))
     assert "QoS Class:       BestEffort" in kubectl("describe", "pod", "web")
     assert "Device Class Name:  gpu.example.com" in kubectl("describe", "resourceclaim", "gpu")
     assert "gpu-0" in kubectl("describe", "resourceslice", "n1-gpus")
