@@ -86,6 +86,9 @@ def test_warnings_and_annotations(api):
     api.create(MAPS, config_map("m", {"a": "x"}))
     said = "Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': failed expression: false"
     assert api.warnings == [said]
+    text = api.raw("GET", "/metrics").body.decode()
+    labels = 'enforcement_action="warn",policy="p",policy_binding="b"'
+    assert f"apiserver_validating_admission_policy_check_total{{{labels}}} 1.0" in text
 
 
 @pytest.mark.parametrize(

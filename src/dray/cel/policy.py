@@ -121,14 +121,16 @@ def environment(
     params_type: Type = t.DYN,
     objects: Mapping[str, Fields] | None = None,
 ) -> Environment:
-    """`webhook`: the fewer variables that conditions of webhooks have."""
+    """`variables` is None for conditions, which are asked before the rest; `webhook`: those of webhooks, with less."""
     declared: dict[str, Type] = {"object": object_type, "oldObject": object_type, "request": _REQUEST}
     if params:
         declared["params"] = params_type
     if authorizes:
         declared |= {"authorizer": t.AUTHORIZER, "authorizer.requestResource": t.RESOURCE_CHECK}
     if not webhook:
-        declared |= {"namespaceObject": _NAMESPACE, "variables": _VARIABLES}
+        declared["namespaceObject"] = _NAMESPACE
+    if variables is not None:
+        declared["variables"] = _VARIABLES
     fields = _Objects() if mutation else {}
     fields.update({**_FIELDS, **(_MADE if mutation else {}), _VARIABLES.name: variables or {}})
     constants = {**DEVICE.constants, **(authorizer.LIBRARY.constants if authorizes else {})}

@@ -72,7 +72,7 @@ def _policy(spec: Object, *, mutation: bool) -> Iterator[FieldError]:
             yield _problem(f"spec.variables[{index}].expression", variable["expression"], error)
             declared.types[variable["name"]] = t.DYN
     whole = declared.environment()
-    yield from _conditions(spec, "spec.matchConditions", whole)
+    yield from _conditions(spec, "spec.matchConditions", declared.of_conditions())
     for index, each in enumerate(spec.get("validations") or ()):
         at = f"spec.validations[{index}]"
         yield from _compiles(each["expression"], f"{at}.expression", whole, t.BOOL)

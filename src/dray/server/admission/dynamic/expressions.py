@@ -43,6 +43,9 @@ class Declarations:
     def environment(self, *, authorizes: bool = True) -> Environment:
         return policy.environment(variables=dict(self.types), authorizes=authorizes, **self._shared)
 
+    def of_conditions(self) -> Environment:
+        return policy.environment(**self._shared)
+
 
 class Conditions:
     """matchConditions: all must hold. One that does not hold counts more than one that fails."""

@@ -66,6 +66,7 @@ async def _run(dynamic: DynamicAdmission, request: AdmissionRequest) -> bool:
 async def _apply(dynamic: DynamicAdmission, mutator: Mutator, version: str, request: AdmissionRequest) -> bool:
     """Whether it changed the object."""
     resource, worker, now = request.resource(version), request.context.worker, request.context.now()
+    gates = request.context.gates
     if isinstance(mutator, Webhook):
         if not mutator.concerns(request, version):
             return False
@@ -79,12 +80,12 @@ async def _apply(dynamic: DynamicAdmission, mutator: Mutator, version: str, requ
         if not plan:
             return False
         try:
-            document = await worker.run(effort(mutator.loops, request), mutator.mutated, plan, resource, now)
+            document = await worker.run(effort(mutator.loops, request), mutator.mutated, plan, resource, now, gates)
         except MutationError as error:
             raise request.attributes.forbid(str(error)) from None
     if document is None or document == request.shown(request.object, version):
         return False
-    decoded = resource.decode(document, now, request.context.gates)
+    decoded = resource.decode(document, now, gates)
     if isinstance(decoded, Refusal):
         why = f"{mutator.name} made an object that cannot be read: {decoded.message}"
         raise ApiError(500, "InternalError", f"Internal error occurred: {why}")

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dray.api.gates import FeatureGates
+from dray.api.intake import Refusal
 from dray.api.objects import Object
 from dray.cel import types as t
 from dray.cel.errors import EvaluationError
@@ -44,7 +46,7 @@ class MutatingPolicy(Policy):
         yield from self.conditions.programs
         yield from (program for _, program in self._mutations)
 
-    def mutated(self, plan: list[Planned], resource: Resource, now: str) -> Object | None:
+    def mutated(self, plan: list[Planned], resource: Resource, now: str, gates: FeatureGates) -> Object | None:
         """The document that comes out of it, None where nothing changes; raises MutationError."""
         document: Object | None = None
         for planned in plan:
@@ -53,13 +55,13 @@ class MutatingPolicy(Policy):
                     raise EvaluationError(f"failed to configure binding: {planned.error}")
                 for values in planned.values:
                     seen = values if document is None else {**values, "object": document}
-                    document = self._mutate(planned._replace(values=[seen]), resource, now) or document
+                    document = self._mutate(planned._replace(values=[seen]), resource, now, gates) or document
             except (EvaluationError, ApiError) as error:
                 if self.fails:
                     raise MutationError(self.name, planned.binding.name, str(error)) from None
         return document
 
-    def _mutate(self, planned: Planned, resource: Resource, now: str) -> Object | None:
+    def _mutate(self, planned: Planned, resource: Resource, now: str, gates: FeatureGates) -> Object | None:
         document: Object | None = None
         for run in self.runs(planned):
             for merges, program in self._mutations:
@@ -68,15 +70,24 @@ class MutatingPolicy(Policy):
                     run.set_variables(self.declared.programs)
                 before = document if document is not None else planned.values[0]["object"]
                 value = _native(run.value(program))
-                document = _merged(before, value, resource, now) if merges else json_patch(before, value)
-                if not isinstance(document, dict):
-                    raise EvaluationError("the patch leaves no object")
+                changed = _merged(before, value, resource, now) if merges else json_patch(before, value)
+                document = _read(changed, resource, now, gates)
         return document
 
 
 class MutationError(Exception):
     def __init__(self, policy: str, binding: str, why: str) -> None:
         super().__init__(f"MutatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {why}")
+
+
+def _read(document: Any, resource: Resource, now: str, gates: FeatureGates) -> Object:
+    """What came out, as the next mutation sees it: an object of the same kind."""
+    if not isinstance(document, dict):
+        raise EvaluationError("the patch leaves no object")
+    decoded = resource.decode(document, now, gates)
+    if isinstance(decoded, Refusal):
+        raise EvaluationError(decoded.message)
+    return resource.answer(decoded)
 
 
 def _merged(document: Object, configuration: Object, resource: Resource, now: str) -> Object:

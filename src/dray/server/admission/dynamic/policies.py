@@ -65,7 +65,7 @@ class Policy:
         self.bindings = [Binding(binding) for binding in bindings]
         self.fails = self.spec.get("failurePolicy") != "Ignore"
         self.declared = Declarations(self.spec, mutation=mutation)
-        self.conditions = Conditions(self.spec.get("matchConditions") or [], self.declared.environment())
+        self.conditions = Conditions(self.spec.get("matchConditions") or [], self.declared.of_conditions())
 
     def selected(self, request: AdmissionRequest, version: str) -> list[Binding]:
         """The bindings by which the policy applies to the request."""
@@ -94,9 +94,7 @@ class Policy:
     def runs(self, planned: Planned) -> Iterator[Evaluation]:
         """One for each object of parameters for which the match conditions hold; raises EvaluationError."""
         for values in planned.values:
-            asked = Evaluation(values, language.CONDITIONS_BUDGET)
-            asked.set_variables(self.declared.programs)
-            if self.conditions.hold(asked):
+            if self.conditions.hold(Evaluation(values, language.CONDITIONS_BUDGET)):
                 run = Evaluation(values)
                 run.set_variables(self.declared.programs)
                 yield run

@@ -10,6 +10,7 @@ import msgspec
 
 from dray.server.admission.attributes import Attributes
 from dray.server.admission.dynamic.matching import Target
+from dray.server.admission.dynamic.metrics import AdmissionMetrics
 from dray.server.admission.dynamic.policies import Violation
 from dray.server.admission.dynamic.registry import NOBODY, Concerned
 from dray.server.admission.dynamic.request import DELETE, AdmissionRequest
@@ -37,7 +38,7 @@ async def validate(attributes: Attributes) -> bool:
         return False
     place = (resource.group, resource.version, resource.plural, attributes.subresource, attributes.operation)
     request = AdmissionRequest(attributes, Target(*place, resource.namespaced))
-    await _ask_policies(concerned, request)
+    await _ask_policies(concerned, request, dynamic.metrics)
     # A deletion has nothing to change; those that might may still refuse it.
     mutating = concerned.mutators if attributes.operation == DELETE else ()
     asked = [(each, version) for each, version in (*mutating, *concerned.webhooks) if isinstance(each, Webhook)]
@@ -49,13 +50,18 @@ async def validate(attributes: Attributes) -> bool:
     return True
 
 
-async def _ask_policies(concerned: Concerned, request: AdmissionRequest) -> None:
+async def _ask_policies(concerned: Concerned, request: AdmissionRequest, metrics: AdmissionMetrics) -> None:
     attributes, found = request.attributes, list[Violation]()
     for policy, version in concerned.policies:
         plan = policy.plan(request, version)
         if plan:
             worker = request.context.worker
-            found += await worker.run(effort(policy.loops, request), policy.violations, plan, attributes.annotations)
+            new = await worker.run(effort(policy.loops, request), policy.violations, plan, attributes.annotations)
+            found += new
+            for planned in plan:
+                mine = [each for each in new if each.binding is planned.binding]
+                for action in (mine and planned.binding.actions) or ("Allow",):
+                    metrics.checked(policy.name, planned.binding.name, action.lower())
     for violation in found:
         if "Warn" in violation.binding.actions:
             named = f"'{violation.policy}' with binding '{violation.binding.name}'"

@@ -13,9 +13,9 @@ from dray.cel import policy as language
 from dray.cel.errors import EvaluationError
 from dray.server.admission.dynamic.expressions import Conditions, Evaluation
 from dray.server.admission.dynamic.matching import Matcher
+from dray.server.admission.dynamic.metrics import AdmissionMetrics
 from dray.server.admission.dynamic.request import AdmissionRequest
 from dray.server.admission.dynamic.webhook_client import WebhookClient, WebhookError
-from dray.server.admission.dynamic.webhook_metrics import WebhookMetrics
 from dray.server.status import ApiError
 
 _VERSION = "admission.k8s.io/v1"
@@ -76,7 +76,9 @@ class Webhook:
                 return False
             raise request.attributes.forbid(f'admission webhook "{self.name}": {error}') from None
 
-    async def ask(self, request: AdmissionRequest, version: str, client: WebhookClient, metrics: WebhookMetrics) -> Any:
+    async def ask(
+        self, request: AdmissionRequest, version: str, client: WebhookClient, metrics: AdmissionMetrics
+    ) -> Any:
         """The JSON patch it wants, None for none; raises what it refuses, or that it could not be asked."""
         started, error_type = time.perf_counter(), ""
         try:

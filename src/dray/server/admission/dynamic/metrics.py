@@ -1,4 +1,4 @@
-"""Metrics of webhooks: how often and how long they were asked, what they rejected, and where they were passed over."""
+"""Metrics of policies and webhooks: how often and how long they were asked, what they rejected or let pass."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _MOST_SERIES = 1024
 _NAME = "apiserver_admission_webhook"
 
 
-class WebhookMetrics:
+class AdmissionMetrics:
     def __init__(self) -> None:
         # (name, type, operation, rejected) → [times, seconds]
         self._asked: dict[tuple[str, str, str, str], list[float]] = {}
         self._rejected: dict[tuple[str, str, str, str], int] = {}
+        self._checked: dict[tuple[str, str, str], int] = {}
         self._open: dict[tuple[str, str], int] = {}
 
     def asked(self, webhook: Webhook, operation: str, seconds: float, error_type: str) -> None:
@@ -31,6 +32,12 @@ class WebhookMetrics:
             rejected = (webhook.name, _type(webhook), operation, error_type)
             if rejected in self._rejected or len(self._rejected) < _MOST_SERIES:
                 self._rejected[rejected] = self._rejected.get(rejected, 0) + 1
+
+    def checked(self, policy: str, binding: str, action: str) -> None:
+        """A validating policy was asked by way of a binding, and this came of it: allow, deny, warn or audit."""
+        key = (policy, binding, action)
+        if key in self._checked or len(self._checked) < _MOST_SERIES:
+            self._checked[key] = self._checked.get(key, 0) + 1
 
     def failed_open(self, webhook: Webhook) -> None:
         key = (webhook.name, _type(webhook))
@@ -51,7 +58,14 @@ class WebhookMetrics:
         passed = CounterMetricFamily(f"{_NAME}_fail_open_count", "Webhooks that were passed over.", labels=labels[:2])
         for opened, count in self._open.items():
             passed.add_metric(list(opened), count)
-        yield from (took, rejections, passed)
+        checks = CounterMetricFamily(
+            "apiserver_validating_admission_policy_check",
+            "What came of asking validating policies.",
+            labels=["policy", "policy_binding", "enforcement_action"],
+        )
+        for checked, count in self._checked.items():
+            checks.add_metric(list(checked), count)
+        yield from (took, rejections, passed, checks)
 
 
 def _type(webhook: Webhook) -> str:
