@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -24,7 +25,11 @@ def test_the_api_corpus_passes():
     assert done.output.splitlines()[-1] == "2661 passed, 0 failed"
 
 
-FLOWS = list(map(json.loads, gzip.decompress((CORPORA / "flows.jsonl.gz").read_bytes()).splitlines()))
+# A watch shows what has happened, and ends in a second: in this process nothing is on its way for longer.
+FLOWS = [
+    json.loads(re.sub(rb"timeoutSeconds=\d+", b"timeoutSeconds=1", line))
+    for line in gzip.decompress((CORPORA / "flows.jsonl.gz").read_bytes()).splitlines()
+]
 
 
 @pytest.mark.parametrize("flow", FLOWS, ids=[flow["name"] for flow in FLOWS])
