@@ -140,3 +140,51 @@ def test_without_data_pods_end_with_the_cluster(run: Dray, tmp_path: Path) -> No
     leases = [each for each in events if each.get("objectRef", {}).get("resource") == "leases"]
     by = {each["user"]["username"] for each in leases if each["objectRef"].get("namespace") == "kube-node-lease"}
     assert by == {f"system:node:{host}"}
+
+
+WHO = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: team}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: who, namespace: team}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: main
+    image: python
+    command:
+    - python3
+    - -c
+    - |
+      import json, os, pathlib, ssl, urllib.request
+      place = pathlib.Path("/var/run/secrets/kubernetes.io/serviceaccount")
+      url = f"https://{os.environ['KUBERNETES_SERVICE_HOST']}:{os.environ['KUBERNETES_SERVICE_PORT']}"
+      body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+      token = (place / "token").read_text()
+      headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+      path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+      asking = urllib.request.Request(url + path, json.dumps(body).encode(), headers)
+      context = ssl.create_default_context(cafile=place / "ca.crt")
+      with urllib.request.urlopen(asking, context=context, timeout=20) as answer:
+          print(json.load(answer)["status"]["userInfo"]["username"], (place / "namespace").read_text())
+"""
+
+
+def test_a_pod_asks_the_server_who_it_is(run: Dray, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("the token is mounted where root or user namespaces allow it")
+    (tmp_path / "pods.yaml").write_text(WHO)
+    with running("up", "--port", "0", "--node", "--data", "data", cwd=tmp_path) as process:
+        wait(process)
+        # Namespace and pod at once: the pod waits for the account of its namespace.
+        config = str(tmp_path / "data/kubeconfig")
+        assert run("apply", "-f", str(tmp_path / "pods.yaml"), "--kubeconfig", config).exit_code == 0
+
+        def answer() -> list[str]:
+            found = [each.read_text().split() for each in tmp_path.glob("data/node/logs/team_who_*/main/0.log")]
+            return [word for words in found for word in words[3:]]
+
+        assert eventually(answer) == ["system:serviceaccount:team:default", "team"]

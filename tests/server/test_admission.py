@@ -292,9 +292,6 @@ class TestOthers:
         api.create("/apis/node.k8s.io/v1/runtimeclasses", heavy)
         api.create(PODS, pod(overhead={"cpu": "1"}, runtimeClassName="heavy"))
 
-    def test_a_service_account_must_be_there(self, api):
-        assert api.refusal("POST", PODS, pod(serviceAccountName="none"))[:2] == (403, "Forbidden")
-
     def test_the_text_of_a_secret_becomes_data(self, api):
         made = api.create(SECRETS, {"metadata": {"name": "s"}, "stringData": {"a": "b"}})
         assert (made["data"], made["type"]) == ({"a": "Yg=="}, "Opaque")

@@ -1,4 +1,8 @@
-"""`dray apiserver`: the embedded API server by itself, with the one controller that ends namespaces."""
+"""`dray apiserver`: the embedded API server by itself, with the controllers that namespaces need.
+
+Without them a namespace that is deleted would stay for good, and no pod could be created in a new one, as it would have
+no service account. Other processes may run the same controllers.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,6 +18,8 @@ from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options
 
 if TYPE_CHECKING:
     from dray.server.running import Options, RunningServer
+
+_CONTROLLERS: Final = ("namespace", "serviceaccount", "root-ca-cert-publisher")
 
 
 @click.command()
@@ -31,7 +37,7 @@ async def _serve(options: Options) -> int:
     from dray.server.running import RunningServer
 
     stop = stopping()
-    async with RunningServer(options).running() as server, ending_namespaces(server):
+    async with RunningServer(options).running() as server, keeping_namespaces(server):
         collect_rarely()
         click.echo(f"Serving the Kubernetes API at {server.url}")
         if options.kubeconfig is not None:
@@ -41,14 +47,14 @@ async def _serve(options: Options) -> int:
 
 
 @asynccontextmanager
-async def ending_namespaces(server: RunningServer) -> AsyncIterator[None]:
-    """Runs the namespace controller: without it, a namespace that is deleted would stay for good."""
+async def keeping_namespaces(server: RunningServer) -> AsyncIterator[None]:
+    """Runs the controllers of namespaces."""
     from dray.client.api import ApiClient
     from dray.control_plane.control_plane import ControlPlane, PlaneOptions
     from dray.server.inprocess import InProcessTransport
 
     client = ApiClient(InProcessTransport(server.application))
-    running = asyncio.create_task(ControlPlane(client, PlaneOptions(controllers=("namespace",))).run())
+    running = asyncio.create_task(ControlPlane(client, PlaneOptions(controllers=_CONTROLLERS)).run())
     try:
         yield
     finally:

@@ -54,6 +54,8 @@ class MachineOptions:
     port: int = 0
     """For that; any that is free."""
 
+    api_server: str = ""
+    """The URL at which pods reach the API server."""
     manifests: Path | None = None
     """A directory with static pods."""
     eviction: EvictionOptions | None = None
@@ -92,6 +94,7 @@ class Machine:
                 address=options.address,
                 labels=options.labels,
                 port=port,
+                api_server=options.api_server,
                 host_parts=options.host_parts,
                 resources=options.simulated.resources() if options.simulated is not None else {},
                 manifests=options.manifests,

@@ -91,7 +91,7 @@ async def _serve_joined(endpoint: Endpoint, membership: Membership, options: Mac
             serving = await requests.serving_certificate(client, options.node)
             membership.keep(SERVING, serving)
         trust = NodeTrust(membership.authority(), serving)
-        machine = Machine(client, replace(options, trust=trust))
+        machine = Machine(client, replace(options, trust=trust, api_server=endpoint.server))
 
         async def show(credential: Credential) -> None:
             await transport.show(credential.certificate, credential.key)
@@ -109,7 +109,7 @@ async def serve(endpoint: Endpoint, options: MachineOptions) -> int:
         if options.manifests is None:
             # Static pods run without a server; otherwise there is nothing to do without one.
             await client.request("GET", "/version")
-        return await _until_stopped(Machine(client, options), endpoint.server)
+        return await _until_stopped(Machine(client, replace(options, api_server=endpoint.server)), endpoint.server)
 
 
 async def _until_stopped(machine: Machine, server: str, *beside: Callable[[], Awaitable[None]]) -> int:

@@ -188,7 +188,8 @@ def _trusting(server: RunningServer, node: MachineOptions) -> MachineOptions:
     from dray.node.server.trust import local_trust
 
     authority, address = server.context.security.node_authority, _address_of(server, node)
-    return replace(node, address=address, trust=local_trust(authority, node.node, [address]))
+    trust = local_trust(authority, node.node, [address])
+    return replace(node, address=address, trust=trust, api_server=server.url)
 
 
 def _address_of(server: RunningServer, node: MachineOptions) -> str:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Of the prefix of a range of Service addresses: room for a few of them, and no more than can be counted.
 _FEWEST_BITS, _MOST_BITS = 8, 28
+_OPTIONAL_PLUGINS: Final = frozenset({"ServiceAccount"})
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -75,6 +76,14 @@ client_gates_option = click.option(
 )
 
 
+def parse_plugins(ctx: click.Context, param: click.Parameter, value: str) -> frozenset[str]:
+    """As kube-apiserver reads such a list."""
+    names = frozenset(name.strip() for name in value.split(",") if name.strip())
+    if unknown := sorted(names - _OPTIONAL_PLUGINS):
+        raise click.BadParameter(f"{', '.join(unknown)}: can be switched off: {', '.join(sorted(_OPTIONAL_PLUGINS))}")
+    return names
+
+
 def serving(command: Command) -> Command:
     """Gives a command the options that `server_options` takes."""
     for option in (
@@ -89,6 +98,14 @@ def serving(command: Command) -> Command:
         ),
         click.option("--fsync", is_flag=True, help="Also survive a loss of power: flush the disk at every commit."),
         gates_option,
+        click.option(
+            "--disable-admission-plugins",
+            "disabled_plugins",
+            default="",
+            callback=parse_plugins,
+            metavar="ServiceAccount",
+            help="Admit pods whose service account does not exist, and give none a token.",
+        ),
         click.option(
             "--audit-log",
             type=click.Path(path_type=Path, dir_okay=False),
@@ -135,10 +152,23 @@ def server_options(
     gates: FeatureGates,
     fsync: bool,
     service_range: str,
+    disabled_plugins: frozenset[str],
 ) -> Options:
     from dray.server.running import Options
 
-    return Options(data, bind, port, plain, gates, kubeconfig, audit_log, names, fsync, service_range=service_range)
+    return Options(
+        data,
+        bind,
+        port,
+        plain,
+        gates,
+        kubeconfig,
+        audit_log,
+        names,
+        fsync,
+        disabled_plugins,
+        service_range=service_range,
+    )
 
 
 def log_to_stderr() -> None:

@@ -184,18 +184,18 @@ class Informer:
 class Informers:
     def __init__(self, client: ApiClient) -> None:
         self._client = client
-        self._informers: dict[tuple[str, str, str], Informer] = {}
+        self._informers: dict[tuple[str, str, str, str], Informer] = {}
         self._tasks: asyncio.TaskGroup | None = None
 
-    def of(self, resource: Resource, indexes: Mapping[str, Index] | None = None) -> Informer:
+    def of(self, resource: Resource, indexes: Mapping[str, Index] | None = None, *, fields: str = "") -> Informer:
         """The informer of the resource, in all namespaces, with these indexes added to those it has.
 
-        It is started at once if the others run already.
+        With a selector of fields, that of the objects it selects. It is started at once if the others run already.
         """
-        key = (resource.group, resource.version, resource.plural)
+        key = (resource.group, resource.version, resource.plural, fields)
         informer = self._informers.get(key)
         if informer is None:
-            informer = self._informers[key] = Informer(self._client, resource)
+            informer = self._informers[key] = Informer(self._client, resource, selection=Selection(fields=fields))
             if self._tasks is not None:
                 self._tasks.create_task(informer.run(), name=f"informer of {resource.plural}")
         for name, index in (indexes or {}).items():
@@ -210,7 +210,7 @@ class Informers:
     async def run(self) -> None:
         """Until it is cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
-            for (_, _, plural), informer in self._informers.items():
+            for (_, _, plural, _), informer in self._informers.items():
                 self._tasks.create_task(informer.run(), name=f"informer of {plural}")
             # More of them may be asked for later, even if there is none yet.
             await asyncio.Event().wait()

@@ -45,7 +45,14 @@ class NodeAgent:
         self._client = client
         self._time = time or SystemTime()
         self._events = EventRecorder(client, "kubelet", time=self._time)
-        self.setup = PodSetup(client, options.root, options.node, host_ip=options.address)
+        self.setup = PodSetup(
+            client,
+            options.root,
+            options.node,
+            host_ip=options.address,
+            api_server=options.api_server,
+            time=self._time,
+        )
         self.dra = DraNode(
             client,
             options.node,

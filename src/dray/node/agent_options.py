@@ -29,6 +29,8 @@ class AgentOptions:
     manifests: Path | None = None
     """A directory with static pods."""
     eviction: EvictionOptions = field(default_factory=EvictionOptions)
+    api_server: str = ""
+    """The URL at which pods reach the API server."""
     host_parts: Sequence[HostPart] = ()
     """Processes beside the agent that are shown as pods."""
     timing: Timing = field(default_factory=Timing)

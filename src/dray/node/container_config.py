@@ -17,7 +17,8 @@ from typing import Final
 
 from dray.api.objects import Object, key_of, mappings, spec_of, uid_of
 from dray.client.api import ApiClient
-from dray.node.environment import environment, expanded
+from dray.client.clock import SystemTime, TimeOfDay
+from dray.node.environment import environment, expanded, service_variables
 from dray.node.errors import SetupError
 from dray.node.limits import limits_of
 from dray.node.pod_dns import machine_resolv_conf, resolv_conf
@@ -35,8 +36,19 @@ _ACCOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 class PodSetup:
-    def __init__(self, client: ApiClient, root: Path, node: str, *, host_ip: str) -> None:
-        self._objects = PodObjects(client)
+    def __init__(
+        self,
+        client: ApiClient,
+        root: Path,
+        node: str,
+        *,
+        host_ip: str,
+        api_server: str = "",
+        time: TimeOfDay | None = None,
+    ) -> None:
+        """`api_server` is the URL at which pods reach it."""
+        self._objects = PodObjects(client, time or SystemTime())
+        self._services = service_variables(api_server)
         self._pods = root / "pods"
         self._logs = root / "logs"
         self._profiles = root / "seccomp"
@@ -44,8 +56,10 @@ class PodSetup:
         self._facts = {"status.hostIP": host_ip, "status.hostIPs": host_ip, "spec.nodeName": node}
         self._resources = {"cpu": str(os.cpu_count() or 1), "memory": str(_total_memory())}
         self._volumes = Volumes(self._objects, self._pods, self._facts, self._resources)
-        for directory in (self._pods, self._logs):
-            directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._logs.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._pods.mkdir(mode=0o750, parents=True, exist_ok=True)
+        # Other users of the machine have no business with the tokens and Secrets in it.
+        self._pods.chmod(0o750)
 
     async def prepare(self, pod: Object) -> None:
         """Makes and fills the volumes of the pod; may be called again. Raises SetupError."""
@@ -57,6 +71,7 @@ class PodSetup:
         await self._volumes.make(pod, following=True)
 
     async def remove(self, pod_uid: str) -> None:
+        self._objects.forget(pod_uid)
         shutil.rmtree(self._pods / pod_uid, ignore_errors=True)
         for directory in self._logs.glob(f"*_{pod_uid}"):
             shutil.rmtree(directory, ignore_errors=True)
@@ -97,7 +112,7 @@ class PodSetup:
         """Raises SetupError where the container asks for what is not there."""
         namespace, name = key_of(pod)
         facts = {**self._facts, "status.podIP": pod_ip, "status.podIPs": pod_ip}
-        values = await environment(pod, container, self._objects, facts, self._resources)
+        values = await environment(pod, container, self._objects, facts, self._resources, self._services)
         security = security_context(pod, container)
         user, group = security.get("runAsUser"), security.get("runAsGroup")
         log = self.log_path(pod, container["name"], attempt)

@@ -1,10 +1,14 @@
-"""Environment of a container: from values, fields, ConfigMaps and Secrets, with $(NAME) expanded as Kubernetes does."""
+"""Environment of a container: from values, fields, ConfigMaps and Secrets, with $(NAME) expanded as Kubernetes does.
+
+It begins with the variables of the Service `kubernetes`, by which clients in pods find the API server.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from dray.api.objects import Object, key_of, mapping, mappings
 from dray.node.errors import SetupError
@@ -17,11 +21,16 @@ _KEYS: Final = (("configMapKeyRef", "ConfigMap"), ("secretKeyRef", "Secret"))
 
 
 async def environment(
-    pod: Object, container: Object, objects: PodObjects, facts: Mapping[str, str], node: Mapping[str, str]
+    pod: Object,
+    container: Object,
+    objects: PodObjects,
+    facts: Mapping[str, str],
+    node: Mapping[str, str],
+    services: Mapping[str, str],
 ) -> dict[str, str]:
-    """Raises SetupError where something it names is missing and not optional."""
+    """Raises SetupError where something it names is missing and not optional; `services` are there in any case."""
     namespace = key_of(pod)[0]
-    found: dict[str, str] = {}
+    found = dict(services)
     for source in mappings(container.get("envFrom")):
         for member, kind in _FROM:
             if reference := mapping(source.get(member)):
@@ -33,6 +42,26 @@ async def environment(
         if value is not None:
             found[each["name"]] = expanded(value, found) if each.get("value") else value
     return found
+
+
+def service_variables(server: str) -> dict[str, str]:
+    """Those of the Service `kubernetes`, for the API server at this URL."""
+    parts = urlsplit(server)
+    host, port = parts.hostname or "", str(parts.port or 443)
+    if not host:
+        return {}
+    url = f"tcp://{f'[{host}]' if ':' in host else host}:{port}"
+    prefix = f"KUBERNETES_PORT_{port}_TCP"
+    return {
+        "KUBERNETES_SERVICE_HOST": host,
+        "KUBERNETES_SERVICE_PORT": port,
+        "KUBERNETES_SERVICE_PORT_HTTPS": port,
+        "KUBERNETES_PORT": url,
+        prefix: url,
+        f"{prefix}_PROTO": "tcp",
+        f"{prefix}_PORT": port,
+        f"{prefix}_ADDR": host,
+    }
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:

@@ -1,8 +1,13 @@
-"""ConfigMaps, Secrets, tokens and volumes that pods of a node use, read from the API server when a pod needs them."""
+"""ConfigMaps, Secrets, tokens and volumes that pods of a node use, read from the API server when a pod needs them.
+
+A token is asked for again when four fifths of its life, or a day, are over.
+"""
 
 from __future__ import annotations
 
 import base64
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from dray.api.catalogue import built_in
@@ -10,6 +15,7 @@ from dray.api.objects import Object, mapping, metadata_of, spec_of, uid_of
 from dray.api.validation.persistent_volumes import volume_source
 from dray.api.volumes import is_bound
 from dray.client.api import ApiClient
+from dray.client.clock import TimeOfDay, moment
 from dray.client.errors import NotFound
 from dray.node.errors import SetupError
 
@@ -20,9 +26,22 @@ _FAILED: Final = "FailedMount"
 _ACCOUNTS: Final = built_in("v1", "ServiceAccount")
 
 
+_FRESH: Final = 0.8
+_LONGEST_FRESH: Final = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    text: str
+    fresh_until: datetime
+
+
 class PodObjects:
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, time: TimeOfDay) -> None:
         self._client = client
+        self._time = time
+        # By the uid of the pod, the audience and the seconds that were asked for.
+        self._tokens: dict[tuple[str, str, int], _Token] = {}
 
     async def data(self, kind: str, namespace: str, name: str, *, optional: bool = False) -> dict[str, bytes] | None:
         """What a ConfigMap or Secret holds by key; None where it is not there and need not be."""
@@ -62,6 +81,24 @@ class PodObjects:
 
     async def token(self, pod: Object, audience: str, seconds: int) -> str:
         """A token of the pod's service account, bound to the pod."""
+        key, now = (uid_of(pod), audience, seconds), self._time.now()
+        known = self._tokens.get(key)
+        if known is None or now >= known.fresh_until:
+            answer = await self._request(pod, audience, seconds)
+            expires = str(answer.get("expirationTimestamp") or "")
+            # The server may give another time than was asked for.
+            life = (moment(expires) - now).total_seconds() if expires else float(seconds)
+            fresh = timedelta(seconds=min(_FRESH * life, _LONGEST_FRESH))
+            known = self._tokens[key] = _Token(str(answer.get("token") or ""), now + fresh)
+        return known.text
+
+    def forget(self, pod_uid: str) -> None:
+        """The pod is gone."""
+        for key in [each for each in self._tokens if each[0] == pod_uid]:
+            del self._tokens[key]
+
+    async def _request(self, pod: Object, audience: str, seconds: int) -> Object:
+        """The status of a TokenRequest."""
         metadata = metadata_of(pod)
         account = str(spec_of(pod).get("serviceAccountName") or "default")
         bound = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": uid_of(pod)}
@@ -77,4 +114,4 @@ class PodObjects:
         answer = await self._client.create(
             _ACCOUNTS, body, namespace=str(metadata.get("namespace")), name=account, subresource="token"
         )
-        return str(mapping(answer.get("status")).get("token") or "")
+        return mapping(answer.get("status"))

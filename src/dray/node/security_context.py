@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dray.api.objects import Object, mapping, spec_of
+from dray.api.objects import Object, mapping, mappings, spec_of
 from dray.node.errors import SetupError
 from dray.node.runtimes.configs import Security
 
@@ -40,3 +40,13 @@ def groups_of(context: Object) -> tuple[int, ...]:
     if context.get("fsGroup") is not None:
         found.append(int(context["fsGroup"]))
     return tuple(found)
+
+
+def common_user(pod: Object) -> int | None:
+    """The user that all containers say they run as, where they say so and it is one."""
+    spec = spec_of(pod)
+    given = mapping(spec.get("securityContext")).get("runAsUser")
+    containers = (*mappings(spec.get("initContainers")), *mappings(spec.get("containers")))
+    users = {mapping(each.get("securityContext")).get("runAsUser", given) for each in containers}
+    (user, *others) = users or {None}
+    return None if others or user is None else int(user)

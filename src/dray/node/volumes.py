@@ -20,6 +20,7 @@ from dray.api.objects import Object, key_of, mapping, mappings, spec_of, uid_of
 from dray.node.errors import SetupError
 from dray.node.field_references import field_value, resource_value
 from dray.node.pod_objects import PodObjects
+from dray.node.security_context import common_user
 
 _DATA: Final = "..data"
 _FOLLOWING: Final = ("configMap", "secret", "downwardAPI", "projected")
@@ -30,6 +31,8 @@ _REFUSED: Final = "volumes of this kind are not made on nodes without a kubelet"
 class File(NamedTuple):
     content: bytes
     mode: int
+    user: int | None = None
+    """Whose it is, if not the agent's; only root can give files away."""
 
 
 class Volumes:
@@ -108,7 +111,10 @@ class Volumes:
         if token := mapping(source.get("serviceAccountToken")):
             seconds = int(token.get("expirationSeconds") or 3600)
             text = await self._objects.token(pod, str(token.get("audience") or ""), seconds)
-            return {str(token["path"]): File(text.encode(), 0o600 if mode == 0o644 else mode)}
+            user = common_user(pod)
+            # As a kubelet does: for whom it is known that runs the containers, alone.
+            private = user is not None or mapping(spec_of(pod).get("securityContext")).get("fsGroup") is not None
+            return {str(token["path"]): File(text.encode(), 0o600 if private else mode, user)}
         kind = next(iter(source), "nothing")
         raise SetupError(_FAILED, f"projected volume with {kind}: {_REFUSED}")
 
@@ -174,6 +180,8 @@ def write_files(place: Path, files: Mapping[str, File]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(file.content)
         path.chmod(file.mode)
+        if file.user is not None and os.geteuid() == 0:
+            os.chown(path, file.user, -1)
     before = os.readlink(current) if current.is_symlink() else ""
     link = place / "..data_tmp"
     link.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dray.api import root_certificate
 from dray.api.intake import Place
 from dray.api.objects import Object
 from dray.api.validation.priority_classes import SYSTEM_CLASSES
@@ -24,6 +25,8 @@ async def bootstrap(context: Context) -> None:
     for namespace, name in (*((each, "default") for each in NAMESPACES), (SYSTEM_NAMESPACE, DEVICE_DRIVER)):
         metadata = {"name": name, "namespace": namespace}
         await create(context, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
+    certificate = context.security.node_authority.certificate.decode()
+    await publish(context, root_certificate.NAMESPACE, root_certificate.NAME, {root_certificate.KEY: certificate})
     for name, value in SYSTEM_CLASSES.items():
         document = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         await create(context, {**document, "value": value, "description": "Used by the system itself."})
@@ -46,6 +49,19 @@ async def create(context: Context, document: Object) -> None:
     namespace = metadata.get("namespace", "")
     if context.store.get(resource.key(namespace, metadata["name"])) is None:
         await creation.create(Write(context, resource, Place(namespace), _BY, ADMIN, []), document)
+
+
+async def publish(context: Context, namespace: str, name: str, data: dict[str, str]) -> None:
+    """As a ConfigMap, which may hold more."""
+    metadata = {"name": name, "namespace": namespace}
+    await create(context, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    resource = context.registry.of_kind("v1", "ConfigMap")
+    assert resource is not None
+
+    def change(found: Object) -> None:
+        found["data"] = {**(found.get("data") or {}), **data}
+
+    await updates.modify(context, resource, Place(namespace, name), change)
 
 
 async def _put(context: Context, document: Object) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from dray.api.intake import Place
 from dray.api.objects import Object
 from dray.client.cluster_info import KEY, NAME, NAMESPACE
-from dray.server import bootstrap, updates
+from dray.server import bootstrap
 from dray.server.authorization import ANONYMOUS
 from dray.server.context import Context
 from dray.server.security.kubeconfig import without_credentials
@@ -23,21 +22,9 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 async def publish(context: Context, server: str, authority: bytes) -> None:
     text = as_yaml([without_credentials(server, authority)])
-    await bootstrap.create(context, _config_map(text))
-    resource = context.registry.of_kind("v1", "ConfigMap")
-    assert resource is not None
-
-    def change(found: Object) -> None:
-        found["data"] = {**(found.get("data") or {}), KEY: text}
-
-    await updates.modify(context, resource, Place(NAMESPACE, NAME), change)
+    await bootstrap.publish(context, NAMESPACE, NAME, {KEY: text})
     for document in _reading():
         await bootstrap.create(context, document)
-
-
-def _config_map(text: str) -> Object:
-    metadata = {"name": NAME, "namespace": NAMESPACE}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {KEY: text}}
 
 
 def _reading() -> tuple[Object, Object]:

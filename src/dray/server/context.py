@@ -102,6 +102,8 @@ class Context:
     clock: Callable[[], datetime] = _utc_now
     new_uid: Callable[[], str] = _new_uid
     new_suffix: Callable[[], str] = _new_suffix
+    disabled_plugins: frozenset[str] = frozenset()
+    """Admission plug-ins that do nothing, by Kubernetes' names for them."""
     registry: ResourceRegistry = field(init=False)
     usage: QuotaUsage = field(init=False)
     worker: Worker = field(default_factory=Worker)

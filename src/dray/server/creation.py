@@ -34,6 +34,7 @@ async def create(write: Write, document: Object, *, applied: bool = False) -> by
             tracking.track_create(resource, verdict.object, verdict.sent or verdict.object, options, now)
         return verdict
 
+    await admission.await_references(context, resource, place.namespace, document)
     verdict = await context.worker.run(write.size * resource.effort, prepare)
     # From here on nothing waits until the object is written: what is checked still holds then.
     if not (isinstance(verdict, Refusal) and verdict.code == 400):

@@ -55,6 +55,8 @@ class Options:
     audit_log: Path | None = None
     names: tuple[str, ...] = ()
     fsync: bool = False
+    disabled_plugins: frozenset[str] = frozenset()
+    """Admission plug-ins that do nothing."""
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
     service_range: str = DEFAULT_RANGE
@@ -123,7 +125,13 @@ class RunningServer:
         self.options = options
         self.store = open_store(options)
         security = open_security(options, StoredView(self.store))
-        self.context = Context(self.store, options.gates, security, service_range=options.service_range)
+        self.context = Context(
+            self.store,
+            options.gates,
+            security,
+            disabled_plugins=options.disabled_plugins,
+            service_range=options.service_range,
+        )
         self.audit = AuditLog(options.audit_log) if options.audit_log else None
         server = ApiServer(self.context, retention=options.retention)
         self._loop_watch = LoopWatch(server.metrics.registry)

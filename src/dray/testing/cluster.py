@@ -35,6 +35,7 @@ from dray.store.interface import Store
 from dray.store.memory import MemoryStore
 
 _PATIENCE = 30.0
+_ACCOUNTING = frozenset({"serviceaccount", "root-ca-cert-publisher"})
 _VOUCHING = WriteOptions("dray-testing", force=True)
 
 
@@ -91,12 +92,15 @@ class LocalCluster:
         store: Store | None = None,
         time: TimeOfDay | None = None,
     ) -> None:
-        self.server = ApiServer(Context(store or MemoryStore(), gates))
+        controllers = tuple(controllers)
+        # Without the controllers that it relies on, pods could be created in few namespaces.
+        disabled = frozenset(() if set(controllers) >= _ACCOUNTING else ("ServiceAccount",))
+        self.server = ApiServer(Context(store or MemoryStore(), gates, disabled_plugins=disabled))
         self.application = Application(self.server)
         self.client = ApiClient(InProcessTransport(self.application))
         self.time = time or SystemTime()
         options = replace(scheduler, gates=gates) if scheduler is not None else None
-        self.plane = ControlPlane(self.client, PlaneOptions(options, tuple(controllers), gates=gates), time=self.time)
+        self.plane = ControlPlane(self.client, PlaneOptions(options, controllers, gates=gates), time=self.time)
         self.environment = self.plane.environment
         self._objects = tuple(objects)
         self._tasks: list[asyncio.Task[None]] = []

@@ -21,6 +21,7 @@ from dray.server.admission import (
     quota,
     rights,
     runtime_classes,
+    service_accounts,
     services,
     storage,
     stored_kinds,
@@ -28,9 +29,10 @@ from dray.server.admission import (
 from dray.server.admission.attributes import Attributes
 from dray.server.admission.core_kinds import require_namespace
 from dray.server.admission.dynamic import validating
+from dray.server.admission.service_accounts import await_references
 from dray.server.security.node_restriction import CREATE, DELETE, UPDATE
 
-__all__ = ["CREATE", "DELETE", "UPDATE", "Attributes", "admit", "require_namespace", "validate"]
+__all__ = ["CREATE", "DELETE", "UPDATE", "Attributes", "admit", "await_references", "require_namespace", "validate"]
 
 Plugin = Callable[[Attributes], None]
 _ROLES = " ".join(
@@ -67,7 +69,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         (_SIGNING_REQUEST, certificate_requests.refuse_masters),
         ("Pod", limit_ranges.limit_pod),
         (_VOLUME, limit_ranges.limit_volume),
-        ("Pod", core_kinds.require_service_account),
+        ("Pod", service_accounts.admit_pod),
         ("Pod", priority.resolve_for_pod),
         (_GROUPS, priority.resolve_for_group),
         ("PriorityClass.scheduling.k8s.io", priority.check_default),

@@ -2,9 +2,7 @@
 
 A namespace must exist before anything is put in it, carries its own name as a label, and some never go. A new node is
 tainted until somebody says that it is ready. A pod with scheduling gates says from the start why nobody schedules it,
-and its service account must exist: `default` is what every pod has that names none; where
-nobody made one, a pod runs without its token. The selector of a job is made of the name and the uid, which an object
-has from here on.
+and the selector of a job is made of the name and the uid, which an object has from here on.
 """
 
 from __future__ import annotations
@@ -16,13 +14,12 @@ from dray.api.validation import jobs
 from dray.server import status
 from dray.server.admission.attributes import Attributes
 from dray.server.context import Context
-from dray.server.resources import Resource, key_prefix
+from dray.server.resources import Resource
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 FINALIZER = "kubernetes"
 _LASTING = ("default", "kube-system", "kube-public")
 NOT_READY = "node.kubernetes.io/not-ready"
-_ACCOUNTS = key_prefix("", "serviceaccounts")
 
 
 def require_namespace(context: Context, resource: Resource, namespace: str, name: str) -> None:
@@ -81,14 +78,6 @@ def note_gates(attributes: Attributes) -> None:
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }
     ]
-
-
-def require_service_account(attributes: Attributes) -> None:
-    name = attributes.obj["spec"]["serviceAccountName"]
-    if name == "default" or attributes.context.store.get(f"{_ACCOUNTS}{attributes.namespace}/{name}"):
-        return
-    account = f"{attributes.namespace}/{name}"
-    raise attributes.forbid(f'error looking up service account {account}: serviceaccount "{name}" not found')
 
 
 def select_job_pods(attributes: Attributes) -> None:

@@ -127,6 +127,11 @@ CONTROLLERS = {
         READ | core | namespaces serviceaccounts
         {EVENTS}
     """,
+    "root-ca-cert-publisher": f"""
+        create update | core | configmaps
+        READ | core | configmaps namespaces
+        {_EVENTS}
+    """,
     "certificate-controller": f"""
         delete get list watch | CERTS | certificatesigningrequests
         update | CERTS | certificatesigningrequests/approval certificatesigningrequests/status

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from dray.api.objects import mapping
-from dray.testing.conformance.api import first_difference
+from dray.testing.conformance.api import first_difference, without_tokens
 from dray.testing.conformance.corpus import Case, Outcome
 from dray.testing.conformance.servers import Answer, InProcess, OverHttp, Server, create
 
@@ -106,7 +106,7 @@ def _outline(answer: Answer, namespace: str, step: dict[str, Any]) -> dict[str, 
     if document.get("kind") == "Table":
         rows = [_scrubbed(row["cells"], namespace, False, "cells") for row in document["rows"]]
         return {"code": code, "columns": [c["name"] for c in document["columnDefinitions"]], "rows": rows}
-    return {"code": code, "answer": _scrubbed(document, namespace, step.get("keepManaged", False))}
+    return {"code": code, "answer": _scrubbed(without_tokens(document), namespace, step.get("keepManaged", False))}
 
 
 def _events(answer: Answer) -> list[list[str]]:
@@ -149,15 +149,6 @@ def _scrubbed_object(value: dict[str, Any], namespace: str, managed: bool) -> di
         elif name == _LAST_APPLIED:
             item = "*"
         else:
-            if isinstance(item, list) and any(map(_is_token, item)):
-                item = [entry for entry in item if not _is_token(entry)]
-                if not item:
-                    continue
             item = _scrubbed(item, namespace, managed, name)
         result[_scrubbed(name, namespace, managed)] = item
     return result
-
-
-def _is_token(value: Any) -> bool:
-    """The volume with a service account's token, which only a server that makes tokens adds."""
-    return isinstance(value, dict) and str(value.get("name", "")).startswith("kube-api-access-")
