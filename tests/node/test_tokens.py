@@ -71,4 +71,4 @@ def test_the_variables_of_the_server():
         "KUBERNETES_PORT_6443_TCP_ADDR": "10.0.0.7",
     }
     assert service_variables("https://[fd00::1]:6443")["KUBERNETES_PORT"] == "tcp://[fd00::1]:6443"
-    assert service_variables("") == {}
+    assert service_variables("http://127.0.0.1:8080") == service_variables("") == {}

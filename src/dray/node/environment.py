@@ -45,10 +45,10 @@ async def environment(
 
 
 def service_variables(server: str) -> dict[str, str]:
-    """Those of the Service `kubernetes`, for the API server at this URL."""
+    """Those of the Service `kubernetes`, for the API server at this URL; none for plain HTTP, which no client expects."""
     parts = urlsplit(server)
     host, port = parts.hostname or "", str(parts.port or 443)
-    if not host:
+    if parts.scheme != "https" or not host:
         return {}
     url = f"tcp://{f'[{host}]' if ':' in host else host}:{port}"
     prefix = f"KUBERNETES_PORT_{port}_TCP"

@@ -130,7 +130,7 @@ CONTROLLERS = {
     "root-ca-cert-publisher": f"""
         create update | core | configmaps
         READ | core | configmaps namespaces
-        {_EVENTS}
+        {EVENTS}
     """,
     "certificate-controller": f"""
         delete get list watch | CERTS | certificatesigningrequests
