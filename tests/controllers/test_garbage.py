@@ -353,7 +353,7 @@ async def widget_is_gone(cluster, name):
 async def test_of_roles_and_secrets_only_the_metadata_is_kept():
     async with LocalCluster(controllers=["garbage-collector", "resourcequota"]) as cluster:
         await settled(cluster)
-        shared = {plural for _, _, plural in cluster.plane.informers._informers}
+        shared = {plural for _, _, plural, _ in cluster.plane.informers._informers}
         assert {"pods", "resourceclaims"} <= shared
         assert not shared & {"secrets", "configmaps", "roles", "clusterroles", "rolebindings", "clusterrolebindings"}
 

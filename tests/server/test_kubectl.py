@@ -113,16 +113,17 @@ def test_get_in_every_form(kubectl):
 
 
 def test_get_and_watch(kubectl):
-    kubectl("create", "configmap", "seen", "--from-literal=a=b")
+    labelled = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, labels: {watched: 'yes'}}\n"
+    kubectl("create", "-f", "-", text=labelled % "seen")
     watching = subprocess.Popen(
-        kubectl.command("get", "configmaps", "-w", "-o", "name"),
+        kubectl.command("get", "configmaps", "-l", "watched=yes", "-w", "-o", "name"),
         stdout=subprocess.PIPE,
         text=True,
         env=kubectl.environment,
     )
     try:
         assert watching.stdout.readline() == "configmap/seen\n"
-        kubectl("create", "configmap", "later", "--from-literal=a=b")
+        kubectl("create", "-f", "-", text=labelled % "later")
         assert watching.stdout.readline() == "configmap/later\n"
     finally:
         watching.terminate()
@@ -204,7 +205,9 @@ def test_edit(kubectl):
 
 def test_describe(kubectl):
     kubectl("create", "-f", "-", text="---\n".join((POD, CLAIM, DEVICE_CLASS, SLICE, NODE)))
-    assert "QoS Class:       BestEffort" in kubectl("describe", "pod", "web")
+    described = kubectl("describe", "pod", "web")
+    assert "QoS Class: BestEffort" in " ".join(described.split())
+    assert "Projected (a volume that contains injected data from multiple sources)" in described
     assert "Device Class Name:  gpu.example.com" in kubectl("describe", "resourceclaim", "gpu")
     assert "gpu-0" in kubectl("describe", "resourceslice", "n1-gpus")
     assert "device.driver" in kubectl("describe", "deviceclass", "gpu.example.com")

@@ -186,10 +186,13 @@ def _known(options: ClusterOptions, server: RunningServer) -> Iterator[None]:
 def _trusting(server: RunningServer, node: MachineOptions) -> MachineOptions:
     """The node shows the server a certificate of the server's authority, and takes the server's alone."""
     from dray.node.server.trust import local_trust
+    from dray.server.listening import WILDCARDS
 
     authority, address = server.context.security.node_authority, _address_of(server, node)
     trust = local_trust(authority, node.node, [address])
-    return replace(node, address=address, trust=trust, api_server=server.url)
+    # What listens everywhere is reached from the network of a pod too.
+    reached = server.url_at(address) if server.options.bind in WILDCARDS else server.url
+    return replace(node, address=address, trust=trust, api_server=reached)
 
 
 def _address_of(server: RunningServer, node: MachineOptions) -> str:

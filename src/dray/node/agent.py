@@ -7,6 +7,7 @@ with a kubelet. When it is cancelled the pods go on running; the next agent on t
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -30,6 +31,7 @@ from dray.node.host_parts import HostParts, HostPod
 from dray.node.mirror_pods import MirrorPods, is_mirror
 from dray.node.node_parts import NodeParts
 from dray.node.node_registration import NodeFacts, NodeRegistration
+from dray.node.pod_admission import PodAdmission, Refusal
 from dray.node.pod_status_writer import PODS
 from dray.node.pod_worker import PodWorker
 from dray.process.tasks import end_tasks
@@ -66,6 +68,7 @@ class NodeAgent:
         self._workers: dict[str, PodWorker] = {}
         self._registration: NodeRegistration | None = None
         self._mirrors = MirrorPods(client, lambda: self._registration.node if self._registration is not None else {})
+        self._admission = PodAdmission()
         self._static: Mapping[str, Object] = {}
         self._pressure = Pressure(options.root, options.eviction, self._evictable, self._events, self._pressure_changed)
         self._host = HostParts(
@@ -166,12 +169,25 @@ class NodeAgent:
     def _employ(self, pod: Object, mirror: Callable[[], Object | None] | None = None) -> PodWorker:
         address = self.options.address
         parts = NodeParts(self._client, self.runtime, self.setup, self.dra, self._events, self._time, address)
-        worker = PodWorker(pod, parts, mirror)
+        worker = PodWorker(pod, parts, mirror, self._refusal if mirror is None else None)
         self._workers[uid_of(pod)] = worker
         task = asyncio.create_task(self._work(worker), name=f"pod {pod['metadata']['name']}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return worker
+
+    async def _refusal(self, worker: PodWorker) -> Refusal | None:
+        """Why its pod cannot run beside those that came before it."""
+        before = itertools.takewhile(lambda each: each is not worker, self._workers.values())
+        others = [each.pod for each in before if each.takes_room]
+        registration = self._registration
+        if registration is None or not registration.node:
+            return None
+        found = self._admission.refusal(worker.pod, registration.node, others)
+        if found is None:
+            return None
+        # Somebody may have changed the node meanwhile: its labels, say.
+        return self._admission.refusal(worker.pod, await registration.read(), others)
 
     async def _work(self, worker: PodWorker) -> None:
         """A worker that fails is started again; the other pods go on."""

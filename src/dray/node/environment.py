@@ -45,7 +45,7 @@ async def environment(
 
 
 def service_variables(server: str) -> dict[str, str]:
-    """Those of the Service `kubernetes`, for the API server at this URL; none for plain HTTP, which no client expects."""
+    """Those of the Service `kubernetes`, for the API server at this URL; none for plain HTTP, which no client uses."""
     parts = urlsplit(server)
     host, port = parts.hostname or "", str(parts.port or 443)
     if parts.scheme != "https" or not host:

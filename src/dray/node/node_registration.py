@@ -146,6 +146,12 @@ class NodeRegistration:
         """As it was last seen; empty before it is registered."""
         return self._node
 
+    async def read(self) -> Object:
+        """As it is now, or as it was last seen where the server does not answer."""
+        with suppress(ClientError):
+            self._node = await self._client.get(NODES, self._facts.name)
+        return self._node
+
     async def run(self) -> None:
         """Registers the node, tries until that works, and keeps it alive until cancelled."""
         while not self.registered.is_set():

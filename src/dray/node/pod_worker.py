@@ -29,6 +29,7 @@ from dray.node.errors import NodeError, PrepareError, UnprepareError
 from dray.node.eviction import storage
 from dray.node.eviction.ranking import PodConsumption
 from dray.node.node_parts import NodeParts
+from dray.node.pod_admission import Refusal
 from dray.node.pod_status import PodState, status
 from dray.node.pod_status_writer import PodStatusWriter
 from dray.node.runtimes.interface import StartError
@@ -42,12 +43,24 @@ _FORCED_GRACE: Final = 2.0
 DEFAULT_GRACE: Final = 30.0
 
 
+Admit = Callable[["PodWorker"], Awaitable[Refusal | None]]
+
+
 class PodWorker:
-    def __init__(self, pod: Object, parts: NodeParts, mirror: Callable[[], Object | None] | None = None) -> None:
-        """`mirror` gives what the API server shows of the pod, where that is not the pod itself: of a static pod."""
+    def __init__(
+        self,
+        pod: Object,
+        parts: NodeParts,
+        mirror: Callable[[], Object | None] | None = None,
+        admit: Admit | None = None,
+    ) -> None:
+        """`mirror` gives what the API server shows of the pod, where that is not the pod itself: of a static pod.
+        `admit` is asked once, before anything is done for the pod."""
         self.pod = pod
         self._mirror = mirror
         self._parts = parts
+        # One that has a start time was admitted by an earlier agent.
+        self._admit = None if status_of(pod).get("startTime") else admit
         self.records = records_of(pod)
         start = str(status_of(pod).get("startTime") or "") or timestamp(parts.time.now())
         self.state = PodState(parts.host_ip, start_time=start)
@@ -87,6 +100,11 @@ class PodWorker:
         self._failed.set()
         return True
 
+    @property
+    def takes_room(self) -> bool:
+        """Whether it counts among the pods of the node."""
+        return not (self.state.ended or self._gone or (self._failed.is_set() and not self.state.sandbox))
+
     def vanish(self) -> None:
         """The pod is no longer at the API server."""
         self._gone = True
@@ -106,7 +124,8 @@ class PodWorker:
                 self._writer.close()
             else:
                 self._writer.changed()
-                await self._live()
+                if await self._is_admitted():
+                    await self._live()
             await self._stop()
             await self._release()
             self.state.ended = True
@@ -141,6 +160,14 @@ class PodWorker:
         return self._parts.setup.volumes_of(self.pod), self._parts.setup.written_by(self.pod)
 
     # Run
+
+    async def _is_admitted(self) -> bool:
+        refusal = await self._admit(self) if self._admit is not None and not is_deleting(self.pod) else None
+        if refusal is None:
+            return True
+        self.fail(refusal.reason, f"Pod was rejected: {refusal.message}")
+        self._parts.events.warning(self.pod, refusal.reason, refusal.message)
+        return False
 
     async def _find_containers(self) -> None:
         """Runs that an earlier agent started."""

@@ -25,8 +25,7 @@ async def bootstrap(context: Context) -> None:
     for namespace, name in (*((each, "default") for each in NAMESPACES), (SYSTEM_NAMESPACE, DEVICE_DRIVER)):
         metadata = {"name": name, "namespace": namespace}
         await create(context, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
-    certificate = context.security.node_authority.certificate.decode()
-    await publish(context, root_certificate.NAMESPACE, root_certificate.NAME, {root_certificate.KEY: certificate})
+    await _publish_root(context)
     for name, value in SYSTEM_CLASSES.items():
         document = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         await create(context, {**document, "value": value, "description": "Used by the system itself."})
@@ -41,6 +40,16 @@ async def bootstrap(context: Context) -> None:
         await _put(context, role)
 
 
+async def _publish_root(context: Context) -> None:
+    """Pods wait for it also where they cannot use it: over plain HTTP it is that of no authority for long."""
+    data = {root_certificate.KEY: context.security.node_authority.certificate.decode()}
+    place = (root_certificate.NAMESPACE, root_certificate.NAME)
+    if context.security.authority is not None:
+        await publish(context, *place, data)
+    else:
+        await create(context, _config_map(*place, data))
+
+
 async def create(context: Context, document: Object) -> None:
     """Unless it is there."""
     resource = context.registry.of_kind(document["apiVersion"], document["kind"])
@@ -51,10 +60,13 @@ async def create(context: Context, document: Object) -> None:
         await creation.create(Write(context, resource, Place(namespace), _BY, ADMIN, []), document)
 
 
+def _config_map(namespace: str, name: str, data: dict[str, str]) -> Object:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}, "data": data}
+
+
 async def publish(context: Context, namespace: str, name: str, data: dict[str, str]) -> None:
     """As a ConfigMap, which may hold more."""
-    metadata = {"name": name, "namespace": namespace}
-    await create(context, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    await create(context, _config_map(namespace, name, data))
     resource = context.registry.of_kind("v1", "ConfigMap")
     assert resource is not None
 

@@ -138,11 +138,12 @@ class RunningServer:
         self.application = Application(server, limits=options.limits, audit=self.audit)
         self._tls = None if options.plain else security.server_context(self._names())
         self._socket = listen(options.bind, options.port)
-        self.url = self._url("127.0.0.1" if options.bind in WILDCARDS else options.bind)
-        self.public_url = self._url(self._public_host())
+        self.url = self.url_at("127.0.0.1" if options.bind in WILDCARDS else options.bind)
+        self.public_url = self.url_at(self._public_host())
         """For other machines."""
 
-    def _url(self, host: str) -> str:
+    def url_at(self, host: str) -> str:
+        """For clients that reach it by that name or address, one of those that its certificate names."""
         host = f"[{host}]" if ":" in host else host
         return f"{'http' if self.options.plain else 'https'}://{host}:{self._socket.getsockname()[1]}"
 
@@ -153,7 +154,8 @@ class RunningServer:
 
     def _names(self) -> tuple[str, ...]:
         """What clients call the server, and its certificate must name."""
-        return (self.options.bind, self._public_host(), *self.options.names)
+        own = (own_address(),) if self.options.bind in WILDCARDS else ()
+        return (self.options.bind, self._public_host(), *self.options.names, *own)
 
     def kubeconfig(self, name: str = "dray") -> dict[str, Any]:
         """How the administrator's clients find and enter the server."""
