@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from dray.cli.run import _able
+from dray.cli.run import _able, _with_images
 from dray.cli.run_objects import DeviceRequest, Run, attribute
 
 GPUS = DeviceRequest("gpu", "gpu.nvidia.com", 2, memory="20Gi", selectors=("true",))
@@ -58,13 +58,17 @@ def node(name: str, runtime: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "status": {"nodeInfo": {"containerRuntimeVersion": runtime}}}
 
 
-def test_a_command_without_an_image_goes_where_commands_run() -> None:
+def test_a_command_goes_where_commands_or_images_run() -> None:
     here, fleet, images = node("here", "process://3.11"), node("fleet", "simulated://1"), node("pods", "podman://4.3")
     assert _able([here, node("there", "process://3.11")]) == []
     assert _able([here, fleet, images]) == ["here"]
     assert _able([fleet]) == []
     with pytest.raises(click.ClickException, match="run images: give --image"):
         _able([images])
+    assert _with_images([here, fleet, images]) == ["fleet", "pods"]
+    assert _with_images([images]) == []
+    with pytest.raises(click.ClickException, match="leave out --image, or start a node with --runtime podman"):
+        _with_images([here])
     terms = Run("r", "n", ["true"], among=["a", "b"]).pod()["spec"]["affinity"]["nodeAffinity"]
     (required,) = terms.values()
     assert [each["matchFields"][0]["values"] for each in required["nodeSelectorTerms"]] == [["a"], ["b"]]

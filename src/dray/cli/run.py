@@ -22,7 +22,8 @@ from dray.cli.run_objects import CPU_CLASS, CPUS, GPUS, DeviceRequest, Run, attr
 from dray.cli.status_line import StatusLine
 
 _NVIDIA: Final = "gpu.nvidia.com"
-_IMAGELESS: Final = ("process://", "simulated://")
+_PROCESSES: Final = "process://"
+_IMAGELESS: Final = (_PROCESSES, "simulated://")
 
 
 def _memory(ctx: click.Context, param: click.Parameter, value: str) -> str:
@@ -136,8 +137,8 @@ async def _run(cluster: Cluster, asked: Run, line: StatusLine, keep: bool, timeo
     if asked.requests:
         known = await _listed(cluster, "resource.k8s.io/v1", "DeviceClass")
         asked = replace(asked, requests=[_of_known_class(each, known) for each in asked.requests])
-    if not asked.image and (nodes := await _listed(cluster, "v1", "Node")):
-        asked = replace(asked, among=_able(nodes))
+    if nodes := await _listed(cluster, "v1", "Node"):
+        asked = replace(asked, among=_with_images(nodes) if asked.image else _able(nodes))
     session = Session(cluster.client, replace(asked, namespace=cluster.namespace), line)
     return await session.run(keep=keep, timeout=timeout)
 
@@ -162,6 +163,16 @@ def _able(nodes: list[Object]) -> list[str]:
         if able:
             return able if len(able) < len(nodes) else []
     raise click.ClickException("the nodes of this cluster run images: give --image, as in --image python:3.12")
+
+
+def _with_images(nodes: list[Object]) -> list[str]:
+    """The nodes that run images; none where all do."""
+    able = [str(metadata_of(each)["name"]) for each in nodes if not _runtime(each).startswith(_PROCESSES)]
+    if not able:
+        raise click.ClickException(
+            "the nodes of this cluster run no images: leave out --image, or start a node with --runtime podman"
+        )
+    return able if len(able) < len(nodes) else []
 
 
 def _runtime(node: Object) -> str:
