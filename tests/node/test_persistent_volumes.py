@@ -1,5 +1,7 @@
 """A pod with a claim for a volume runs on a node: the directory is made, kept for the next pod, and removed."""
 
+import pytest
+
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import LocalCluster
 from tests.node.machines import Machine, pod, shell
@@ -7,6 +9,8 @@ from tests.node.machines import Machine, pod, shell
 CONTROLLERS = [
     "serviceaccount",
     "persistentvolume-binder",
+    "ephemeral-volume",
+    "garbage-collector",
     "persistentvolumeclaim-protection",
     "persistentvolume-protection",
     "node-lifecycle",
@@ -27,34 +31,55 @@ def using(name, script):
     return made
 
 
-async def test_a_claim_gets_a_directory_of_the_node(tmp_path):
+@pytest.fixture
+async def machine(tmp_path):
+    """A node with the controllers of volumes; the class of its volumes is there."""
     async with LocalCluster(controllers=CONTROLLERS, scheduler=Options()) as cluster:
         machine = Machine(cluster, tmp_path)
         await machine.start()
-        try:
-            await cluster.eventually(lambda: cluster.get("StorageClass", "standard"))
-            made = await cluster.create(CLAIM)
-            assert made["spec"]["storageClassName"] == "standard"
-            await cluster.create(using("first", "echo kept > /tmp/data/file"))
-            await machine.phase("first", "Succeeded")
-            await cluster.create(using("second", "cat /tmp/data/file"))
-            assert machine.log(await machine.phase("second", "Succeeded")) == ["kept"]
-            (directory,) = (tmp_path / "persistent-volumes").iterdir()
-            for name in ("first", "second"):
-                await cluster.delete("Pod", name)
-            await cluster.delete("PersistentVolumeClaim", "data")
+        await cluster.eventually(lambda: cluster.get("StorageClass", "standard"))
+        yield machine
+        await machine.stop()
+        await machine.clean()
 
-            async def is_asked():
-                node = await cluster.get("Node", "here")
-                return directory.name in node["metadata"]["annotations"].get("dray.dev/volumes-to-remove", "")
 
-            await cluster.eventually(is_asked)
-            machine.agent._registration.changed()
+async def test_a_claim_gets_a_directory_of_the_node(machine):
+    cluster = machine.cluster
+    made = await cluster.create(CLAIM)
+    assert made["spec"]["storageClassName"] == "standard"
+    await cluster.create(using("first", "echo kept > /tmp/data/file"))
+    await machine.phase("first", "Succeeded")
+    await cluster.create(using("second", "cat /tmp/data/file"))
+    assert machine.log(await machine.phase("second", "Succeeded")) == ["kept"]
+    (directory,) = (machine.root / "persistent-volumes").iterdir()
+    for name in ("first", "second"):
+        await cluster.delete("Pod", name)
+    await cluster.delete("PersistentVolumeClaim", "data")
 
-            async def is_gone():
-                return not directory.exists() and not await cluster.list("PersistentVolume")
+    async def is_asked():
+        node = await cluster.get("Node", "here")
+        return directory.name in node["metadata"]["annotations"].get("dray.dev/volumes-to-remove", "")
 
-            await cluster.eventually(is_gone)
-        finally:
-            await machine.stop()
-            await machine.clean()
+    async def is_gone():
+        return not directory.exists() and not await cluster.list("PersistentVolume")
+
+    await cluster.eventually(is_asked)
+    # It looks once a minute by itself.
+    machine.agent._registration.changed()
+    await cluster.eventually(is_gone)
+
+
+async def test_an_ephemeral_volume_has_a_claim_of_the_pod_alone(machine):
+    cluster = machine.cluster
+    made = using("p", "echo here > /tmp/data/file && cat /tmp/data/file")
+    made["spec"]["volumes"] = [{"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM["spec"]}}}]
+    await cluster.create(made)
+    assert machine.log(await machine.phase("p", "Succeeded")) == ["here"]
+    claim = await cluster.get("PersistentVolumeClaim", "p-data")
+    assert claim["metadata"]["ownerReferences"][0]["kind"] == "Pod"
+    await cluster.delete("Pod", "p")
+
+    async def is_gone():
+        return await cluster.get("PersistentVolumeClaim", "p-data") is None
+
+    await cluster.eventually(is_gone)

@@ -39,6 +39,7 @@ _ITS_NAMES: Final = {
     "certificatesigningrequest-cleaner": "certificatesigningrequest-cleaner-controller",
     "token-cleaner": "token-cleaner-controller",
     "persistentvolume-binder": "persistentvolume-binder-controller",
+    "ephemeral-volume": "ephemeral-volume-controller",
     "persistentvolumeclaim-protection": "persistentvolumeclaim-protection-controller",
     "persistentvolume-protection": "persistentvolume-protection-controller",
     "endpoints": "endpoints-controller",

@@ -34,6 +34,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "endpoints": "dray.controllers.endpoints.controller:EndpointsController",
     "endpointslice": "dray.controllers.endpoints.controller:EndpointSliceController",
     "persistentvolume-binder": "dray.controllers.volumes.binder:VolumeBinder",
+    "ephemeral-volume": "dray.controllers.volumes.ephemeral:EphemeralVolumes",
     "persistentvolumeclaim-protection": "dray.controllers.volumes.protection:ClaimProtection",
     "persistentvolume-protection": "dray.controllers.volumes.protection:VolumeProtection",
     "bare-node": "dray.controllers.bare_nodes:BareNodes",
