@@ -10,7 +10,7 @@ import sys
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -31,8 +31,7 @@ _OUTPUTS: Final = (*_TABLES, "yaml", "json", "name")
 _PAGE: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """Which objects, and how they are shown."""
 
     everywhere: bool

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from time import monotonic, process_time
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dray.api.caches import BoundedDict
 from dray.api.catalogue import built_in
@@ -34,8 +33,7 @@ _BUSY: Final = 0.5
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
+class _Key(NamedTuple):
     uid: str
     kind: str
     namespace: str

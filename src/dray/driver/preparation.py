@@ -39,8 +39,8 @@ _logger = logging.getLogger(__name__)
 class Outcome:
     """Of one claim: an error, or its devices. Neither is fine too."""
 
-    devices: list[AnsweredDevice] = field(default_factory=list)
     error: str = ""
+    devices: list[AnsweredDevice] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class Preparation:
             raise ClaimFailed(f"claim {reference} was unprepared while it was being prepared")
         self._count()
         await self.statuses.apply_prepared(claim, prepared)
-        return Outcome(answers)
+        return Outcome(devices=answers)
 
     def _commit(self, attempt: Record, claim: Claim, prepared: Prepared) -> list[AnsweredDevice] | None:
         """Writes files and the complete record in one go; None if the claim was unprepared meanwhile."""

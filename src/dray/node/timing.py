@@ -19,16 +19,16 @@ class Timing:
     """Between the attempts to register one socket."""
     call: float = 45.0
     """One NodePrepareResources or NodeUnprepareResources."""
-    health_reconnect: float = 5.0
-    health_timeout: float = 30.0
-    """How long a report of health holds where the driver does not say."""
-    health_check: float = 1.0
-    """Between looks for reports that no longer hold."""
     reconcile: float = 60.0
     """Between looks for prepared claims whose pods are gone."""
     wipe_delay: float = 30.0
     """From the loss of a driver until its ResourceSlices are deleted."""
     wipe: Backoff = field(default_factory=lambda: Backoff(first=1.0, longest=300.0, jitter=0.2))
     wipe_attempts: int = 100
+    health_reconnect: float = 5.0
+    health_timeout: float = 30.0
+    """How long a report of health holds where the driver does not say."""
+    health_check: float = 1.0
+    """Between looks for reports that no longer hold."""
     file_check: float = 1.0
     """Between looks at the files of static pods; a kubelet is told of changes and looks every 20 s."""

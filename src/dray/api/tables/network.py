@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dray.api.cluster_kinds import (
-    AUTOSCALING_GROUP,
-    DISCOVERY_GROUP,
-    FLOW_CONTROL_GROUP,
-    NETWORKING_GROUP,
-    NODE_GROUP,
-    REGISTRATION_GROUP,
-)
+from dray.api import cluster_kinds as kinds
 from dray.api.objects import Object, condition_of, mapping, status_of
 from dray.api.tables.column import AGE, NAME, NONE, Column
 
@@ -122,14 +115,14 @@ def _dangling(schema: Object, now: str) -> str:
 
 COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "Endpoints"): (NAME, Column("Endpoints", _endpoints), AGE),
-    (DISCOVERY_GROUP, "EndpointSlice"): (
+    (kinds.DISCOVERY_GROUP, "EndpointSlice"): (
         NAME,
         Column("AddressType", lambda obj, now: obj.get("addressType", "")),
         Column("Ports", _slice_ports),
         Column("Endpoints", _slice_endpoints),
         AGE,
     ),
-    (NETWORKING_GROUP, "Ingress"): (
+    (kinds.NETWORKING_GROUP, "Ingress"): (
         NAME,
         Column("Class", _spec("ingressClassName", missing=NONE)),
         Column("Hosts", _hosts),
@@ -137,21 +130,21 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Ports", lambda obj, now: "80, 443" if obj["spec"].get("tls") else "80"),
         AGE,
     ),
-    (NETWORKING_GROUP, "IngressClass"): (
+    (kinds.NETWORKING_GROUP, "IngressClass"): (
         NAME,
         Column("Controller", _spec("controller")),
         Column("Parameters", _parameters),
         AGE,
     ),
-    (NETWORKING_GROUP, "NetworkPolicy"): (NAME, Column("Pod-Selector", _selector), AGE),
-    (NETWORKING_GROUP, "IPAddress"): (NAME, Column("ParentRef", _parent), AGE),
-    (NETWORKING_GROUP, "ServiceCIDR"): (
+    (kinds.NETWORKING_GROUP, "NetworkPolicy"): (NAME, Column("Pod-Selector", _selector), AGE),
+    (kinds.NETWORKING_GROUP, "IPAddress"): (NAME, Column("ParentRef", _parent), AGE),
+    (kinds.NETWORKING_GROUP, "ServiceCIDR"): (
         NAME,
         Column("CIDRs", lambda obj, now: ",".join(obj["spec"].get("cidrs") or [])),
         AGE,
     ),
-    (NODE_GROUP, "RuntimeClass"): (NAME, Column("Handler", lambda obj, now: obj.get("handler", "")), AGE),
-    (FLOW_CONTROL_GROUP, "FlowSchema"): (
+    (kinds.NODE_GROUP, "RuntimeClass"): (NAME, Column("Handler", lambda obj, now: obj.get("handler", "")), AGE),
+    (kinds.FLOW_CONTROL_GROUP, "FlowSchema"): (
         NAME,
         Column("PriorityLevel", _spec("priorityLevelConfiguration", "name")),
         Column("MatchingPrecedence", _spec("matchingPrecedence", missing=0), type="integer"),
@@ -159,7 +152,7 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         AGE,
         Column("MissingPL", _dangling),
     ),
-    (FLOW_CONTROL_GROUP, "PriorityLevelConfiguration"): (
+    (kinds.FLOW_CONTROL_GROUP, "PriorityLevelConfiguration"): (
         NAME,
         Column("Type", _spec("type")),
         Column("NominalConcurrencyShares", _spec("limited", "nominalConcurrencyShares", missing=NONE)),
@@ -168,13 +161,13 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("QueueLengthLimit", _spec("limited", "limitResponse", "queuing", "queueLengthLimit", missing=NONE)),
         AGE,
     ),
-    (REGISTRATION_GROUP, "APIService"): (
+    (kinds.REGISTRATION_GROUP, "APIService"): (
         NAME,
         Column("Service", _registered),
         Column("Available", _available),
         AGE,
     ),
-    (AUTOSCALING_GROUP, "HorizontalPodAutoscaler"): (
+    (kinds.AUTOSCALING_GROUP, "HorizontalPodAutoscaler"): (
         NAME,
         Column("Reference", _target),
         Column("Targets", _metrics),

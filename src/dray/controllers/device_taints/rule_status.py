@@ -28,7 +28,7 @@ PERIOD: Final = 10.0
 _MANAGER: Final = "device-taint-eviction-controller"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Impact:
     """What a rule does, or would do with effect NoExecute."""
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,8 +41,7 @@ _NO_OPINION = Decision(False)
 _SELECTING = frozenset({"list", "watch", "deletecollection"})
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """Rules, and through which binding somebody has them."""
 
     rules: Rules

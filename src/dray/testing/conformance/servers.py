@@ -7,7 +7,7 @@ import ssl
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -20,8 +20,7 @@ from dray.store.memory import MemoryStore
 _SECONDS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     code: int
     body: bytes
 
