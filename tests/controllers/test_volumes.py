@@ -2,7 +2,7 @@
 
 import pytest
 
-from dray.controllers.volumes import decisions, matching
+from dray.controllers.volumes import decisions, host_path, matching
 from dray.controllers.volumes.decisions import Act
 from dray.testing.cluster import LocalCluster
 from dray.testing.objects import pod
@@ -92,6 +92,11 @@ def test_the_phase_of_a_volume():
     assert decisions.volume_phase(volume(owner="c"), None) == "Released"
     assert not decisions.is_to_be_reclaimed(volume(owner="c", persistentVolumeReclaimPolicy="Retain"), None)
     assert decisions.is_to_be_reclaimed(volume(owner="c", persistentVolumeReclaimPolicy="Delete"), None)
+
+
+def test_a_volume_with_an_affinity_of_its_own_belongs_to_no_node():
+    assert host_path.node_name_of(volume()) == ""
+    assert host_path.node_name_of(volume(nodeAffinity={"required": {"nodeSelectorTerms": [{}]}})) == ""
 
 
 async def test_a_claim_is_bound_protected_while_used_and_its_volume_released():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.cluster_kinds import STORAGE_GROUP
-from dray.api.objects import Object, annotations_of, key_of, spec_of, uid_of
+from dray.api.objects import Object, annotations_of, key_of, labels_of, mappings, spec_of, strings, uid_of, walk
 from dray.api.tables.storage import DEFAULT_CLASS
 from dray.api.volumes import (
     BOUND_BY_CONTROLLER,
@@ -53,7 +53,7 @@ def volume_for(claim: Object, chosen: Object, node: Object | None, node_name: st
         raise NotProvisioned("claim.spec.selector is not supported for volumes that are made for a claim")
     namespace, claim_name = key_of(claim)
     name = f"pvc-{uid_of(claim)}"
-    hostname = {"key": _HOSTNAME, "operator": "In", "values": [node["metadata"]["labels"][_HOSTNAME]]}
+    hostname = {"key": _HOSTNAME, "operator": "In", "values": [labels_of(node).get(_HOSTNAME) or node_name]}
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -85,6 +85,9 @@ def is_ours(volume: Object) -> bool:
 
 
 def node_name_of(volume: Object) -> str:
-    """The hostname of the node that has the directory."""
-    terms = spec_of(volume)["nodeAffinity"]["required"]["nodeSelectorTerms"]
-    return str(terms[0]["matchExpressions"][0]["values"][0])
+    """The hostname of the node that has the directory; empty where somebody else wrote another affinity."""
+    for term in mappings(walk(volume, "spec", "nodeAffinity", "required").get("nodeSelectorTerms")):
+        for expression in mappings(term.get("matchExpressions")):
+            if expression.get("key") == _HOSTNAME:
+                return next(iter(strings(expression.get("values"))), "")
+    return ""
