@@ -7,6 +7,7 @@ from tests.api.validation.test_cluster_kinds import (
     AUTOSCALER,
     CLAIM,
     EVERY,
+    FLOW,
     INGRESS,
     POLICY,
     RUNTIME,
@@ -52,6 +53,14 @@ def test_the_status_of_a_stored_kind_is_written_without_a_warning(api):
     api.create(path_of(AUTOSCALER), AUTOSCALER)
     api.patch(f"{path_of(AUTOSCALER)}/x/status", {"status": {"desiredReplicas": 2}})
     assert api.warnings == []
+
+
+def test_the_status_of_older_kinds_may_bring_annotations_and_that_of_flow_control_not(api):
+    note = {"metadata": {"annotations": {"patched": "yes"}}}
+    for obj, kept in ((INGRESS, True), (AUTOSCALER, True), (FLOW, False)):
+        api.create(path_of(obj), obj)
+        patched = api.patch(f"{path_of(obj)}/x/status", note)
+        assert ("annotations" in patched["metadata"]) is kept
 
 
 def test_a_claim_gets_the_default_class_and_is_protected(api):

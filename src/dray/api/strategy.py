@@ -20,7 +20,9 @@ PODGROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 _DEVICE_KEY = ("driver", "pool", "device", "shareID")
 # What the status of the newer kinds cannot change besides; that of the older ones can.
 _STATUS_ALONE = ("labels", "annotations", "finalizers", "ownerReferences")
-_OLDER_GROUPS = frozenset({"", "apps", "batch", "policy"})
+_OLDER_GROUPS = frozenset(
+    {"", "apiregistration.k8s.io", "apps", "autoscaling", "batch", "networking.k8s.io", "policy", "storage.k8s.io"}
+)
 # A pod's status written by somebody who does not know these leaves them as they are; an empty list clears one.
 _KEPT_POD_STATUS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 # A node registers itself together with what it has.

@@ -55,6 +55,8 @@ _STATUS_RESETS: dict[str, tuple[str, ...]] = {
     "CustomResourceDefinition": ("spec", "metadata"),
     "DeviceTaintRule": ("spec", "metadata"),
     "ResourcePoolStatusRequest": ("spec", "metadata"),
+    "FlowSchema": ("spec", "metadata"),
+    "PriorityLevelConfiguration": ("spec", "metadata"),
     "PodGroup": ("spec", "metadata"),
     "CompositePodGroup": ("spec", "metadata"),
 }
