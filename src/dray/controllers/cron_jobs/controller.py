@@ -57,11 +57,10 @@ class CronJobController(QueueController[Key]):
         self._workers.queue.add((change.key[0], owner["name"]))
 
     async def _reconcile(self, key: Key) -> float | None:
-        cached = self._cron_jobs.cache.get(key[1], namespace=key[0])
-        if cached is None:
+        cron_job = self._written.newest_owner(key, CRON_JOBS)
+        if cron_job is None:
             return None
-        cron_job = self._written.newest_owner(cached, CRON_JOBS)
-        jobs = self._written_jobs.newest(uid_of(cached), self._jobs.cache.by(BY_CONTROLLER, uid_of(cached)))
+        jobs = self._written_jobs.newest(uid_of(cron_job), self._jobs.cache.by(BY_CONTROLLER, uid_of(cron_job)))
         now = self._time.now()
         found = history.observe(cron_job, jobs)
         await self._look_for(cron_job, found)

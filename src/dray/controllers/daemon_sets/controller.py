@@ -82,10 +82,9 @@ class DaemonSetController(QueueController[Key]):
     # DaemonSets
 
     async def _reconcile(self, key: Key) -> float | None:
-        cached = self._daemon_sets.cache.get(key[1], namespace=key[0])
-        if cached is None or is_deleting(cached):
+        daemon_set = self._own.newest_owner(key, DAEMON_SETS)
+        if daemon_set is None or is_deleting(daemon_set):
             return None
-        daemon_set = self._own.newest_owner(cached, DAEMON_SETS)
         revisions = await self._revisions.of(daemon_set)
         revision = await self._revisions.in_force(daemon_set, revisions)
         digest = hash_of(revision)

@@ -81,10 +81,9 @@ class DeploymentController(QueueController[Key]):
     # Deployments
 
     async def _reconcile(self, key: Key) -> float | None:
-        cached = self._deployments.cache.get(key[1], namespace=key[0])
-        if cached is None:
+        deployment = self._written.newest_owner(key, DEPLOYMENTS)
+        if deployment is None:
             return None
-        deployment = self._written.newest_owner(cached, DEPLOYMENTS)
         if not any(deployment["spec"]["selector"].values()):
             self._events.warning(deployment, "SelectingAll", _SELECTING_ALL)
             return None

@@ -82,11 +82,10 @@ class ReplicaController(QueueController[Key]):
     # One of them
 
     async def _reconcile(self, key: Key) -> float | None:
-        cached = self._owners.cache.get(key[1], namespace=key[0])
-        if cached is None:
+        owner = self._written.newest_owner(key, self._kind)
+        if owner is None:
             return None
-        uid = uid_of(cached)
-        owner = self._written.newest_owner(cached, self._kind)
+        uid = uid_of(owner)
         selects = self._replicated.selector(owner)
         pods = await self._adoption.settle(owner, selects)
         self._gather[uid] = min(_LONGEST_GATHER, len(pods) * _GATHER_PER_POD)

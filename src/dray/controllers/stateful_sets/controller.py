@@ -65,10 +65,9 @@ class StatefulSetController(QueueController[Key]):
     # StatefulSets
 
     async def _reconcile(self, key: Key) -> float | None:
-        cached = self._stateful_sets.cache.get(key[1], namespace=key[0])
-        if cached is None or is_deleting(cached):
+        owner = self._own.newest_owner(key, STATEFUL_SETS)
+        if owner is None or is_deleting(owner):
             return None
-        owner = self._own.newest_owner(cached, STATEFUL_SETS)
         revisions = await self._revisions.of(owner)
         update = await self._revisions.in_force(owner, revisions)
         by_name = {key_of(each)[1]: each for each in revisions}

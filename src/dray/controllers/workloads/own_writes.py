@@ -64,9 +64,12 @@ class OwnWrites:
             if not mine:
                 del self._written[owner]
 
-    def newest_owner(self, cached: Object, kind: KindVersion) -> Object:
-        """An owner that is written here itself. It says what it is, which an object from a list does not: events are
-        about it."""
+    def newest_owner(self, key: Key, kind: KindVersion) -> Object | None:
+        """An owner that is written here itself, if there is one. It says what it is, which an object from a list does
+        not: events are about it."""
+        cached = self._informer.cache.get(key[1], namespace=key[0])
+        if cached is None:
+            return None
         (newest,) = self.newest(uid_of(cached), [cached])
         return {**newest, "apiVersion": kind.api_version, "kind": kind.kind}
 
