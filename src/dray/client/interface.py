@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -31,8 +31,7 @@ class Resource(Protocol):
     def plural(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class GroupVersionResource:
+class GroupVersionResource(NamedTuple):
     """A resource the catalogue does not know."""
 
     group: str
