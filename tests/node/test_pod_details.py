@@ -142,3 +142,17 @@ async def test_a_container_whose_first_hook_fails_is_started_again(machine, tmp_
     (tmp_path / "go").touch()
     found = await machine.until("p", ready)
     assert restarts(found) <= 1
+
+
+async def test_a_container_is_reported_with_its_signal_and_its_creation(machine):
+    signalled = {"lifecycle": {"stopSignal": "SIGUSR1"}}
+    made = pod("p", shell("trap 'exit 0' USR1; while :; do sleep 0.05; done", **signalled), os={"name": "linux"})
+    await machine.cluster.create(made)
+    found = await machine.until("p", ready)
+    assert found["status"]["containerStatuses"][0]["stopSignal"] == "SIGUSR1"
+
+    async def told():
+        events = (await machine.cluster.client.request("GET", "/api/v1/namespaces/default/events"))["items"]
+        return {"Created", "Started"} <= {each["reason"] for each in events}
+
+    await machine.cluster.eventually(told)

@@ -82,6 +82,7 @@ class ContainerControl:
         previous = record.last
         record.began(state)
         self.state.waiting.discard(record.name)
+        parts.events.normal(pod, "Created", f"Container created: {record.name}")
         parts.events.normal(pod, "Started", f"Container started: {record.name}")
         self.changed()
         if previous is not None:

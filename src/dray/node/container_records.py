@@ -99,6 +99,8 @@ class ContainerRecord:
             made["containerID"] = container_id(self.state)
             made["resources"] = {name: self.resources[name] for name in _STATED if self.resources.get(name)}
             made["allocatedResources"] = self.resources.get("requests") or None
+            if signal := mapping(self.spec.get("lifecycle")).get("stopSignal"):
+                made["stopSignal"] = signal
         if mounts := mappings(self.spec.get("volumeMounts")):
             made["volumeMounts"] = [_mount_status(each) for each in mounts]
         return made
