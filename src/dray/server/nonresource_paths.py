@@ -66,7 +66,9 @@ class NonresourcePaths:
         raise status.no_such_path()
 
     async def _schemas(self, request: Request, rest: list[str]) -> Response:
-        negotiation.check_json(request.headers.get("accept", ""))
+        if rest != ["v3"]:
+            # The index is JSON whoever asks, as in Kubernetes.
+            negotiation.check_json(request.headers.get("accept", ""))
         match rest:
             case ["v2"]:
                 return Response(200, await self._open_api.version2())
