@@ -45,6 +45,14 @@ def test_old_versions_too(api):
         assert document_of(answer) == api.get(path)
 
 
+def _without_kinds_within(document):
+    """Objects within others say in JSON what they are; messages have no field for it."""
+    for item in document.get("items", [document]):
+        for template in item.get("spec", {}).get("volumeClaimTemplates", ()):
+            del template["apiVersion"], template["kind"]
+    return document
+
+
 def test_every_kind_is_the_same_in_both_forms(api):
     """Objects of every kind, created in protobuf where it can carry them, in every version that is served."""
     headers = {"user_agent": "test", "accept": PROTOBUF}
@@ -56,13 +64,13 @@ def test_every_kind_is_the_same_in_both_forms(api):
     for version in catalogue.every_version():
         prefix = f"/apis/{version.api_version}" if version.group else f"/api/{version.version}"
         path = f"{prefix}/{version.plural}"
-        listed = api.get(path)
+        listed = _without_kinds_within(api.get(path))
         assert document_of(api.raw("GET", path, accept=PROTOBUF)) == listed, path
         for item in listed["items"]:
             namespace = item["metadata"].get("namespace")
             at = f"{prefix}/namespaces/{namespace}/{version.plural}" if namespace else path
             at = f"{at}/{item['metadata']['name']}"
-            assert document_of(api.raw("GET", at, accept=PROTOBUF)) == api.get(at)
+            assert document_of(api.raw("GET", at, accept=PROTOBUF)) == _without_kinds_within(api.get(at))
         compared += bool(listed["items"])
     assert compared > 25
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dray.api.cluster_kinds import FLOW_CONTROL_GROUP, NETWORKING_GROUP, REGISTRATION_GROUP
+from dray.api.cluster_kinds import FLOW_CONTROL_GROUP, REGISTRATION_GROUP
 from dray.api.objects import Object
 from dray.server.authorization import AUTHENTICATED, MASTERS
 from dray.server.resource_registry import ResourceRegistry
@@ -53,15 +53,6 @@ def _schema(name: str, precedence: int, groups: list[str], *, by_user: bool) -> 
 def _flow_control(kind: str, name: str, spec: Object) -> Object:
     metadata = {"name": name, "annotations": dict(_AUTOUPDATE)}
     return {"apiVersion": f"{FLOW_CONTROL_GROUP}/v1", "kind": kind, "metadata": metadata, "spec": spec}
-
-
-def service_range(cidr: str) -> Object:
-    return {
-        "apiVersion": f"{NETWORKING_GROUP}/v1",
-        "kind": "ServiceCIDR",
-        "metadata": {"name": "kubernetes"},
-        "spec": {"cidrs": [cidr]},
-    }
 
 
 def api_services(registry: ResourceRegistry) -> Iterator[Object]:
