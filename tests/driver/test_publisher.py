@@ -8,6 +8,7 @@ from dray.api.objects import Object
 from dray.driver import Device, NodeSelection, Pool, Taint, Version
 from dray.testing.cluster import LocalCluster
 from dray.testing.objects import node, resource_slice
+from tests.driver.independent import Plugin
 from tests.driver.node import NAME, Lamps, Node
 
 
@@ -166,6 +167,22 @@ async def test_a_repair_waits_for_the_end_of_a_wipe(kubelet_node: Node) -> None:
         # By default half a minute, unless the driver publishes.
         runner.publish()
         await cluster.eventually(shaped(cluster, (1, 1, 3, 0)))
+
+
+async def test_a_kubelet_that_has_registered_the_driver_wipes_no_more(kubelet_node: Node) -> None:
+    """Its deletions may be seen before it registers the driver, and after."""
+    cluster = kubelet_node.cluster
+    async with kubelet_node.running(Pools(Pool("p", many(3)))) as runner:
+        await runner.publisher.published()
+        async with Plugin(runner.options.registration_socket(NAME)) as registrar:
+            for _ in range(2):
+                (each,) = await slices(cluster)
+                await cluster.delete("ResourceSlice", each["metadata"]["name"])
+                await registrar.call("pluginregistration.Registration/NotifyRegistrationStatus", plugin_registered=True)
+                await cluster.eventually(shaped(cluster, (1, 1, 3, 0)))
+            (each,) = await slices(cluster)
+            await cluster.delete("ResourceSlice", each["metadata"]["name"])
+            await cluster.eventually(shaped(cluster, (1, 1, 3, 0)))
 
 
 async def test_stale_slices_of_this_driver_and_node_are_removed_at_the_start_and_others_are_not(

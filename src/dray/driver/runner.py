@@ -68,7 +68,9 @@ class DriverRunner:
         self.preparation = self._make_preparation()
         # In the order of preference, however they were given.
         services = [each for each in SERVICES if each in options.services and (reports_health or "Health" not in each)]
-        self.registration = RegistrationService(driver.name, options.endpoint(driver.name), services)
+        self.registration = RegistrationService(
+            driver.name, options.endpoint(driver.name), services, self.publisher.registered
+        )
         self._dra = ServedSocket(
             options.dra_socket(driver.name),
             lambda server: add_services(server, services, self.preparation, self._health),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from time import time
 from typing import Any, Final
 
@@ -96,9 +96,11 @@ class HealthService:
 
 
 class RegistrationService:
-    """Answers from memory. `status` is what the kubelet said last; `registered` is set once it has said yes."""
+    """Answers from memory. `status` is what the kubelet said last; `registered` is set once it has said yes, and
+    `on_registered` is called each time it does."""
 
-    def __init__(self, driver: str, endpoint: str, versions: Iterable[str]) -> None:
+    def __init__(self, driver: str, endpoint: str, versions: Iterable[str], on_registered: Callable[[], None]) -> None:
+        self._on_registered = on_registered
         self._info = messages.PluginInfo(
             type="DRAPlugin", name=driver, endpoint=endpoint, supported_versions=list(versions)
         )
@@ -114,6 +116,7 @@ class RegistrationService:
         if request.plugin_registered:
             _logger.info("the kubelet has registered driver %s", self._info.name)
             self.registered.set()
+            self._on_registered()
         else:
             self.registered.clear()
             _logger.error("the kubelet does not register driver %s: %s", self._info.name, request.error)

@@ -1,7 +1,8 @@
 """Publisher: keeps the driver's slices on the API server as the driver declares its pools.
 
 What the driver declares is published at once; what somebody else changes or deletes is repaired after a delay, as
-long as a kubelet that starts needs to wipe the slices of its node. Pools that are not declared any more, also those of
+long as a kubelet that starts needs to wipe the slices of its node. Once that kubelet has registered the driver there is
+nothing to wait for: its slices are back at once. Pools that are not declared any more, also those of
 an earlier run, are withdrawn. Fields that the API server does not keep are told of once, and then done without.
 """
 
@@ -31,6 +32,9 @@ from dray.driver.slices.own_slices import OwnSlices
 from dray.driver.slices.plan import Declaration, make_plan
 
 _AT_ONCE: Final = 8
+# The deletions of a kubelet that starts may be seen so long after it has registered the driver.
+_WIPING_SECONDS: Final = 10.0
+_SOON: Final = 0.2
 _RETRIES: Final = Retries(backoff=Backoff(first=0.5, longest=60.0))
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -61,6 +65,7 @@ class Publisher:
         self._slices: OwnSlices | None = None
         self._wide = False
         self._accepted: dict[tuple[str, int], tuple[Object, Object]] = {}
+        self._repairs_soon_until = 0.0
 
     def publish(self) -> None:
         """The driver is asked for its pools, and they are published."""
@@ -71,6 +76,11 @@ class Publisher:
         """The health of devices has changed: all pools are looked at again, without asking the driver."""
         for name in self._pools:
             self._queue.add(name)
+
+    def registered(self) -> None:
+        """A kubelet has registered the driver, perhaps not for the first time: it may have wiped its slices."""
+        self._repairs_soon_until = asyncio.get_running_loop().time() + _WIPING_SECONDS
+        self.retaint()
 
     async def published(self) -> None:
         """Returns when everything that was declared is stored."""
@@ -133,7 +143,8 @@ class Publisher:
         await self._slices.synced()
 
     def _on_change(self, pool: str) -> None:
-        self._queue.add_after(pool, self._options.repair_delay)
+        soon = asyncio.get_running_loop().time() < self._repairs_soon_until
+        self._queue.add_after(pool, min(_SOON, self._options.repair_delay) if soon else self._options.repair_delay)
 
     async def _work(self) -> None:
         while True:
