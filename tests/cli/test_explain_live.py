@@ -153,7 +153,7 @@ def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> No
         (pod("p", schedulingGroup="{podGroupName: team}"), "it waits for its PodGroup default/team, which does not"),
         (
             pod("p", volumes="[{name: v, persistentVolumeClaim: {claimName: data}}]"),
-            "there are no nodes",
+            'persistentvolumeclaim "data" not found',
         ),
         (pod("p"), "there are no nodes"),
     ],
@@ -164,7 +164,7 @@ def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> No
         "no claim",
         "no class",
         "no group",
-        "volumes are not served",
+        "no volume claim",
         "no nodes",
     ],
 )

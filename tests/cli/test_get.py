@@ -19,12 +19,14 @@ from tests.server.process import listening
 Write = Callable[..., str]
 Dray = Callable[..., Result]
 
+# Each namespace has the ConfigMap kube-root-ca.crt too.
+OURS = ("-n", "team", "-l", "by=us")
 OBJECTS = yaml.safe_dump_all(
     [
         namespace("team"),
-        config_map("first", {"a": "1", "b": "2"}, namespace="team", labels={"app": "x"}),
-        config_map("second", namespace="team"),
-        claim("claim", request(deviceClassName="gpu.example.com"), namespace="team"),
+        config_map("first", {"a": "1", "b": "2"}, namespace="team", labels={"app": "x", "by": "us"}),
+        config_map("second", namespace="team", labels={"by": "us"}),
+        claim("claim", request(deviceClassName="gpu.example.com"), namespace="team", labels={"by": "us"}),
         pod("pod"),
     ]
 )
@@ -50,7 +52,7 @@ def rows(result: Result) -> list[list[str]]:
 
 
 def test_a_table(dray: Dray) -> None:
-    result = dray("get", "configmaps", "-n", "team")
+    result = dray("get", "configmaps", *OURS)
     assert result.stdout.splitlines()[0] == "NAME     DATA   AGE"
     assert [row[:2] for row in rows(result)[1:]] == [["first", "2"], ["second", "0"]]
 
@@ -93,7 +95,7 @@ def test_all_namespaces_and_selectors(dray: Dray) -> None:
 
 
 def test_several_types_are_told_apart(dray: Dray) -> None:
-    result = dray("get", "cm,resourceclaims", "-n", "team")
+    result = dray("get", "cm,resourceclaims", *OURS)
     assert [row[:1] for row in rows(result)] == [
         ["NAME"],
         ["configmap/first"],
@@ -113,7 +115,7 @@ def test_whole_objects(dray: Dray, output: str, load: Callable[[str], Any]) -> N
     one = load(dray("get", "cm/first", "-n", "team", "-o", output).stdout)
     assert (one["kind"], one["data"]) == ("ConfigMap", {"a": "1", "b": "2"})
     assert "managedFields" not in one["metadata"]
-    both = load(dray("get", "cm", "-n", "team", "-o", output).stdout)
+    both = load(dray("get", "cm", *OURS, "-o", output).stdout)
     assert (both["kind"], [item["kind"] for item in both["items"]]) == ("List", ["ConfigMap"] * 2)
     assert load(dray("get", "secrets", "-o", output).stdout)["items"] == []
 
@@ -146,12 +148,12 @@ def test_wrong_command_lines(run: Dray, arguments: list[str]) -> None:
 
 
 def test_a_watch_shows_what_is_there_and_every_change(dray: Dray) -> None:
-    command = [sys.executable, "-c", "from dray.cli import main; main()", "get", "cm", "-n", "team", "-w"]
+    command = [sys.executable, "-c", "from dray.cli import main; main()", "get", "cm", *OURS, "-w"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
         try:
             assert [watching.stdout.readline().split()[0] for _ in range(3)] == ["NAME", "first", "second"]
-            changed = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: third, namespace: team}\n"
+            changed = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: third, namespace: team, labels: {by: us}}\n"
             assert dray("apply", "-f", "-", stdin=changed).exit_code == 0
             assert watching.stdout.readline().startswith("third    0      ")
             assert dray("delete", "cm/third", "-n", "team").exit_code == 0
