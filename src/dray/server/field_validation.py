@@ -26,6 +26,8 @@ def admit(write: Write, document: Object, attempt: Attempt) -> Accepted | Refusa
     """What intake makes of the document; a document with nothing worse than unknown members gets a second try."""
     resource, options, repeated = write.resource, write.options, write.repeated
     verdict = attempt(document)
+    if not (repeated or isinstance(verdict, Refusal)):
+        return verdict
     if isinstance(verdict, Refusal) and not (verdict.errors and all(each.type.structural for each in verdict.errors)):
         return verdict
     problems = verdict.errors if isinstance(verdict, Refusal) else ()

@@ -56,6 +56,8 @@ class DaemonSetController(QueueController[Key]):
         follow_owner(change, self._workers.queue, self._own, self._written, self._revisions, self._failures)
 
     def _on_pod(self, change: Change) -> None:
+        if not self._daemon_sets.cache:
+            return
         pod, before = change.object, change.previous
         if before is not None and change.type == "MODIFIED" and _state(before) == _state(pod):
             return

@@ -68,8 +68,8 @@ class DeploymentController(QueueController[Key]):
 
     def _on_pod(self, change: Change) -> None:
         """A Deployment that replaces its pods all at once waits until the old ones are gone."""
-        reference = controller_of(change.object)
-        if change.type != "DELETED" or reference is None or reference.get("kind") != REPLICA_SETS.kind:
+        reference = controller_of(change.object) if change.type == "DELETED" else None
+        if reference is None or reference.get("kind") != REPLICA_SETS.kind:
             return
         replica_set = self._replica_sets.cache.get(reference["name"], namespace=change.key[0])
         owner = _deployment_of(replica_set) if replica_set is not None else None

@@ -57,6 +57,8 @@ class ReplicaController(QueueController[Key]):
             self._gather.pop(uid_of(change.object), None)
 
     def _on_pod(self, change: Change) -> None:
+        if not self._owners.cache:
+            return
         pod, before = change.object, change.previous
         owner = self._owner_of(pod)
         if before is not None:

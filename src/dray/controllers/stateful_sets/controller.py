@@ -52,6 +52,8 @@ class StatefulSetController(QueueController[Key]):
         follow_owner(change, self._workers.queue, self._own, self._written, self._revisions)
 
     def _on_pod(self, change: Change) -> None:
+        if not self._stateful_sets.cache:
+            return
         for each in (change.object, change.previous):
             owner = controller_of(each) if each is not None else None
             if owner is not None and owner.get("kind") == STATEFUL_SETS.kind:
