@@ -117,6 +117,10 @@ class TestHistory:
         assert found.missing == [active[2]]
         assert [each[1] for each in found.news] == ["SawCompletedJob", "UnexpectedJob"]
 
+    def test_what_names_no_job_leaves_the_status(self):
+        found = history.observe(cron_job(status={"active": [{"uid": "a"}, {"name": "b"}, {}]}), [])
+        assert (found.status.get("active"), found.missing) == (None, [])
+
     def test_the_oldest_ended_jobs_are_too_many(self):
         starts = [f"2026-11-17T0{hour}:00:00Z" for hour in range(5)]
         done = [job(f"d{number}", end="Complete", start=start) for number, start in enumerate(starts)]

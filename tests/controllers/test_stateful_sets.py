@@ -79,6 +79,12 @@ class TestIdentity:
     def test_ordinals(self, name, expected):
         assert identity.ordinal(stateful_set(), {"metadata": {"name": name}}) == expected
 
+    def test_a_template_of_a_claim_without_a_name_makes_what_the_server_refuses(self):
+        nameless = stateful_set(volumeClaimTemplates=[{"metadata": {}, "spec": CLAIM["spec"]}])
+        made = identity.pod(nameless, 0, nameless["spec"]["template"], "new")
+        assert made["spec"]["volumes"][0] == {"name": "", "persistentVolumeClaim": {"claimName": "-s-0"}}
+        assert [each["metadata"]["name"] for each in identity.claims(nameless, "s-0")] == ["-s-0"]
+
 
 class TestOrder:
     def test_one_after_the_other(self):

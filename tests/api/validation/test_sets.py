@@ -159,6 +159,8 @@ def test_status():
     }
     status = {"replicas": 1, "readyReplicas": 2, "availableReplicas": 1}
     assert causes(update(changed(STATEFUL, {"status": status}), STATEFUL, "status")) == {"status.readyReplicas Invalid"}
+    less = causes(update(changed(STATEFUL, {"status": {"replicas": -1}}), STATEFUL, "status"))
+    assert {"status.replicas Invalid", "status.readyReplicas Invalid"} <= less
     counted = changed(DAEMONS, {"status.collisionCount": 2})
     assert causes(update(changed(DAEMONS, {"status.collisionCount": 1}), counted, "status")) == {
         "status.collisionCount Invalid"

@@ -73,8 +73,9 @@ def validate_status(stateful_set: Object, old: Object, rules: Rules) -> Errors:
     yield from rolling_updates.status(stateful_set, old, _COUNTS)
     status = mapping(stateful_set.get("status"))
     for member in _COUNTS[1:5]:
-        if (status.get(member) or 0) > (status.get("replicas") or 0):
-            yield errors.invalid(f"status.{member}", status[member], "cannot be greater than status.replicas")
+        count = status.get(member) or 0
+        if count > (status.get("replicas") or 0):
+            yield errors.invalid(f"status.{member}", count, "cannot be greater than status.replicas")
     available = status.get("availableReplicas") or 0
     if available > (status.get("readyReplicas") or 0):
         yield errors.invalid("status.availableReplicas", available, "cannot be greater than status.readyReplicas")

@@ -20,7 +20,9 @@ class Observation:
 
 def observe(cron_job: Object, jobs: Iterable[Object]) -> Observation:
     status = dict(status_of(cron_job))
-    active = {each.get("uid"): each for each in status.get("active") or ()}
+    # Somebody else may have written the status: what names no Job is dropped.
+    named = (each for each in status.get("active") or () if each.get("name") and each.get("uid"))
+    active = {each["uid"]: each for each in named}
     found = Observation(status)
     seen: set[str] = set()
     for job in jobs:

@@ -40,7 +40,7 @@ def pod(stateful_set: Object, number: int, template: Object, revision: str) -> O
     if stateful_set["spec"].get("serviceName"):
         spec["subdomain"] = stateful_set["spec"]["serviceName"]
     volumes = [
-        {"name": metadata_of(each)["name"], "persistentVolumeClaim": {"claimName": claim_name(each, name)}}
+        {"name": key_of(each)[1], "persistentVolumeClaim": {"claimName": claim_name(each, name)}}
         for each in claim_templates(stateful_set)
     ]
     own = {each["name"] for each in volumes}
@@ -55,7 +55,8 @@ def claim_templates(stateful_set: Object) -> list[Object]:
 
 
 def claim_name(template: Object, pod_name: str) -> str:
-    return f"{metadata_of(template)['name']}-{pod_name}"
+    """A template without a name, which the API server takes, makes a claim that it does not take."""
+    return f"{key_of(template)[1]}-{pod_name}"
 
 
 def claims(stateful_set: Object, pod_name: str) -> list[Object]:
