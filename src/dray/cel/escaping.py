@@ -19,6 +19,10 @@ _TO_ESCAPE = re.compile("__|[./-]")
 _ESCAPED = re.compile("|".join(_PLAIN))
 
 
+def is_keyword(name: str) -> bool:
+    return name in _KEYWORDS
+
+
 def escape(name: str) -> str | None:
     """None for a name that cannot be written."""
     if name in _KEYWORDS:

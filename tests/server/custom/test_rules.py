@@ -161,6 +161,7 @@ VALUES: dict[str, Any] = {
         "self.until == timestamp('2025-01-01T00:00:00Z') && self.until.getFullYear() == 2025",
         "self.every == duration('1m30s')",
         "self.__namespace__ == 'team' && has(self.__namespace__)",
+        "self.namespace == 'team' && has(self.namespace)",
         "self.?first__dash__day.hasValue()",
         "self.blob == b'hello'",
         "self.share == 1.0",

@@ -2,7 +2,8 @@
 
 An object with properties is a type of its own, whose fields are those properties; a map, list or scalar is what it is
 in CEL. Text with the format of a time, a duration or bytes is such a value in an expression, so that values are
-converted before a rule sees them. What a schema does not type cannot be named in a rule.
+converted before a rule sees them. What a schema does not type cannot be named in a rule. A property whose name is a
+keyword, such as `namespace`, may be written with or without underscores around it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final
 from dray.cel import types as t
 from dray.cel.environment import DEVICE, Environment
 from dray.cel.errors import EvaluationError
-from dray.cel.escaping import escape
+from dray.cel.escaping import escape, is_keyword
 from dray.cel.library.moments import parse_duration, parse_timestamp
 from dray.cel.types import Type
 from dray.server.custom.definitions import Schema
@@ -65,6 +66,8 @@ def _type(
         found = _type(inner, f"{name}.{written}", objects, is_resource=_is_embedded(inner)) if written else None
         if written and found is not None:
             fields[written] = found
+            if is_keyword(member):
+                fields[member] = found
     objects[name] = fields
     return Type("object", name=name)
 
