@@ -5,6 +5,7 @@ from __future__ import annotations
 from dray.api import root_certificate
 from dray.api.intake import Place
 from dray.api.objects import Object
+from dray.api.root_certificate import KEY
 from dray.api.validation.priority_classes import SYSTEM_CLASSES
 from dray.server import bootstrap_objects, creation, documents, status, updates
 from dray.server.authorization import ADMIN
@@ -33,7 +34,7 @@ async def bootstrap(context: Context) -> None:
         await create(context, document)
     existing = [
         documents.decode(record.value)
-        for plural in ("clusterroles", "clusterrolebindings")
+        for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
         for record in context.store.list(f"/rbac.authorization.k8s.io/{plural}/").records
     ]
     for role in built_in_roles(existing):
@@ -42,10 +43,12 @@ async def bootstrap(context: Context) -> None:
 
 async def _publish_root(context: Context) -> None:
     """Pods wait for it also where they cannot use it: over plain HTTP it is that of no authority for long."""
-    data = {root_certificate.KEY: context.security.node_authority.certificate.decode()}
+    data = {KEY: context.security.node_authority.certificate.decode()}
     place = (root_certificate.NAMESPACE, root_certificate.NAME)
     if context.security.authority is not None:
         await publish(context, *place, data)
+        # Where programs that serve an API of their own look up who signs the certificates of clients.
+        await publish(context, SYSTEM_NAMESPACE, "extension-apiserver-authentication", {"client-ca-file": data[KEY]})
     else:
         await create(context, _config_map(*place, data))
 
@@ -81,7 +84,8 @@ async def _put(context: Context, document: Object) -> None:
     assert resource is not None
     try:
         await create(context, document)
-        place = Place(name=document["metadata"]["name"])
+        metadata = document["metadata"]
+        place = Place(metadata.get("namespace", ""), metadata["name"])
         await updates.update(Write(context, resource, place, _BY, ADMIN, []), lambda old: document)
     except status.ApiError as error:
         raise RuntimeError(f"{document['kind']} {document['metadata']['name']}: {error.message}") from error

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.server.authorization import ANONYMOUS, Access, User
-from dray.server.security.builtin_roles import bootstrap, cluster_role_bindings, cluster_roles
+from dray.server.security.builtin_roles import bootstrap, cluster_role_bindings, cluster_roles, namespaced
 from dray.server.security.composition import Security
 from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC, ROLE, ROLE_BINDING, Policy
 from dray.server.security.rules import PolicyRule, TooManyPartsError, uncovered
@@ -338,8 +338,45 @@ def test_built_in_objects_have_distinct_names_and_roles_that_exist() -> None:
     assert {item["roleRef"]["name"] for item in cluster_role_bindings()} <= set(roles)
 
 
+def account(name: str) -> User:
+    return user(f"system:serviceaccount:kube-system:{name}", "system:serviceaccounts", "system:authenticated")
+
+
+@pytest.mark.parametrize(
+    ("who", "verb", "group", "resource", "namespace", "name", "expected"),
+    [
+        (user("system:kube-scheduler"), "list", "apps", "statefulsets", "", "", True),
+        (
+            user("system:kube-scheduler"),
+            "get",
+            "",
+            "configmaps",
+            "kube-system",
+            "extension-apiserver-authentication",
+            True,
+        ),
+        (user("system:kube-scheduler"), "get", "", "configmaps", "kube-system", "other", False),
+        (user("system:kube-controller-manager"), "update", "coordination.k8s.io", "leases", "kube-system", "x", True),
+        (user("system:kube-controller-manager"), "update", "coordination.k8s.io", "leases", "team", "x", False),
+        (account("horizontal-pod-autoscaler"), "update", "apps", "deployments/scale", "team", "web", True),
+        (account("ttl-controller"), "patch", "", "nodes", "", "n1", True),
+        (account("bootstrap-signer"), "update", "", "configmaps", "kube-public", "cluster-info", True),
+        (account("bootstrap-signer"), "update", "", "configmaps", "kube-system", "cluster-info", False),
+        (user("system:kube-proxy"), "watch", "discovery.k8s.io", "endpointslices", "", "", True),
+    ],
+)
+def test_parts_of_kubernetes_beside_it(
+    security: Security, who: User, verb: str, group: str, resource: str, namespace: str, name: str, expected: bool
+) -> None:
+    for each in namespaced():
+        security.policy.put(each["kind"], each)
+    plural, _, subresource = resource.partition("/")
+    asked = Access(verb, group, plural, subresource, namespace, name)
+    assert security.authorizer.authorize(who, asked).allowed is expected
+
+
 def test_bootstrap_repairs_what_lost_something_and_keeps_what_was_added() -> None:
-    everything = [*cluster_roles(), *cluster_role_bindings()]
+    everything = [*cluster_roles(), *cluster_role_bindings(), *namespaced()]
     assert list(bootstrap([])) == everything
     assert list(bootstrap(everything)) == []
     scheduler = next(item for item in cluster_roles() if item["metadata"]["name"] == "system:kube-scheduler")

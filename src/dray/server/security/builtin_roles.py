@@ -1,8 +1,9 @@
 """The roles and bindings every server starts with, as data.
 
 They are Kubernetes' roles, cut to the kinds there are here, under Kubernetes' names, so that manifests that refer to
-them work. `view`, `edit` and `admin` are aggregated from what carries their labels, which is how an installation adds
-its own kinds to them. A line of a role is `verbs | groups | resources [| names]`; `core` is the group without a name.
+them work, and a kube-controller-manager or kube-scheduler beside dray. `view`, `edit` and `admin` are aggregated from
+what carries their labels, which is how an installation adds its own kinds to them. A line of a role is
+`verbs | groups | resources [| names]`; `core` is the group without a name.
 
 `bootstrap` gives what a store lacks at start. As in Kubernetes, a built-in object that lost permissions or subjects
 gets them back, unless its owner has set `rbac.authorization.kubernetes.io/autoupdate: "false"` on it; what an owner
@@ -17,8 +18,10 @@ from typing import Any
 
 from dray.api.objects import Object
 from dray.server.authorization import AUTHENTICATED, MASTERS
-from dray.server.security.controller_roles import CONTROLLERS, EVENTS
-from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP
+from dray.server.security.cluster_roles import EVENTS
+from dray.server.security.component_roles import COMPONENTS, NAMESPACED
+from dray.server.security.controller_roles import CONTROLLERS
+from dray.server.security.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE, ROLE_BINDING
 from dray.server.security.rules import PolicyRule, uncovered
 from dray.server.security.users import (
     BOOTSTRAPPERS,
@@ -52,11 +55,13 @@ _COLLECTED_BY = {"view": ("edit",), "edit": ("admin",), "admin": ()}
 
 _PARTS = {
     "view": """
-        READ | core | configmaps events namespaces namespaces/status pods pods/log pods/status serviceaccounts
+        READ | core | bindings configmaps events namespaces namespaces/status pods pods/log pods/status serviceaccounts
         READ | core | endpoints limitranges persistentvolumeclaims persistentvolumeclaims/status resourcequotas
         READ | core | resourcequotas/status services services/status
         READ | core | replicationcontrollers replicationcontrollers/scale replicationcontrollers/status
         READ | discovery.k8s.io | endpointslices
+        READ | events.k8s.io | events
+        READ | policy | poddisruptionbudgets poddisruptionbudgets/status
         READ | networking.k8s.io | ingresses ingresses/status networkpolicies
         READ | autoscaling | horizontalpodautoscalers horizontalpodautoscalers/status
         READ | apps | controllerrevisions daemonsets daemonsets/status
@@ -71,6 +76,9 @@ _PARTS = {
         READ | core | pods/attach pods/exec pods/portforward pods/proxy secrets
         CHANGE | core | configmaps events pods pods/attach pods/exec pods/portforward pods/proxy
         CHANGE | core | persistentvolumeclaims secrets serviceaccounts services
+        ALL | core | services/proxy
+        CHANGE | events.k8s.io | events
+        CHANGE | policy | poddisruptionbudgets
         CHANGE | networking.k8s.io | ingresses networkpolicies
         CHANGE | autoscaling | horizontalpodautoscalers
         create | core | pods/eviction serviceaccounts/token
@@ -108,44 +116,12 @@ NODE_RULES = f"""
     create get list watch | CERTS | certificatesigningrequests
 """
 
-_SCHEDULER = f"""
-    {EVENTS}
-    create | LEASES | leases
-    get list watch update patch | LEASES | leases | kube-scheduler
-    READ | core | namespaces nodes pods
-    delete | core | pods
-    create | core | bindings pods/binding
-    patch update | core | pods/status
-    get list watch patch update | core | persistentvolumeclaims persistentvolumes
-    READ | storage.k8s.io | csidrivers csinodes csistoragecapacities storageclasses volumeattachments
-    create | AUTHN | tokenreviews
-    create | AUTHZ | subjectaccessreviews
-    READ | GANGS | priorityclasses podgroups workloads compositepodgroups
-    patch update | GANGS | podgroups/status compositepodgroups/status
-    READ | DRA | deviceclasses resourceslices devicetaintrules
-    get list watch create delete patch update | DRA | resourceclaims
-    get list watch patch update | DRA | resourceclaims/status
-    patch update | DRA | resourceclaims/binding
-"""
-
-_CONTROLLER_MANAGER = f"""
-    {EVENTS}
-    create | LEASES | leases
-    get update patch | LEASES | leases | kube-controller-manager
-    get | core | configmaps namespaces secrets serviceaccounts
-    create update | core | secrets serviceaccounts
-    delete | core | secrets
-    create | core | serviceaccounts/token
-    create | AUTHN | tokenreviews
-    create | AUTHZ | subjectaccessreviews
-    list watch | * | *
-"""
-
 _PATHS = {
     "system:discovery": "/api /api/* /apis /apis/* /healthz /livez /openapi /openapi/* /readyz /version /version/",
     "system:public-info-viewer": "/healthz /livez /readyz /version /version/",
-    "system:monitoring": "/healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/*",
-    "system:service-account-issuer-discovery": "/.well-known/openid-configuration /openid/v1/jwks",
+    "system:monitoring": "/healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /flagz /statusz",
+    "system:service-account-issuer-discovery": "/.well-known/openid-configuration /.well-known/openid-configuration/ "
+    "/openid/v1/jwks /openid/v1/jwks/",
 }
 
 _OTHERS = {
@@ -173,15 +149,14 @@ _OTHERS = {
     """,
     **{
         f"system:certificates.k8s.io:{signer}-approver": f"approve | CERTS | signers | kubernetes.io/{signer}"
-        for signer in ("kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving")
+        for signer in ("kube-apiserver-client", "kube-apiserver-client-kubelet", "kubelet-serving", "legacy-unknown")
     },
     # Drivers that run in the agent of a node: the status of their devices, in claims of that node.
     "system:device-driver": """
         patch update | DRA | resourceclaims/status
         associated-node:patch associated-node:update | DRA | resourceclaims/driver
     """,
-    "system:kube-scheduler": _SCHEDULER,
-    "system:kube-controller-manager": _CONTROLLER_MANAGER,
+    **COMPONENTS,
     **{f"system:controller:{name}": rules for name, rules in CONTROLLERS.items()},
 }
 _GROUPS = {
@@ -191,6 +166,7 @@ _GROUPS = {
     "system:public-info-viewer": (AUTHENTICATED, UNAUTHENTICATED),
     "system:monitoring": ("system:monitoring",),
     "system:service-account-issuer-discovery": (SERVICE_ACCOUNTS,),
+    "system:cluster-trust-bundle-discovery": (SERVICE_ACCOUNTS,),
     # A node holds its role through the node authorizer only, which tells nodes apart.
     "system:node": (),
     # Machines that join, and nodes that renew what they have; in a kubeadm cluster kubeadm makes these.
@@ -199,7 +175,12 @@ _GROUPS = {
     "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient": (NODES,),
     "system:certificates.k8s.io:certificatesigningrequests:selfnodeserver": (NODES,),
 }
-_USERS = ("system:kube-controller-manager", "system:kube-scheduler")
+_USERS = {
+    "system:kube-controller-manager": "system:kube-controller-manager",
+    "system:kube-scheduler": "system:kube-scheduler",
+    "system:volume-scheduler": "system:kube-scheduler",
+    "system:node-proxier": "system:kube-proxy",
+}
 
 
 def read_rules(text: str) -> list[Object]:
@@ -225,12 +206,12 @@ def cluster_roles() -> list[Object]:
     ]
 
 
-def _role(name: str, rules: list[Object], collected_by: tuple[str, ...] = ()) -> Object:
+def _role(name: str, rules: list[Object], collected_by: tuple[str, ...] = (), namespace: str = "") -> Object:
     labels = {**BOOTSTRAPPING, **{_AGGREGATE + role: "true" for role in collected_by}}
     return {
         "apiVersion": f"{GROUP}/v1",
-        "kind": CLUSTER_ROLE,
-        "metadata": {"name": name, "labels": labels, "annotations": {_AUTOUPDATE: "true"}},
+        "kind": ROLE if namespace else CLUSTER_ROLE,
+        "metadata": _metadata(name, namespace, labels),
         "rules": rules,
     }
 
@@ -247,17 +228,33 @@ def _words(column: str) -> list[str]:
 def cluster_role_bindings() -> list[Object]:
     return [
         *(_binding(role, [_subject("Group", group) for group in groups]) for role, groups in _GROUPS.items()),
-        *(_binding(user, [_subject("User", user)]) for user in _USERS),
+        *(_binding(role, [_subject("User", user)]) for role, user in _USERS.items()),
         _binding("system:device-driver", [_service_account(DEVICE_DRIVER)]),
+        _binding("system:kube-dns", [_service_account("kube-dns")]),
         *(_binding(f"system:controller:{name}", [_service_account(name)]) for name in CONTROLLERS),
     ]
 
 
+def namespaced() -> list[Object]:
+    """Roles in one namespace, and their bindings."""
+    found = []
+    for each in NAMESPACED:
+        subjects = [
+            *(_subject("User", user) for user in each.users),
+            *(_service_account(account) for account in each.accounts),
+        ]
+        found += [
+            _role(each.name, read_rules(each.lines), namespace=each.namespace),
+            _binding(each.binding or each.name, subjects, role=each.name, namespace=each.namespace),
+        ]
+    return found
+
+
 def bootstrap(existing: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
-    """The built-in objects to create or update, given the cluster roles and cluster role bindings there are."""
-    found = {(obj["kind"], obj["metadata"]["name"]): obj for obj in existing}
-    for builtin in (*cluster_roles(), *cluster_role_bindings()):
-        present = found.get((builtin["kind"], builtin["metadata"]["name"]))
+    """The built-in objects to create or update, given the roles and bindings there are."""
+    found = {_identity(obj): obj for obj in existing}
+    for builtin in (*cluster_roles(), *cluster_role_bindings(), *namespaced()):
+        present = found.get(_identity(builtin))
         if present is None:
             yield builtin
         elif (present["metadata"].get("annotations") or {}).get(_AUTOUPDATE) != "false":
@@ -266,9 +263,14 @@ def bootstrap(existing: Iterable[Mapping[str, Any]]) -> Iterator[Object]:
                 yield repaired
 
 
+def _identity(obj: Mapping[str, Any]) -> tuple[str, str, str]:
+    metadata = obj["metadata"]
+    return obj["kind"], metadata.get("namespace", ""), metadata["name"]
+
+
 def _repaired(present: Mapping[str, Any], builtin: Object) -> Object:
     repaired = copy.deepcopy(dict(present))
-    if builtin["kind"] == CLUSTER_ROLE_BINDING:
+    if "roleRef" in builtin:
         if present.get("roleRef") == builtin["roleRef"]:
             subjects = list(present.get("subjects") or ())
             missing = [subject for subject in builtin.get("subjects", ()) if subject not in subjects]
@@ -283,14 +285,20 @@ def _repaired(present: Mapping[str, Any], builtin: Object) -> Object:
     return repaired
 
 
-def _binding(role: str, subjects: list[Object]) -> Object:
+def _binding(name: str, subjects: list[Object], *, role: str = "", namespace: str = "") -> Object:
+    """Of the role of its name unless another is given; in a namespace of a role there."""
     return {
         "apiVersion": f"{GROUP}/v1",
-        "kind": CLUSTER_ROLE_BINDING,
-        "metadata": {"name": role, "labels": dict(BOOTSTRAPPING), "annotations": {_AUTOUPDATE: "true"}},
-        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
+        "kind": ROLE_BINDING if namespace else CLUSTER_ROLE_BINDING,
+        "metadata": _metadata(name, namespace, BOOTSTRAPPING),
+        "roleRef": {"apiGroup": GROUP, "kind": ROLE if namespace else CLUSTER_ROLE, "name": role or name},
         **({"subjects": subjects} if subjects else {}),
     }
+
+
+def _metadata(name: str, namespace: str, labels: Mapping[str, str]) -> Object:
+    place = {"namespace": namespace} if namespace else {}
+    return {"name": name, **place, "labels": dict(labels), "annotations": {_AUTOUPDATE: "true"}}
 
 
 def _subject(kind: str, name: str) -> Object:

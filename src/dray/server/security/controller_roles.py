@@ -5,9 +5,10 @@ A line is `verbs | groups | resources`, with the words that `builtin_roles` know
 
 from __future__ import annotations
 
-from dray.server.security.cluster_roles import CLUSTER_CONTROLLERS
+from dray.server.security.cluster_roles import CLUSTER_CONTROLLERS, EVENTS
 
-EVENTS = "create patch update | core events.k8s.io | events"
+# The ConfigMap that tells since when uses of legacy service account tokens are recorded.
+LEGACY_TOKEN_TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
 
 CONTROLLERS = {
     "resource-claim-controller": f"""
@@ -35,8 +36,7 @@ CONTROLLERS = {
         {EVENTS}
     """,
     "namespace-controller": """
-        delete deletecollection get list | * | *
-        READ | core | namespaces
+        delete deletecollection get list watch | * | *
         update | core | namespaces/finalize namespaces/status
     """,
     "generic-garbage-collector": f"""
@@ -81,8 +81,7 @@ CONTROLLERS = {
         READ | batch | jobs
         READ | core | pods replicationcontrollers
         READ | policy | poddisruptionbudgets
-        get | apps | deployments/scale replicasets/scale statefulsets/scale
-        get | core | replicationcontrollers/scale
+        get | * | */scale
         update | policy | poddisruptionbudgets/status
         patch update | core | pods/status
         {EVENTS}
@@ -99,6 +98,7 @@ CONTROLLERS = {
         get list watch update | batch | cronjobs
         update | batch | cronjobs/status cronjobs/finalizers
         create delete get list patch update watch | batch | jobs
+        delete list watch | core | pods
         {EVENTS}
     """,
     "daemon-set-controller": f"""
@@ -106,6 +106,7 @@ CONTROLLERS = {
         update | apps | daemonsets/status daemonsets/finalizers
         READ | core | nodes
         create delete list patch watch | core | pods
+        create | core | pods/binding
         create delete get list patch update watch | apps | controllerrevisions
         {EVENTS}
     """,
@@ -113,6 +114,7 @@ CONTROLLERS = {
         READ | apps | statefulsets
         update | apps | statefulsets/status statefulsets/finalizers
         create delete get list patch update watch | core | pods
+        update | core | pods/finalizers
         create delete get list patch update watch | apps | controllerrevisions
         create delete get list update watch | core | persistentvolumeclaims
         {EVENTS}
@@ -136,12 +138,49 @@ CONTROLLERS = {
         delete get list watch | CERTS | certificatesigningrequests
         update | CERTS | certificatesigningrequests/approval certificatesigningrequests/status
         approve | CERTS | signers | kubernetes.io/kube-apiserver-client-kubelet kubernetes.io/kubelet-serving
+        sign | CERTS | signers | kubernetes.io/kube-apiserver-client kubernetes.io/kube-apiserver-client-kubelet
+        sign | CERTS | signers | kubernetes.io/kubelet-serving kubernetes.io/legacy-unknown
         create | AUTHZ | subjectaccessreviews
         get | core | nodes
         {EVENTS}
     """,
     "token-cleaner": """
         delete get list watch | core | secrets
+    """,
+    "legacy-service-account-token-cleaner": f"""
+        get | core | configmaps | {LEGACY_TOKEN_TRACKING}
+        delete patch | core | secrets
+    """,
+    "podcertificaterequestcleaner": """
+        delete get list watch | CERTS | podcertificaterequests
+    """,
+    "kube-apiserver-serving-clustertrustbundle-publisher": f"""
+        attest | CERTS | signers | kubernetes.io/kube-apiserver-serving
+        create delete list update watch | CERTS | clustertrustbundles
+        {EVENTS}
+    """,
+    "horizontal-pod-autoscaler": f"""
+        READ | autoscaling | horizontalpodautoscalers
+        update | autoscaling | horizontalpodautoscalers/status
+        get update | * | */scale
+        list watch | core METRICS | pods
+        READ | custom.metrics.k8s.io external.metrics.k8s.io | *
+        {EVENTS}
+    """,
+    "ttl-after-finished-controller": f"""
+        delete get list watch | batch | jobs
+        {EVENTS}
+    """,
+    "validatingadmissionpolicy-status-controller": f"""
+        READ | admissionregistration.k8s.io | validatingadmissionpolicies
+        get patch update | admissionregistration.k8s.io | validatingadmissionpolicies/status
+        {EVENTS}
+    """,
+    "storage-version-migrator-controller": """
+        list patch | * | *
+        get | apiextensions.k8s.io | customresourcedefinitions
+        patch | apiextensions.k8s.io | customresourcedefinitions/status
+        update | storagemigration.k8s.io | storageversionmigrations/status
     """,
     **CLUSTER_CONTROLLERS,
     "clusterrole-aggregation-controller": """
