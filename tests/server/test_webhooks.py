@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from dray.server.admission.dynamic import services
+from dray.server import webhook_services as services
 from dray.server.requests import Request
 from dray.server.security import certificates
 from tests.server.api import MAPS, config_map, serving

@@ -22,6 +22,7 @@ from dray.server.resource_registry import ResourceRegistry
 from dray.server.resources import Resource, key_prefix
 from dray.server.security.composition import OBSERVED, Security
 from dray.server.security.stored_view import StoredView
+from dray.server.webhook_client import WebhookClient
 from dray.server.worker import Worker
 from dray.store.interface import Store
 
@@ -107,6 +108,7 @@ class Context:
     registry: ResourceRegistry = field(init=False)
     usage: QuotaUsage = field(init=False)
     worker: Worker = field(default_factory=Worker)
+    webhooks: WebhookClient = field(init=False)
     health: Health = field(default_factory=Health)
     # Policies and webhooks; a context that serves nobody has none.
     dynamic: DynamicAdmission | None = None
@@ -120,6 +122,7 @@ class Context:
 
     def __post_init__(self) -> None:
         self.registry = ResourceRegistry(self.gates)
+        self.webhooks = WebhookClient(self)
         self.health.watch(lambda: {"store": self.store.trouble})
         if self.security is None:
             self.security = Security.ephemeral(StoredView(self.store), plain=True)
@@ -143,8 +146,7 @@ class Context:
         return self._kubelets
 
     async def close(self) -> None:
-        if self.dynamic is not None:
-            await self.dynamic.client.close()
+        await self.webhooks.close()
         if self._kubelets is not None:
             await self._kubelets.close()
         self.worker.close()

@@ -70,7 +70,7 @@ async def _apply(dynamic: DynamicAdmission, mutator: Mutator, version: str, requ
     if isinstance(mutator, Webhook):
         if not mutator.concerns(request, version):
             return False
-        patch = await mutator.ask(request, version, dynamic.client, dynamic.metrics)
+        patch = await mutator.ask(request, version, request.context.webhooks, dynamic.metrics)
         if patch is None:
             return False
         before = request.shown(request.object, version) or {}

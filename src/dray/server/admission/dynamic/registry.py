@@ -20,7 +20,6 @@ from dray.server.admission.dynamic.matching import Matcher, Target
 from dray.server.admission.dynamic.metrics import AdmissionMetrics
 from dray.server.admission.dynamic.mutations import MutatingPolicy
 from dray.server.admission.dynamic.policies import ValidatingPolicy
-from dray.server.admission.dynamic.webhook_client import WebhookClient
 from dray.server.admission.dynamic.webhooks import Webhook
 from dray.server.context import Context
 from dray.server.resources import Resource, key_prefix
@@ -57,7 +56,6 @@ class DynamicAdmission:
         self._context = context
         self._stored: dict[str, dict[str, Object]] = {plural: {} for plural in _PLURALS}
         self._compiled: dict[str, dict[str, list[Any]]] = {plural: {} for plural in _MAKERS}
-        self.client = WebhookClient(context)
         self.metrics = AdmissionMetrics()
         self._changed: set[tuple[str, str]] = set()
         self._concerned: dict[tuple[str, ...], Concerned] = {}

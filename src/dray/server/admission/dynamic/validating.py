@@ -43,7 +43,7 @@ async def validate(attributes: Attributes) -> bool:
     mutating = concerned.mutators if attributes.operation == DELETE else ()
     asked = [(each, version) for each, version in (*mutating, *concerned.webhooks) if isinstance(each, Webhook)]
     chosen = [(each, version) for each, version in asked if each.concerns(request, version)]
-    calls = [each.ask(request, version, dynamic.client, dynamic.metrics) for each, version in chosen]
+    calls = [each.ask(request, version, request.context.webhooks, dynamic.metrics) for each, version in chosen]
     for outcome in await asyncio.gather(*calls, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome

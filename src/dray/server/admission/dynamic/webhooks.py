@@ -15,8 +15,8 @@ from dray.server.admission.dynamic.expressions import Conditions, Evaluation
 from dray.server.admission.dynamic.matching import Matcher
 from dray.server.admission.dynamic.metrics import AdmissionMetrics
 from dray.server.admission.dynamic.request import AdmissionRequest
-from dray.server.admission.dynamic.webhook_client import WebhookClient, WebhookError
 from dray.server.status import ApiError
+from dray.server.webhook_client import WebhookClient, WebhookError
 
 _VERSION = "admission.k8s.io/v1"
 _MAX_WARNING = 256

@@ -1,4 +1,4 @@
-"""The client of webhooks: one POST over HTTPS, with a deadline and a bound on the answer.
+"""The client of webhooks, those of admission and of conversion: one POST over HTTPS, with a deadline and a bound.
 
 A webhook that is slow or sends too much costs those who asked it, up to their deadline, and nobody else: nothing is
 held while it is waited for, and connections to one host are limited.
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from dray.api.objects import Object
-from dray.server.admission.dynamic import services
-from dray.server.admission.dynamic.services import NoAddress
-from dray.server.context import Context
+from dray.server import webhook_services
+from dray.server.webhook_services import NoAddress
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from dray.server.context import Context
 
 MAX_ANSWER: Final = 3 * 1024 * 1024
 _PER_HOST: Final = 64
@@ -46,7 +47,7 @@ class WebhookClient:
         path = service.get("path") or "/"
         shown = f"https://{named}:{port}{path}?{query}"
         try:
-            host, behind = services.resolve(self._context, service["namespace"], service["name"], port)
+            host, behind = webhook_services.resolve(self._context, service["namespace"], service["name"], port)
         except NoAddress as error:
             raise WebhookError(f'Post "{shown}": {error}') from None
         place = f"[{host}]" if ":" in host else host

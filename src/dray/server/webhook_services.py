@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from dray.api.objects import Object, labels_of, mappings, spec_of
 from dray.server import documents
-from dray.server.context import Context
 from dray.server.resources import key_prefix
+
+if TYPE_CHECKING:
+    from dray.server.context import Context
 
 _SERVICES = key_prefix("", "services")
 _ENDPOINTS = key_prefix("", "endpoints")
