@@ -3,6 +3,7 @@ import os
 import pytest
 
 from tests.server.api import Api, ProtobufApi, serving
+from tests.server.hooks import make_authority
 
 CLIENTS = {"json": Api, "protobuf": ProtobufApi}
 # DRAY_FORM=protobuf asks in protobuf in every module.
@@ -19,3 +20,9 @@ def pytest_generate_tests(metafunc):
 def api(request):
     with serving(client=CLIENTS[getattr(request, "param", FORM)]) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def authority():
+    """Who vouches for webhooks."""
+    return make_authority()

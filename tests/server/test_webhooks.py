@@ -1,74 +1,26 @@
 """Admission webhooks over HTTPS: what they are told, what their answers do, and what bad ones cannot do."""
 
 import asyncio
-import ssl
 from base64 import b64encode
-from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from aiohttp import web
 
 from dray.server import webhook_services as services
 from dray.server.requests import Request
-from dray.server.security import certificates
 from tests.server.api import MAPS, config_map, serving
+from tests.server.hooks import HANGS, HookServer
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
-HANGS = object()
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
 
 
-@pytest.fixture(scope="module")
-def authority():
-    """(bundle, TLS context of the webhook's server)"""
-    now, key = datetime.now(UTC), certificates.new_key()
-    root = certificates.make_authority(key, "hooks", now=now, lifetime=timedelta(days=1))
-    hosts = certificates.alternative_names(["localhost", "127.0.0.1", "hook.default.svc"])
-    name = certificates.subject("hook")
-    leaf = certificates.issue(root, key, name, certificates.SERVER, now=now, lifetime=timedelta(hours=1), hosts=hosts)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    certificates.load_credential(context, leaf)
-    return b64encode(certificates.encode_certificate(root)).decode(), context
-
-
-class Hooks:
-    """A server of webhooks; `answers` is what each path answers with, made from the request."""
-
-    def __init__(self, api, authority):
-        self.api, (self.bundle, self.tls) = api, authority
-        self.asked = []
-        self.answers = {}
-        api.runner.run(self._start())
-
-    async def _start(self):
-        self.over = asyncio.Event()
-        application = web.Application(client_max_size=2**24)
-        application.router.add_post("/{name}", self._answer)
-        self.runner = web.AppRunner(application)
-        await self.runner.setup()
-        site = web.TCPSite(self.runner, "127.0.0.1", 0, ssl_context=self.tls)
-        await site.start()
-        self.port = self.runner.addresses[0][1]
-
-    async def _answer(self, request):
-        review = msgspec.json.decode(await request.read())
-        self.asked.append(review["request"])
-        answer = self.answers[request.match_info["name"]](review["request"])
-        if answer is HANGS:
-            await self.over.wait()
-            answer = {}
-        if isinstance(answer, bytes):
-            return web.Response(body=answer)
-        response = {"uid": review["request"]["uid"], **answer}
-        return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
-
+class Hooks(HookServer):
     def add(self, kind, name, answer, **webhook):
         self.answers[name] = answer
-        client = {"url": f"https://127.0.0.1:{self.port}/{name}", "caBundle": self.bundle}
         body = {
             "name": f"{name}.example.com",
-            "clientConfig": client,
+            "clientConfig": self.client(name),
             "rules": [RULE],
             "sideEffects": "None",
             "admissionReviewVersions": ["v1"],
@@ -82,8 +34,7 @@ def hooks(authority):
     with serving() as api:
         made = Hooks(api, authority)
         yield made
-        made.over.set()
-        api.runner.run(made.runner.cleanup())
+        made.close()
 
 
 def patch(*operations):

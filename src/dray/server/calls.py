@@ -75,9 +75,9 @@ class Call(msgspec.Struct, frozen=True):
         told = (request.user, request.warnings, part, verb, size, request.repeated, request.annotations)
         return Write(self.context, self.resource, self.place, options, *told)
 
-    def stored(self) -> Object:
+    async def stored(self) -> Object:
         """The object that the path names, in hub form; raises a 404."""
-        return self.resource.read(reads.get(self.context, self.resource, self.place).value)
+        return self.resource.read(await reads.seen(self.context, self.resource, self.place))
 
     @property
     def include(self) -> str:

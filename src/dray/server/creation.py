@@ -5,11 +5,10 @@ from __future__ import annotations
 from dray.api.intake import Accepted, Refusal
 from dray.api.objects import Object
 from dray.server import admission, field_validation, status
+from dray.server.admission import Attributes
 from dray.server.admission.dynamic import mutating
 from dray.server.calls import Write
-from dray.server.context import Context
 from dray.server.fieldmanager import tracking
-from dray.server.resources import Resource
 from dray.store.interface import Exists, StoreError
 
 _LONGEST_BASE = 58
@@ -51,17 +50,20 @@ async def create(write: Write, document: Object, *, applied: bool = False) -> by
     attributes = write.attributes(admission.CREATE, obj)
     admission.admit(attributes)
     await admission.validate(attributes)
-    return await _store(context, resource, obj, dry_run=options.dry_run)
+    return await _store(attributes)
 
 
-async def _store(context: Context, resource: Resource, obj: Object, *, dry_run: bool) -> bytes:
+async def _store(attributes: Attributes) -> bytes:
+    context, resource, obj, dry_run = attributes.context, attributes.resource, attributes.obj, attributes.dry_run
     metadata: Object = obj["metadata"]
     generate = "" if metadata.get("name") else metadata.get("generateName", "")
     for attempt in range(_TRIES):
         if generate:
             metadata["name"] = generate[:_LONGEST_BASE] + context.new_suffix()
         key = resource.key(metadata.get("namespace", ""), metadata["name"])
-        encoder = resource.encoder(obj)
+        encoder = resource.encoder(await resource.storable(obj))
+        if resource.converts:
+            admission.recheck(attributes)
         if dry_run:
             if context.store.get(key) is not None:
                 raise status.already_exists(resource.group, resource.plural, metadata["name"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
+from dataclasses import replace
 
 from dray.api.intake import Place
 from dray.api.objects import Object
@@ -11,7 +13,8 @@ from dray.process.tasks import end_tasks
 from dray.server import deletion, documents, status, updates
 from dray.server.context import Context
 from dray.server.custom import definitions
-from dray.server.custom.definitions import CLEANUP_FINALIZER
+from dray.server.custom.conversion import WebhookConverter
+from dray.server.custom.definitions import CLEANUP_FINALIZER, CustomVersion
 from dray.server.custom_resource import CustomResource
 from dray.server.resources import Resource, key_prefix
 from dray.store.interface import StoreError
@@ -52,11 +55,22 @@ class CustomKinds:
     def _serve(self, definition: Object) -> None:
         versions = definitions.versions(definition)
         ending = bool(definition["metadata"].get("deletionTimestamp"))
+        changed = (definition["metadata"].get("generation") or 1) > 1
+        converter = self._converter(definition, versions)
         resources: list[Resource] = [
-            CustomResource(version, versions, ending=ending) for version in versions if version.served
+            CustomResource(version, versions, ending=ending, changed=changed, converter=converter)
+            for version in versions
+            if version.served
         ]
         spec = definition["spec"]
         self._context.registry.replace_custom(spec["group"], spec["names"]["plural"], resources)
+
+    def _converter(self, definition: Object, versions: Sequence[CustomVersion]) -> WebhookConverter | None:
+        webhook = definitions.conversion_webhook(definition)
+        if webhook is None:
+            return None
+        known = {version.api_version: version for version in versions}
+        return WebhookConverter(self._context.webhooks, webhook, known, self._context.new_uid)
 
     def _purge(self, prefix: str) -> None:
         """Deletes the objects of a kind that is no more; those of a kind that takes its name later are others."""
@@ -115,14 +129,15 @@ class CustomCleanup:
             await asyncio.sleep(self.pause)
 
     async def _empty(self, definition: Object) -> bool:
-        """Whether no object is left."""
-        versions = definitions.versions(definition)
-        stored = next(version for version in versions if version.storage)
-        resource = CustomResource(stored, versions)
+        """Whether no object is left. Each is deleted in the version it is stored in: nobody has to convert it."""
+        versions = [replace(version, storage=True) for version in definitions.versions(definition)]
+        by_version = {version.api_version: CustomResource(version, [version]) for version in versions}
+        resource = next(iter(by_version.values()))
         left = 0
         for record in self._context.store.list(resource.key_prefix).records:
             # A store in memory has nothing to wait for: others get their turn here.
             await asyncio.sleep(0)
+            resource = by_version.get(documents.decode(record.value)["apiVersion"], resource)
             namespace, _, name = record.key.removeprefix(resource.key_prefix).rpartition("/")
             left += not await self._delete(resource, Place(namespace, name))
         return not left

@@ -1,7 +1,8 @@
 """A custom kind as it is served: the surface of a resource over its definition.
 
-Versions of a custom kind differ in their schemas only, so that a document is shown in another version by exchanging
-its apiVersion. Which version a document was stored in is read from it: the definition may have changed since.
+Which version a document was stored in is read from it: the definition may have changed since. It is shown in another
+version by exchanging its apiVersion and leaving out what that version does not know, or, where the definition says so,
+as a webhook converts it (custom/conversion.py).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dray.api.rules import Rules
 from dray.api.tables.column import NAME, Cell, Column, age
 from dray.server import documents, selection
 from dray.server.custom import defaults, json_path, objects, schema_check
+from dray.server.custom.conversion import WebhookConverter
 from dray.server.custom.definitions import ColumnDefinition, CustomVersion
 from dray.server.custom.tracking import TrackedCustomKind
 from dray.server.resources import Resource, key_prefix
@@ -31,8 +33,18 @@ class CustomResource(Resource):
     returns_deleted = False
     unconditional_update = False
 
-    def __init__(self, served: CustomVersion, versions: Sequence[CustomVersion], *, ending: bool = False) -> None:
+    def __init__(
+        self,
+        served: CustomVersion,
+        versions: Sequence[CustomVersion],
+        *,
+        ending: bool = False,
+        changed: bool = False,
+        converter: WebhookConverter | None = None,
+    ) -> None:
+        """`changed`: the definition is not as it was made, so that documents may have what it no longer knows."""
         self._served = served
+        self._converter, self.converts = converter, converter is not None
         # Whether its definition is being deleted: then nothing is created any more.
         self.ending = ending
         self.group, self.version, self.plural, self.kind = served.group, served.name, served.plural, served.kind
@@ -46,7 +58,8 @@ class CustomResource(Resource):
         self.custom_schema = served.schema
         self.effort = schema_check.effort(served.schema)
         self.api_version = self.hub_api_version = served.api_version
-        self.storage_api_version = next(version.api_version for version in versions if version.storage)
+        self._storage = next(version for version in versions if version.storage)
+        self.storage_api_version = self._storage.api_version
         self.deprecation = served.deprecation
         self.key_prefix = key_prefix(self.group, self.plural)
         self.columns = columns(served)
@@ -54,7 +67,9 @@ class CustomResource(Resource):
             **selection.fields("", "", namespaced=self.namespaced),
             **{path.removeprefix("."): _field(path) for path in served.selectable_fields},
         }
-        self.tracked = TrackedCustomKind(served, versions)
+        self.tracked = TrackedCustomKind(served, versions, converter)
+        self._stored_opening = documents.opening(self.kind, self.storage_api_version)
+        self._prunes = changed or any(version.schema != served.schema for version in versions)
         self._opening = documents.opening(self.kind, self.api_version)
         self._has_defaults = defaults.are_in(served.schema)
 
@@ -77,17 +92,42 @@ class CustomResource(Resource):
         return objects.prune(document, self._served)
 
     def read(self, value: bytes) -> Object:
-        """With defaults that the definition got after the object was stored."""
-        obj = super().read(value)
+        """With defaults that the definition got after the object was stored, and without what it no longer knows."""
+        obj: Object = documents.decode(value)
+        if self.converts and obj["apiVersion"] != self.api_version:
+            raise RuntimeError(f"{obj['metadata']['name']} is read in {obj['apiVersion']}, not converted")
+        obj["apiVersion"] = self.hub_api_version
+        if self._prunes:
+            obj = defaults.prune(obj, self._served.schema)[0]
         if self._has_defaults:
             with suppress(defaults.TooLarge):
                 defaults.complete(obj, self._served.schema)
         return obj
 
     def present(self, value: bytes) -> bytes:
-        if not self._has_defaults and value.startswith(self._opening):
+        if not self._has_defaults and not self._prunes and value.startswith(self._opening):
             return value
         return documents.encode(self.answer(self.read(value)))
+
+    async def seen(self, values: Sequence[bytes]) -> Sequence[bytes]:
+        if self._converter is None or all(value.startswith(self._opening) for value in values):
+            return values
+        return await self._converter.convert_stored(values, self.api_version)
+
+    async def storable(self, obj: Object) -> Object:
+        if self._storage is self._served:
+            return obj
+        if self._converter is not None:
+            return (await self._converter.convert([obj], self.storage_api_version))[0]
+        kept: Object = defaults.prune(obj, self._storage.schema)[0]
+        return kept
+
+    async def in_version(self, objects: Sequence[Object], version: str) -> list[Object]:
+        assert self._converter is not None
+        return await self._converter.convert(objects, f"{self.group}/{version}")
+
+    def is_current(self, value: bytes) -> bool:
+        return value.startswith(self._stored_opening)
 
 
 def _field(path: str) -> Field:

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from dray.api import errors
 from dray.api.intake import Place
 from dray.api.objects import Object, mapping
-from dray.server import admission, parameters, reads, status, updates
+from dray.server import admission, documents, parameters, reads, status, updates
 from dray.server.authorization import ADMIN
 from dray.server.context import Context
 from dray.server.custom import definitions
@@ -72,7 +72,8 @@ async def delete(
     user = request.user if request is not None else ADMIN
     for _ in range(_TRIES):
         record = reads.get(context, resource, place)
-        obj = resource.read(record.value)
+        value = (await resource.seen([record.value]))[0]
+        obj = resource.read(value)
         _check_preconditions(resource, place.name, obj, options)
         attributes = admission.Attributes(admission.DELETE, context, resource, user, obj, obj, dry_run=options.dry_run)
         if request is not None:
@@ -80,7 +81,7 @@ async def delete(
         admission.admit(attributes)
         await admission.validate(attributes)
         try:
-            return await _delete(context, resource, record, obj, options)
+            return await _delete(context, resource, record, resource.read(value), obj, options)
         except Conflict:
             continue
     raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
@@ -97,9 +98,8 @@ def _check_preconditions(resource: Resource, name: str, obj: Object, options: De
 
 
 async def _delete(
-    context: Context, resource: Resource, record: Record, obj: Object, options: DeleteOptions
+    context: Context, resource: Resource, record: Record, before: Object, obj: Object, options: DeleteOptions
 ) -> tuple[bytes, bool]:
-    before = resource.read(record.value)
     if (resource.group, resource.kind) == ("", "Namespace"):
         mark: Callable[[Context, Object, DeleteOptions], None] = _mark_namespace
     elif (resource.group, resource.kind) == ("", "Pod"):
@@ -117,8 +117,9 @@ async def _delete(
         return value, False
     if options.dry_run:
         return record.value, True
-    # Watchers see the object as it was, with the revision of its end.
-    last = resource.encoder(before)
+    # Watchers see the object as it was stored, with the revision of its end.
+    stored = documents.decode(record.value)
+    last = documents.Encoder(stored, stored["kind"], stored["apiVersion"])
     last.most = sys.maxsize
     try:
         gone = await context.store.delete(record.key, expect=record.revision, encode=last)
@@ -200,7 +201,7 @@ def _mark_definition(context: Context, definition: Object, options: DeleteOption
 
 
 def deleted_status(resource: Resource, value: bytes) -> Object:
-    metadata = resource.read(value)["metadata"]
+    metadata = documents.decode(value)["metadata"]
     details: Object = {"name": metadata["name"]}
     if resource.group:
         details["group"] = resource.group

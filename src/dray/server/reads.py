@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -44,6 +44,20 @@ def get(context: Context, resource: Resource, place: Place) -> Record:
     return record
 
 
+async def seen(context: Context, resource: Resource, place: Place) -> bytes:
+    """The same, as the resource reads it."""
+    value = get(context, resource, place).value
+    return (await resource.seen([value]))[0] if resource.converts else value
+
+
+async def converted(resource: Resource, records: Sequence[Record]) -> list[Record]:
+    """Records with their documents as the resource reads them."""
+    if not resource.converts:
+        return list(records)
+    values = await resource.seen([record.value for record in records])
+    return [msgspec.structs.replace(record, value=value) for record, value in zip(records, values, strict=True)]
+
+
 async def list_objects(
     context: Context, resource: Resource, namespace: str, query: Mapping[str, str], form: Form
 ) -> Iterator[bytes]:
@@ -51,7 +65,7 @@ async def list_objects(
     options = list_options(context, resource, namespace, query)
     prefix = list_prefix(resource, namespace)
     try:
-        records, revision, remaining = await _page(context, prefix, options)
+        records, revision, remaining = await _page(context, resource, prefix, options)
     except Compacted:
         raise status.expired(_EXPIRED) from None
     except Ahead:
@@ -69,23 +83,26 @@ def list_prefix(resource: Resource, namespace: str) -> str:
     return f"{resource.key_prefix}{namespace}/" if namespace else resource.key_prefix
 
 
-async def _page(context: Context, prefix: str, options: ListOptions) -> tuple[list[Record], int, int]:
+async def _page(
+    context: Context, resource: Resource, prefix: str, options: ListOptions
+) -> tuple[list[Record], int, int]:
     """Records, the revision of the list, and how many are left (-1: some)."""
     after = prefix + options.after if options.after else ""
     if options.selection.everything:
         page = context.store.list(prefix, limit=options.limit, after=after, revision=options.revision)
         records = _first_bytes(page.records) if options.limit else page.records
-        return records, page.revision, page.remaining + len(page.records) - len(records)
+        remaining = page.remaining + len(page.records) - len(records)
+        return await converted(resource, records), page.revision, remaining
     found: list[Record] = []
     revision = options.revision
     while True:
         page = context.store.list(prefix, limit=_CHUNK if options.limit else 0, after=after, revision=revision)
         revision = page.revision
-        matching = await selected(context, page.records, options.selection)
+        matching = await selected(context, await converted(resource, page.records), options.selection)
         found += matching
         if options.limit and (len(found) >= options.limit or _size(found) >= PAGE_BYTES):
             found = _first_bytes(found[: options.limit])
-            more = found[-1] is not page.records[-1] or page.remaining > 0
+            more = found[-1].key != page.records[-1].key or page.remaining > 0
             return found, revision, -1 if more else 0
         if not page.remaining or not page.records:
             return found, revision, 0

@@ -123,6 +123,25 @@ class Resource(ABC):
     # How the owners of its fields are tracked.
     tracked: TrackedKind
 
+    # Whether somebody else converts its objects between versions, for which time passes: see `seen` and `storable`.
+    converts = False
+
+    async def seen(self, values: Sequence[bytes]) -> Sequence[bytes]:
+        """Stored documents in a form that `read` and `present` take; raises where they cannot be converted."""
+        return values
+
+    async def storable(self, obj: Object) -> Object:
+        """An object in hub form, in a form that `encoder` takes; raises where it cannot be converted."""
+        return obj
+
+    async def in_version(self, objects: Sequence[Object], version: str) -> list[Object]:
+        """Objects in whatever version they are, in another one; asked only of what `converts`."""
+        raise NotImplementedError
+
+    def is_current(self, value: bytes) -> bool:
+        """Whether a document is stored in the storage version; others are written anew at the next update."""
+        return True
+
     def key(self, namespace: str, name: str) -> str:
         return f"{self.key_prefix}{namespace}/{name}" if self.namespaced else f"{self.key_prefix}{name}"
 

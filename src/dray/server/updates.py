@@ -12,6 +12,7 @@ from dray.server import admission, documents, field_validation, reads, status
 from dray.server.admission.dynamic import mutating
 from dray.server.calls import Write
 from dray.server.context import Context
+from dray.server.custom import conversion
 from dray.server.fieldmanager import tracking
 from dray.server.resources import Resource
 from dray.store.interface import Conflict, Missing, Record, StoreError
@@ -31,9 +32,9 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
     context, resource, place, options = write.context, write.resource, write.place, write.options
     subresource = write.subresource
 
-    def prepare(record: Record, rules: Rules, now: str, mutated: Object | None) -> tuple[Object, Object]:
+    def prepare(value: bytes, rules: Rules, now: str, mutated: Object | None) -> tuple[Object, Object]:
         """The object as it is, and as it is to be."""
-        old = resource.read(record.value)
+        old = resource.read(value)
         document = make(old) if mutated is None else mutated
         _check_preconditions(resource, place, document, old)
 
@@ -53,15 +54,17 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
 
     for _ in range(_TRIES):
         record = reads.get(context, resource, place)
-        effort = (write.size + len(record.value)) * resource.effort
+        value = (await resource.seen([record.value]))[0] if resource.converts else record.value
+        effort = (write.size + len(value)) * resource.effort
         rules = context.rules(place.namespace)
         mutated: Object | None = None
         if mutating.concerns(write, admission.UPDATE):
-            before = resource.read(record.value)
-            sent = await context.worker.run(effort, make, before)
+            before = resource.read(value)
+            sent = await conversion.run(context.worker, effort, make, before)
             _check_preconditions(resource, place, sent, before)
             mutated = await mutating.mutate(write, admission.UPDATE, sent, before)
-        old, obj = await context.worker.run(effort, prepare, record, rules, context.now(), mutated)
+        now = context.now()
+        old, obj = await conversion.run(context.worker, effort, prepare, value, rules, now, mutated)
         attributes = write.attributes(admission.UPDATE, obj, old)
         admission.admit(attributes)
         await admission.validate(attributes)
@@ -128,9 +131,9 @@ async def store(
     context: Context, resource: Resource, record: Record, old: Object, obj: Object, *, dry_run: bool
 ) -> bytes:
     """Stores what became of an object: nothing if it did not change, its end if nothing holds it any more."""
-    if obj == old:
+    if obj == old and resource.is_current(record.value):
         return record.value
-    encoder = resource.encoder(obj)
+    encoder = resource.encoder(await resource.storable(obj))
     encoder.most = _most(record, old, obj)
     if dry_run:
         return encoder(0)

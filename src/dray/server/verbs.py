@@ -34,6 +34,8 @@ _CREATED_ON_UPDATE = frozenset({"ClusterRole", "ClusterRoleBinding", "Event", "L
 
 async def shown(call: Call, value: bytes, form: Form) -> bytes:
     """A stored document as the client wants to see it."""
+    if call.resource.converts:
+        value = (await call.resource.seen([value]))[0]
     if form is Form.OBJECT:
         return await call.context.worker.run(len(value), call.resource.present, value)
     now, include = call.context.now(), call.include
@@ -105,7 +107,7 @@ async def delete_collection(call: Call) -> Answer:
     form = call.form
     selection = select(call.query, call.resource.fields, call.resource.read)
     there = call.context.store.list(reads.list_prefix(call.resource, call.path.namespace)).records
-    found = await reads.selected(call.context, there, selection)
+    found = await reads.selected(call.context, await reads.converted(call.resource, there), selection)
     deleted: list[bytes] = []
     for start in range(0, len(found), _DELETED_AT_ONCE):
         # A store in memory has nothing to wait for: others get their turn here.
@@ -115,6 +117,7 @@ async def delete_collection(call: Call) -> Answer:
         values = await asyncio.gather(*(_delete_found(call, record.value, options) for record in some))
         deleted += [value for value in values if value is not None]
     head = {"resourceVersion": str(call.context.store.revision)}
+    deleted = list(await call.resource.seen(deleted))
     return Response.of(representations.several(call.resource, deleted, head, form, call.context.now(), call.include))
 
 

@@ -16,8 +16,9 @@ from dray.api import errors
 from dray.api.objects import Object
 from dray.server import documents, parameters, representations, status
 from dray.server.context import Context
+from dray.server.fieldmanager.tracked_kinds import Unconvertible
 from dray.server.negotiation import Form
-from dray.server.reads import list_prefix, read_version, selected
+from dray.server.reads import converted, list_prefix, read_version, selected
 from dray.server.resources import Resource
 from dray.server.selection import Selection, select
 from dray.store.interface import Compacted, Event, EventType, Record, Watch
@@ -112,21 +113,25 @@ async def _events(
         return
     try:
         if options.initial:
-            there = await selected(context, page.records, options.selection)
+            there = await selected(context, await converted(resource, page.records), options.selection)
             for some in _batches(there):
                 yield b"".join([render(EventType.ADDED, record) for record in some])
                 await asyncio.sleep(0)
             if options.initial_end:
                 yield bookmark(start, _INITIAL_END)
-        async for lines in _follow(bookmark, events, options, deadline, render):
+        async for lines in _follow(resource, bookmark, events, options, deadline, render):
             yield lines
     except Compacted:
         yield _gone(events.revision)
+    except Unconvertible as error:
+        # Whoever watches lists again, and is told there what is wrong for as long as it is.
+        yield _error(error)
     finally:
         events.close()
 
 
 async def _follow(
+    resource: Resource,
     bookmark: _Bookmark,
     events: Watch,
     options: WatchOptions,
@@ -142,6 +147,7 @@ async def _follow(
             taken = await events.take()
             if taken:
                 for some in _batches(taken):
+                    some = await _converted(resource, some, options.selection)
                     if lines := b"".join(_lines(some, options.selection, render)):
                         yield lines
                     if len(taken) > _BATCH:
@@ -168,6 +174,20 @@ def _nudge_later(
 ) -> asyncio.TimerHandle:
     left = deadline - loop.time()
     return loop.call_later(min(left, BOOKMARK_SECONDS) if options.bookmarks else left, events.nudge)
+
+
+async def _converted(resource: Resource, events: Sequence[Event], selection: Selection) -> Sequence[Event]:
+    """Events with objects as the resource reads them; what was before them matters only to a selection."""
+    if not resource.converts:
+        return events
+    now = await converted(resource, [event.record for event in events])
+    before = [] if selection.everything else [event.previous for event in events if event.previous is not None]
+    found = {(record.key, record.revision): record for record in await converted(resource, before)}
+    made = []
+    for event, record in zip(events, now, strict=True):
+        previous = event.previous and found.get((event.previous.key, event.previous.revision))
+        made.append(Event(event.type, record, previous))
+    return made
 
 
 def _lines(
@@ -232,5 +252,8 @@ def _bookmarks(resource: Resource, form: Form) -> _Bookmark:
 
 
 def _gone(revision: int) -> bytes:
-    error = status.expired(f"too old resource version: {revision}")
+    return _error(status.expired(f"too old resource version: {revision}"))
+
+
+def _error(error: status.ApiError) -> bytes:
     return documents.encode({"type": "ERROR", "object": error.document}) + b"\n"

@@ -55,11 +55,11 @@ def _webhook(webhook: Object, at: str) -> Errors:
     for member in ("namespaceSelector", "objectSelector"):
         if webhook.get(member) is not None:
             yield from metadata.label_selector(webhook[member], f"{at}.{member}")
-    yield from _client(webhook["clientConfig"], f"{at}.clientConfig")
+    yield from client_config(webhook["clientConfig"], f"{at}.clientConfig")
     yield from resource_rules.conditions(webhook.get("matchConditions") or [], f"{at}.matchConditions")
 
 
-def _client(client: Object, path: str) -> Errors:
+def client_config(client: Object, path: str) -> Errors:
     url, service = client.get("url"), client.get("service")
     if (url is None) == (service is None):
         yield errors.required(path, "exactly one of url or service is required")

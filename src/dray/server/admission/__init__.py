@@ -32,7 +32,17 @@ from dray.server.admission.dynamic import validating
 from dray.server.admission.service_accounts import await_references
 from dray.server.security.node_restriction import CREATE, DELETE, UPDATE
 
-__all__ = ["CREATE", "DELETE", "UPDATE", "Attributes", "admit", "await_references", "require_namespace", "validate"]
+__all__ = [
+    "CREATE",
+    "DELETE",
+    "UPDATE",
+    "Attributes",
+    "admit",
+    "await_references",
+    "recheck",
+    "require_namespace",
+    "validate",
+]
 
 Plugin = Callable[[Attributes], None]
 _ROLES = " ".join(
@@ -112,11 +122,16 @@ def admit(attributes: Attributes) -> None:
 
 
 async def validate(attributes: Attributes) -> None:
-    """Asks policies and webhooks. Time passes meanwhile, so that what must hold at the write is checked again."""
+    """Asks policies and webhooks."""
     if await validating.validate(attributes) and attributes.operation != DELETE:
-        if attributes.old is None:
-            require_namespace(attributes.context, attributes.resource, attributes.namespace, attributes.name)
-        quota.charge(attributes)
+        recheck(attributes)
+
+
+def recheck(attributes: Attributes) -> None:
+    """After somebody else was asked, who takes time: what must hold at the write is checked again."""
+    if attributes.old is None:
+        require_namespace(attributes.context, attributes.resource, attributes.namespace, attributes.name)
+    quota.charge(attributes)
 
 
 @lru_cache(maxsize=512)

@@ -9,8 +9,11 @@ from typing import Any
 from dray.api import errors, names
 from dray.api.errors import FieldError
 from dray.api.objects import Object, mapping, sequence, text
+from dray.api.validation.webhooks import client_config
 from dray.server.custom import json_path, rule_costs, rules, structural
+from dray.server.custom.conversion import REVIEWS
 from dray.server.custom.rules import RuleNode
+from dray.server.webhook_client import WebhookError, trusting
 
 Errors = Iterator[FieldError]
 
@@ -46,11 +49,58 @@ def _check(definition: Object, old: Object) -> Errors:
     yield from _check_versions(sequence(spec.get("versions")))
     if spec.get("preserveUnknownFields"):
         yield errors.invalid("spec.preserveUnknownFields", True, "must be false")
-    strategy = mapping(spec.get("conversion")).get("strategy")
-    if strategy not in ("None", "Webhook"):
-        yield errors.not_supported("spec.conversion.strategy", strategy, ["None", "Webhook"])
+    yield from _check_conversion(mapping(spec.get("conversion")), mapping(mapping(old.get("spec")).get("conversion")))
     former = _schemas(sequence(mapping(old.get("spec")).get("versions")))
     yield from _check_schemas(sequence(spec.get("versions")), former)
+
+
+def _check_conversion(conversion: Object, old: Object) -> Errors:
+    path, strategy = "spec.conversion", conversion.get("strategy")
+    webhook = conversion.get("webhook")
+    if not strategy:
+        yield errors.required(f"{path}.strategy")
+    elif strategy not in ("None", "Webhook"):
+        yield errors.not_supported(f"{path}.strategy", strategy, ["None", "Webhook"])
+    # Kubernetes speaks of the members of `webhook` as if they stood one level higher.
+    if strategy != "Webhook":
+        if mapping(webhook).get("clientConfig") is not None:
+            detail = "should not be set when strategy is not set to Webhook"
+            yield errors.forbidden(f"{path}.webhookClientConfig", detail)
+        if mapping(webhook).get("conversionReviewVersions"):
+            detail = "should not be set when strategy is not set to Webhook"
+            yield errors.forbidden(f"{path}.conversionReviewVersions", detail)
+        return
+    client = mapping(webhook).get("clientConfig")
+    if client is None:
+        yield errors.required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
+    else:
+        yield from client_config(client, f"{path}.webhookClientConfig")
+        yield from _check_bundle(client, mapping(mapping(old.get("webhook")).get("clientConfig")))
+    former = sequence(mapping(old.get("webhook")).get("conversionReviewVersions"))
+    yield from _check_reviews(sequence(mapping(webhook).get("conversionReviewVersions")), former)
+
+
+def _check_bundle(client: Object, former: Object) -> Errors:
+    bundle = text(client.get("caBundle"))
+    if bundle and bundle != former.get("caBundle"):
+        try:
+            trusting(bundle)
+        except WebhookError as error:
+            yield errors.invalid("spec.conversion.webhookClientConfig.caBundle", bundle, str(error))
+
+
+def _check_reviews(reviews: list[Any], former: list[Any]) -> Errors:
+    path = "spec.conversion.conversionReviewVersions"
+    if not reviews:
+        yield errors.required(path)
+        return
+    for index, review in enumerate(reviews):
+        if review in reviews[:index]:
+            yield errors.invalid(f"{path}[{index}]", review, "duplicate version")
+        elif not _is_name(text(review)):
+            yield errors.invalid(f"{path}[{index}]", review, _NAME_DETAIL)
+    if not set(reviews) & set(REVIEWS) and (not former or set(former) & set(REVIEWS)):
+        yield errors.invalid(path, reviews, f"must include at least one of {', '.join(REVIEWS)}")
 
 
 def _check_group(group: str) -> Errors:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dray.api.objects import Object
+from dray.api.objects import Object, mapping
 
 Schema = dict[str, Any]
 
@@ -69,6 +69,10 @@ def set_defaults(definition: Object) -> None:
         names["listKind"] = f"{kind}List" if kind else ""
     if not spec.get("conversion"):
         spec["conversion"] = {"strategy": "None"}
+    webhook = mapping(mapping(spec["conversion"]).get("webhook"))
+    service = mapping(webhook.get("clientConfig")).get("service")
+    if isinstance(service, dict):
+        service.setdefault("port", 443)
 
 
 def versions(definition: Object) -> tuple[CustomVersion, ...]:
@@ -98,6 +102,12 @@ def versions(definition: Object) -> tuple[CustomVersion, ...]:
         )
         for version in spec["versions"]
     )
+
+
+def conversion_webhook(definition: Object) -> Object | None:
+    """How an accepted definition has its objects converted; None where only the apiVersion changes."""
+    given = definition["spec"].get("conversion") or {}
+    return given["webhook"] if given.get("strategy") == "Webhook" else None
 
 
 def _columns(version: Object) -> tuple[ColumnDefinition, ...]:

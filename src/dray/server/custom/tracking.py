@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dray.api.objects import Object
+from dray.server.custom import conversion
+from dray.server.custom.conversion import WebhookConverter
 from dray.server.custom.definitions import CustomVersion, Schema
 from dray.server.fieldmanager.field_set import FieldSet
 from dray.server.fieldmanager.field_types import (
@@ -18,6 +20,7 @@ from dray.server.fieldmanager.field_types import (
 )
 from dray.server.fieldmanager.tracked_kinds import ignoring
 
+_IDENTITY = frozenset({"apiVersion", "kind"})
 _WITHOUT_STATUS = ignoring()
 _MAIN = ignoring("status")
 _STATUS = ignoring("metadata", "spec")
@@ -26,7 +29,10 @@ _STATUS = ignoring("metadata", "spec")
 class TrackedCustomKind:
     """A custom kind in the version of the request; `versions` are all it has."""
 
-    def __init__(self, current: CustomVersion, versions: Iterable[CustomVersion]) -> None:
+    def __init__(
+        self, current: CustomVersion, versions: Iterable[CustomVersion], converter: WebhookConverter | None = None
+    ) -> None:
+        self._converter = converter
         self.api_version = current.api_version
         self.kind = current.kind
         self._has_status = current.status
@@ -36,7 +42,12 @@ class TrackedCustomKind:
         return self._types.get(api_version)
 
     def convert(self, obj: Object, api_version: str) -> Object:
-        return {**obj, "apiVersion": api_version}
+        # What has no content is the same in every version.
+        if self._converter is None or obj.get("apiVersion") == api_version or obj.keys() <= _IDENTITY:
+            return {**obj, "apiVersion": api_version}
+        # Where all of a member was taken out there is null, which no client would have sent.
+        given = {name: value for name, value in obj.items() if value is not None}
+        return conversion.known(self._converter, given, api_version)
 
     def ignored(self, subresource: str) -> FieldSet:
         if subresource == "status":

@@ -15,6 +15,11 @@ from dray.api.objects import Object
 from dray.server.fieldmanager import field_set
 from dray.server.fieldmanager.field_set import FieldSet
 from dray.server.fieldmanager.field_types import FieldType, field_type
+from dray.server.status import ApiError
+
+
+class Unconvertible(ApiError):
+    """An object cannot be had in another version: whoever converts it fails."""
 
 
 class TrackedKind(Protocol):
@@ -31,7 +36,8 @@ class TrackedKind(Protocol):
     def convert(self, obj: Object, api_version: str) -> Object:
         """An object, in whatever version it says it has, as it is written in another one.
 
-        One that has the version already is taken to be written: without empty members, in canonical form.
+        One that has the version already is taken to be written: without empty members, in canonical form. Raises
+        Unconvertible.
         """
         ...
 

@@ -13,7 +13,7 @@ from dray.api.objects import Object
 from dray.server.fieldmanager.field_set import FieldSet, difference, intersection, overlap, union
 from dray.server.fieldmanager.field_types import FieldType
 from dray.server.fieldmanager.managers import APPLY, ApplyConflict, Manager, Managers, Owned
-from dray.server.fieldmanager.tracked_kinds import TrackedKind
+from dray.server.fieldmanager.tracked_kinds import TrackedKind, Unconvertible
 from dray.server.fieldmanager.walks import Comparison, compare, merged, named_fields, owned, removed
 
 
@@ -51,7 +51,7 @@ class Updater(msgspec.Struct, frozen=True):
     def _dispossess(
         self, live: Object, new: Object, managers: Managers, who: Manager | None, *, force: bool = True
     ) -> tuple[Managers, Comparison]:
-        current = self.version
+        current, applies = self.version, who is not None and who.operation == APPLY
         compared = compare(self.type_in(current), live, new, self.ignored)
         others: dict[str, Comparison] = {}
         rest: Managers = {}
@@ -62,7 +62,7 @@ class Updater(msgspec.Struct, frozen=True):
                 if self.kind.field_type(version) is None:
                     continue
                 if version not in others:
-                    others[version] = self._compare_in(version, live, new)
+                    others[version] = self._compare_in(version, live, new, unknown_is_nothing=not applies)
                 changes = others[version]
             if key != who or key.operation != APPLY:
                 if key != who and overlap(entry.fields, changed := changes.changed):
@@ -76,8 +76,14 @@ class Updater(msgspec.Struct, frozen=True):
             raise ApplyConflict(conflicts)
         return rest, compared
 
-    def _compare_in(self, api_version: str, live: Object, new: Object) -> Comparison:
-        before, after = self.kind.convert(live, api_version), self.kind.convert(new, api_version)
+    def _compare_in(self, api_version: str, live: Object, new: Object, *, unknown_is_nothing: bool) -> Comparison:
+        """An update is not refused because somebody else's version cannot be told: they keep what they have."""
+        try:
+            before, after = self.kind.convert(live, api_version), self.kind.convert(new, api_version)
+        except Unconvertible:
+            if not unknown_is_nothing:
+                raise
+            return Comparison()
         return compare(self.type_in(api_version), before, after, self.ignored)
 
     def _prune(self, new: Object, managers: Managers, last: Owned) -> Object:

@@ -22,7 +22,7 @@ async def create(call: Call) -> Answer:
         raise status.bad_request("name in URL does not match name in Eviction object")
     given = mapping(body.get("deleteOptions"))
     wanted = deletion.delete_options(given, call.query)
-    pod = call.stored()
+    pod = await call.stored()
     if not _may_go_freely(pod):
         await _use_budget(call, pod, dry_run=wanted.dry_run or options.dry_run)
     await deletion.delete(call.context, call.resource, call.place, wanted, call.request)

@@ -31,7 +31,7 @@ _MOST_BYTES = 1 << 20
 
 
 async def log(call: Call) -> Answer:
-    pod = call.stored()
+    pod = await call.stored()
     query = _options(call)
     container = container_of(call, pod)
     endpoint = node_of(call, pod)
@@ -139,7 +139,7 @@ async def port_forward(call: Call) -> Answer:
 async def _connect(call: Call, action: str, query: Callable[[], list[tuple[str, str]]]) -> Answer:
     if call.request.method in ("GET", "HEAD"):
         call.authorize_create()
-    pod = call.stored()
+    pod = await call.stored()
     path = f"/{action}/{call.path.namespace}/{call.path.name}"
     if action != "portForward":
         path = f"{path}/{container_of(call, pod)}"
@@ -174,7 +174,7 @@ def _pairs(call: Call) -> list[tuple[str, str]]:
 
 
 async def proxy(call: Call) -> Answer:
-    call.stored()
+    await call.stored()
     endpoint = endpoint_of(call.context, call.path.name)
     request = call.request
     try:

@@ -41,7 +41,7 @@ _BUILT_IN: Final = {
 
 
 async def get(call: Call) -> Answer:
-    return document(_scale(call.resource, call.stored()))
+    return document(_scale(call.resource, await call.stored()))
 
 
 async def update(call: Call) -> Answer:
@@ -78,7 +78,8 @@ async def _write(call: Call, make: Callable[[Object], Any], verb: str) -> Answer
         return _put(obj, _path(call.resource, "specReplicasPath"), replicas)
 
     value = await updates.update(call.write(options, verb), change)
-    return document(_scale(call.resource, call.resource.read(value)))
+    (seen,) = await call.resource.seen([value])
+    return document(_scale(call.resource, call.resource.read(seen)))
 
 
 def _replicas(scale: Object, name: str) -> int:

@@ -14,7 +14,7 @@ async def create(call: Call) -> Answer:
     if body.get("kind") not in (None, "", "TokenRequest"):
         raise status.bad_request(f"the body is a {body.get('kind')}, not a TokenRequest")
     body["spec"] = mapping(body.get("spec"))
-    account = call.stored()
+    account = await call.stored()
     write = Write(CREATE, "", "serviceaccounts", "token", call.path.namespace, call.path.name, None, body)
     security = call.context.security
     security.check_write(call.request.user, write)

@@ -67,6 +67,7 @@ async def _apply(dynamic: DynamicAdmission, mutator: Mutator, version: str, requ
     """Whether it changed the object."""
     resource, worker, now = request.resource(version), request.context.worker, request.context.now()
     gates = request.context.gates
+    await request.prepare(version)
     if isinstance(mutator, Webhook):
         if not mutator.concerns(request, version):
             return False
@@ -76,7 +77,7 @@ async def _apply(dynamic: DynamicAdmission, mutator: Mutator, version: str, requ
         before = request.shown(request.object, version) or {}
         document: Object | None = await worker.run(len(msgspec.json.encode(patch)), _patched, mutator, before, patch)
     else:
-        plan = mutations.plan(mutator, request, version)
+        plan = await mutations.plan(mutator, request, version)
         if not plan:
             return False
         try:
@@ -89,7 +90,7 @@ async def _apply(dynamic: DynamicAdmission, mutator: Mutator, version: str, requ
     if isinstance(decoded, Refusal):
         why = f"{mutator.name} made an object that cannot be read: {decoded.message}"
         raise ApiError(500, "InternalError", f"Internal error occurred: {why}")
-    request.object = decoded
+    await request.replace(decoded, version)
     return True
 
 

@@ -115,5 +115,5 @@ def _native(value: Value) -> Any:
     raise EvaluationError("a value of this type cannot be put into an object: make text of it with string()")
 
 
-def plan(policy: MutatingPolicy, request: AdmissionRequest, version: str) -> list[Planned]:
-    return policy.plan(request, version) if request.object is not None else []
+async def plan(policy: MutatingPolicy, request: AdmissionRequest, version: str) -> list[Planned]:
+    return await policy.plan(request, version) if request.object is not None else []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dray.api import label_selectors
 from dray.api.objects import Object, labels_of, mapping
+from dray.server import reads
 from dray.server.admission.dynamic.request import AdmissionRequest
+from dray.server.fieldmanager.tracked_kinds import Unconvertible
 
 Params = list[Object | None]
 
@@ -13,7 +15,7 @@ class ConfigurationError(Exception):
     """The policy or its binding cannot be carried out as they are."""
 
 
-def params_of(spec: Object, binding: Object, request: AdmissionRequest) -> Params:
+async def params_of(spec: Object, binding: Object, request: AdmissionRequest) -> Params:
     """With which parameters the policy is asked: none, one, or several in turn; raises ConfigurationError."""
     kind, reference = spec.get("paramKind"), mapping(binding.get("paramRef"))
     if kind is None or not reference:
@@ -38,6 +40,10 @@ def params_of(spec: Object, binding: Object, request: AdmissionRequest) -> Param
     else:
         prefix = f"{resource.key_prefix}{namespace}/" if namespace else resource.key_prefix
         found = list(store.list(prefix).records)
+    try:
+        found = await reads.converted(resource, found)
+    except Unconvertible as error:
+        raise ConfigurationError(error.message) from None
     objects = [resource.answer(resource.read(record.value)) for record in found]
     if reference.get("selector"):
         matches = label_selectors.from_object(reference["selector"])

@@ -75,7 +75,7 @@ class Policy:
         matching = (each for each in self.bindings if each.matcher.version(seen, ()) is not None)
         return [each for each in matching if each.matcher.selects(request, version)]
 
-    def plan(self, request: AdmissionRequest, version: str) -> list[Planned]:
+    async def plan(self, request: AdmissionRequest, version: str) -> list[Planned]:
         """Everything that must be read to ask the policy, so that asking can go on elsewhere."""
         bindings = self.selected(request, version)
         if not bindings:
@@ -84,7 +84,7 @@ class Policy:
         planned = []
         for binding in bindings:
             try:
-                params = params_of(self.spec, binding.spec, request)
+                params = await params_of(self.spec, binding.spec, request)
             except ConfigurationError as error:
                 planned.append(Planned(binding, [], str(error)))
             else:

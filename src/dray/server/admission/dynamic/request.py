@@ -49,6 +49,27 @@ class AdmissionRequest:
         self._shown.append((version, obj, answer))
         return answer
 
+    async def prepare(self, version: str) -> None:
+        """Has the objects converted where others do that; to be called before they are shown."""
+        own = self.attributes.resource
+        if not own.converts or version == own.version:
+            return
+        missing = [
+            obj
+            for obj in (self.object, self.old)
+            if obj is not None and not any(seen == version and known is obj for seen, known, _ in self._shown)
+        ]
+        if missing:
+            converted = await own.in_version([own.answer(obj) for obj in missing], version)
+            self._shown += [(version, obj, shown) for obj, shown in zip(missing, converted, strict=True)]
+
+    async def replace(self, decoded: Object, version: str) -> None:
+        """Takes the object as somebody left it who saw it in a version."""
+        own = self.attributes.resource
+        if own.converts and version != own.version:
+            decoded = (await own.in_version([decoded], own.version))[0]
+        self.object = decoded
+
     @property
     def namespace_object(self) -> Object | None:
         """The namespace that the object is in; None for one that is in none."""

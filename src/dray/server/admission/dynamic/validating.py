@@ -42,6 +42,8 @@ async def validate(attributes: Attributes) -> bool:
     # A deletion has nothing to change; those that might may still refuse it.
     mutating = concerned.mutators if attributes.operation == DELETE else ()
     asked = [(each, version) for each, version in (*mutating, *concerned.webhooks) if isinstance(each, Webhook)]
+    for _, version in asked:
+        await request.prepare(version)
     chosen = [(each, version) for each, version in asked if each.concerns(request, version)]
     calls = [each.ask(request, version, request.context.webhooks, dynamic.metrics) for each, version in chosen]
     for outcome in await asyncio.gather(*calls, return_exceptions=True):
@@ -53,7 +55,8 @@ async def validate(attributes: Attributes) -> bool:
 async def _ask_policies(concerned: Concerned, request: AdmissionRequest, metrics: AdmissionMetrics) -> None:
     attributes, found = request.attributes, list[Violation]()
     for policy, version in concerned.policies:
-        plan = policy.plan(request, version)
+        await request.prepare(version)
+        plan = await policy.plan(request, version)
         if plan:
             worker = request.context.worker
             new = await worker.run(effort(policy.loops, request), policy.violations, plan, attributes.annotations)

@@ -1,0 +1,66 @@
+"""A server of webhooks over HTTPS, as tests run it beside the API server."""
+
+import asyncio
+import ssl
+from base64 import b64encode
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from aiohttp import web
+
+from dray.server.security import certificates
+
+HANGS = object()
+
+
+def make_authority():
+    """(bundle, TLS context of the webhooks' server)"""
+    now, key = datetime.now(UTC), certificates.new_key()
+    root = certificates.make_authority(key, "hooks", now=now, lifetime=timedelta(days=1))
+    hosts = certificates.alternative_names(["localhost", "127.0.0.1", "hook.default.svc"])
+    name = certificates.subject("hook")
+    leaf = certificates.issue(root, key, name, certificates.SERVER, now=now, lifetime=timedelta(hours=1), hosts=hosts)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificates.load_credential(context, leaf)
+    return b64encode(certificates.encode_certificate(root)).decode(), context
+
+
+class HookServer:
+    """`answers` is what each path answers with, made from the request of the review: a response, or bytes."""
+
+    def __init__(self, api, authority, group="admission.k8s.io", kind="AdmissionReview"):
+        self.api, (self.bundle, self.tls) = api, authority
+        self.review = {"apiVersion": f"{group}/v1", "kind": kind}
+        self.asked = []
+        self.answers = {}
+        api.runner.run(self._start())
+
+    async def _start(self):
+        self.over = asyncio.Event()
+        application = web.Application(client_max_size=2**24)
+        application.router.add_post("/{name}", self._answer)
+        self.runner = web.AppRunner(application)
+        await self.runner.setup()
+        site = web.TCPSite(self.runner, "127.0.0.1", 0, ssl_context=self.tls)
+        await site.start()
+        self.port = self.runner.addresses[0][1]
+
+    async def _answer(self, request):
+        review = msgspec.json.decode(await request.read())
+        self.asked.append(review["request"])
+        answer = self.answers[request.match_info["name"]](review["request"])
+        if answer is HANGS:
+            await self.over.wait()
+            answer = {}
+        if isinstance(answer, bytes):
+            return web.Response(body=answer)
+        response = {"uid": review["request"]["uid"], **answer}
+        return web.json_response({**self.review, "response": response})
+
+    def client(self, name):
+        """How the webhook of a name is reached."""
+        return {"url": f"https://127.0.0.1:{self.port}/{name}", "caBundle": self.bundle}
+
+    def close(self):
+        self.over.set()
+        self.api.runner.run(self.runner.cleanup())
