@@ -76,6 +76,16 @@ def test_duplicate_members_of_an_applied_json_document(api):
     assert 'duplicate field "data.a"' in refused["message"]
 
 
+def test_unknown_and_duplicate_members_are_told_in_the_order_of_the_document(api):
+    body = b'{"kind":"ConfigMap","apiVersion":"v1","x":1,"metadata":{"name":"m","y":2},"data":{"a":"1","a":"2"},"z":3}'
+    told = ['unknown field "x"', 'unknown field "metadata.y"', 'duplicate field "data.a"', 'unknown field "z"']
+    code, refused = api.ask("POST", f"{MAPS}?fieldValidation=Strict", body)
+    assert code == 400
+    assert f"strict decoding error: {', '.join(told)}" in refused["message"]
+    assert api.ask("POST", MAPS, body)[0] == 201
+    assert api.warnings == told
+
+
 @pytest.mark.parametrize(
     ("body", "twice"),
     [

@@ -186,3 +186,10 @@ def test_the_table_shows_what_became_of_it(api):
         "Condition",
     ]
     assert table["rows"][0]["cells"][2:] == [NODE_CLIENT, "system:admin", "<none>", "Approved,Issued"]
+
+
+def test_requests_are_selected_by_their_signer(api):
+    api.create(PATH, request())
+    found = api.get(f"{PATH}?fieldSelector=spec.signerName={NODE_CLIENT}")["items"]
+    assert [item["metadata"]["name"] for item in found] == ["r"]
+    assert api.get(f"{PATH}?fieldSelector=spec.signerName=example.com/other")["items"] == []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -112,17 +112,25 @@ def _duplicates(body: bytes) -> list[str]:
     """The paths of members that are given more than once, in the order of the document."""
     import json
 
-    found: list[str] = []
-    waiting: list[tuple[str, Any]] = [("", json.loads(body, object_pairs_hook=_Members))]
+    return [
+        f"{path}.{name}" if path else name
+        for path, value in members(json.loads(body, object_pairs_hook=_Members))
+        if isinstance(value, _Members)
+        for name in value.twice
+    ]
+
+
+def members(document: Object) -> Iterator[tuple[str, Any]]:
+    """Everything in a document with its path, each before what is within it, in the order of the document."""
+    waiting: list[tuple[str, Any]] = [("", document)]
     while waiting:
         path, value = waiting.pop()
-        if isinstance(value, _Members):
+        yield path, value
+        if isinstance(value, dict):
             prefix = f"{path}." if path else ""
-            found += [prefix + name for name in value.twice]
-            waiting += [(prefix + name, inner) for name, inner in reversed(value.items())]
+            waiting += [(f"{prefix}{name}", inner) for name, inner in reversed(value.items())]
         elif isinstance(value, list):
             waiting += [(f"{path}[{index}]", value[index]) for index in reversed(range(len(value)))]
-    return found
 
 
 def decode(document: Object, target: KindVersion, *, now: str, gates: FeatureGates) -> Object | Refusal:

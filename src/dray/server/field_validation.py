@@ -33,15 +33,16 @@ def admit(write: Write, document: Object, attempt: Attempt) -> Accepted | Refusa
     problems = verdict.errors if isinstance(verdict, Refusal) else ()
     unknown = [error for error in problems if error.type is ErrorType.UNKNOWN_FIELD]
     if len(unknown) < len(problems) or (options.strict and (problems or repeated)):
-        return _worded(problems, repeated, resource)
+        return _worded(problems, repeated, resource, document)
     if options.field_validation == "Warn":
-        said = [*repeated, *map(_describe, unknown)]
+        said = _in_order([*repeated, *map(_describe, unknown)], resource, document)
         write.warnings.extend(each for each in said if each not in write.warnings)
     return attempt(resource.prune(document)) if problems else verdict
 
 
-def _worded(problems: Sequence[FieldError], repeated: Sequence[str], resource: Resource) -> Refusal:
-    found = ", ".join([*([told(repeated)] if repeated else []), *map(_describe, problems)])
+def _worded(problems: Sequence[FieldError], repeated: Sequence[str], resource: Resource, document: Object) -> Refusal:
+    said = [*([told(repeated)] if _of_yaml(repeated) else repeated), *map(_describe, problems)]
+    found = ", ".join(_in_order(said, resource, document))
     strict = "" if any(error.type is ErrorType.WRONG_TYPE for error in problems) else "strict decoding error: "
     message = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {strict}{found}'
     return intake.bad_request(message, [*map(_repeated, repeated), *problems])
@@ -49,9 +50,24 @@ def _worded(problems: Sequence[FieldError], repeated: Sequence[str], resource: R
 
 def told(repeated: Sequence[str]) -> str:
     """What is given more than once, in one text: of YAML line by line, of JSON by its path."""
-    if repeated[0].startswith("line "):
+    if _of_yaml(repeated):
         return "\n  ".join(("yaml: unmarshal errors:", *repeated))
     return ", ".join(repeated)
+
+
+def _of_yaml(repeated: Sequence[str]) -> bool:
+    return bool(repeated) and repeated[0].startswith("line ")
+
+
+def _in_order(said: list[str], resource: Resource, document: Object) -> list[str]:
+    """Unknown and repeated members in the order of the document.
+
+    Those of a custom kind stay as they are, repeated ones first: their bodies are read before their schema is asked.
+    """
+    if resource.custom_schema is not None or len(said) < 2:
+        return said
+    places = {path: place for place, (path, _) in enumerate(intake.members(document))}
+    return sorted(said, key=lambda text: places.get(text.partition('"')[2].rstrip('"'), -1))
 
 
 def _repeated(text: str) -> FieldError:

@@ -240,6 +240,9 @@ _FIELDS: dict[tuple[str, str], dict[str, Field]] = {
         **_paths(*(f"involvedObject.{member}" for member in _INVOLVED), "reason", "type", "reportingComponent"),
         "source": _source,
     },
+    ("certificates.k8s.io", "CertificateSigningRequest"): _paths("spec.signerName"),
+    ("certificates.k8s.io", "ClusterTrustBundle"): _paths("spec.signerName"),
+    ("certificates.k8s.io", "PodCertificateRequest"): _paths("spec.signerName", "spec.podName", "spec.nodeName"),
     ("apiregistration.k8s.io", "APIService"): _paths("spec.service.name", "spec.service.namespace"),
     ("networking.k8s.io", "IPAddress"): _paths(
         "spec.parentRef.group", "spec.parentRef.resource", "spec.parentRef.namespace", "spec.parentRef.name"
