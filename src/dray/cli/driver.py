@@ -40,11 +40,13 @@ async def _slices(driver: Driver, node: str) -> list[Object]:
     from dray.client.api import ApiClient
     from dray.client.endpoint import Endpoint
     from dray.client.http import HttpTransport
+    from dray.client.retries import Retries
     from dray.driver import DriverContext
 
     with tempfile.TemporaryDirectory() as directory:
         # A client that reaches nothing: there is no cluster to ask.
-        async with ApiClient(HttpTransport(Endpoint("http://127.0.0.1:9"))) as client:
+        nothing = HttpTransport(Endpoint("http://127.0.0.1:9"))
+        async with ApiClient(nothing, retries=Retries(attempts=1)) as client:
             driver.context = DriverContext(node, Path(directory), client, lambda: None)
             pools = await driver.pools()
     return [each for pool in pools for each in _slices_of(pool, driver.name, node)]
@@ -156,8 +158,8 @@ def driver(
 ) -> None:
     """Run the driver NAME beside the kubelet of this machine: publish its devices, prepare claims.
 
-    NAME is one of those that come with dray (cpu, simulated-gpu, simulated-nic, simulated-tpu), one that an installed
-    package offers as an entry point of the group dray.drivers, or module:Class.
+    NAME is one of those that come with dray (cpu, tpu, tpu-slices, simulated-gpu, simulated-nic, simulated-tpu), one
+    that an installed package offers as an entry point of the group dray.drivers, or module:Class.
 
     It runs until it is interrupted; what is prepared stays so.
 
@@ -173,7 +175,7 @@ def driver(
             click.echo(inspected(made, node, output), nl=False)
             return
         options = RunnerOptions(
-            node_name=node,
+            node_name=node if made.of_node else "",
             kubelet_root=kubelet_root,
             directory=plugin_dir,
             registry_directory=registry_dir,
@@ -237,13 +239,13 @@ async def _run(endpoint: Endpoint, driver: Driver, options: RunnerOptions, metri
                 return [*filter(None, [health.trouble, _unregistered(runner)])]
 
             async with serving_metrics(metrics, lambda: [runner.metrics.registry], obstacles) as url:
-                place = f"node {options.node_name} at {endpoint.server}"
+                place = f"node {options.node_name} at {endpoint.server}" if options.node_name else endpoint.server
                 click.echo(f"Driver {driver.name} of {place}{f', metrics at {url}' if url else ''}")
                 return await _until_stopped(runner, stop)
 
 
 def _unregistered(runner: DriverRunner) -> str:
-    if runner.registration.registered.is_set():
+    if not runner.options.node_name or runner.registration.registered.is_set():
         return ""
     said = runner.registration.status
     reason = f": {said.error}" if said is not None and said.error else ""

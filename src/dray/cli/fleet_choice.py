@@ -39,4 +39,7 @@ def chosen_machines(choices: tuple[str, ...]) -> tuple[Machine, ...]:
             err=True,
         )
         sys.exit(2)
+    if any(machine.is_slice_host for machine in machines):
+        click.echo("error: slices of TPUs over several machines are for --fleet; leave :slice-… out", err=True)
+        sys.exit(2)
     return machines

@@ -66,6 +66,8 @@ class Driver:
     """Whether claims are prepared and unprepared one at a time. Without, those of one claim still are."""
     cdi_kind: ClassVar[str] = ""
     """`vendor/class` of the CDI devices of claims; `k8s.<name>/claim` unless it is given."""
+    of_node: ClassVar[bool] = True
+    """Whether its devices are those of a node. One that publishes for a whole cluster is told no node."""
     unhealthy_effect: ClassVar[str] = "NoSchedule"
     """The effect of the taint `<name>/unhealthy`; empty for no taint, `NoExecute` to evict who uses the device."""
 

@@ -19,6 +19,8 @@ from dray.driver import Driver, DriverError
 GROUP: Final = "dray.drivers"
 _OWN: Final = {
     "cpu": "dray.drivers.cpu.driver:CpuDriver",
+    "tpu": "dray.drivers.tpu.driver:TpuDriver",
+    "tpu-slices": "dray.drivers.tpu.slices:TpuSlices",
     "simulated-gpu": "dray.fleet.machine_drivers:MachineGpus",
     "simulated-nic": "dray.fleet.machine_drivers:MachineNics",
     "simulated-tpu": "dray.fleet.machine_drivers:MachineTpus",

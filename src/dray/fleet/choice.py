@@ -1,7 +1,8 @@
 """What a command line asks for: `p5.48xlarge=4,a3-highgpu-8g:mig=2`, a file, or several of both.
 
 A choice is a file if it names one. In text, a type may be followed by how its GPUs are published: `mig`,
-`shared-memory`, `shared-unlimited`, or `shares-4`.
+`shared-memory`, `shared-unlimited`, or `shares-4`; or how its TPUs are: `partitions`, or `slice-4x4` for the hosts of
+slices over several machines.
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, get_args
 
+import msgspec
+
+from dray.drivers.devices.tpu_topology import chips_in
 from dray.fleet.catalogue import library, machine_type
 from dray.fleet.documents import Found, Library, read_file
 from dray.fleet.fleet_spec import Fleet, GpuMode, Machines
 from dray.fleet.machine import Machine
+from dray.fleet.machine_type import MachineType
 from dray.fleet.rules import MOST_NODES
 from dray.fleet.stages import NO_STAGES, Stages
 
+SLICE_LABEL: Final = "cloud.google.com/gke-nodepool"
+"""Hosts of one slice of TPUs have the same value."""
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -92,9 +99,16 @@ def _mode(text: str, mode: str) -> dict[str, Any]:
         return {}
     if mode.startswith("shares-") and mode[7:].isascii() and mode[7:].isdecimal() and 0 < int(mode[7:11]) < 1000:
         return {"gpus": "shares", "shares": int(mode[7:11])}
+    if mode == "partitions":
+        return {"tpus": mode}
+    if mode.startswith("slice-"):
+        return {"tpus": "slice", "topology": mode.removeprefix("slice-")}
     modes = [each for each in get_args(GpuMode) if each != "shares"]
     if mode not in modes:
-        raise ChoiceError(f"{text!r}: {mode!r} is no way to publish GPUs; there are {', '.join(modes)} and shares-N")
+        raise ChoiceError(
+            f"{text!r}: {mode!r} is no way to publish devices; there are {', '.join(modes)} and shares-N for GPUs, "
+            "partitions and slice-4x4 for TPUs"
+        )
     return {"gpus": mode}
 
 
@@ -106,10 +120,40 @@ def _numbered(groups: list[Machines], known: Library) -> tuple[Machine, ...]:
     for group in groups:
         type_ = machine_type(group.type, known)
         prefix = group.name or group.type.replace(".", "-")
-        for _ in range(group.count):
-            made.append(Machine(f"{prefix}-{numbers[prefix]}", type_, group))
+        hosts = _hosts(group, type_)
+        for number in range(group.count):
+            options = group
+            if hosts > 1:
+                labels = {SLICE_LABEL: f"{prefix}-slice-{number // hosts}", **group.labels}
+                options = msgspec.structs.replace(group, labels=labels)
+            made.append(Machine(f"{prefix}-{numbers[prefix]}", type_, options))
             numbers[prefix] += 1
     return tuple(made)
+
+
+def _hosts(group: Machines, type_: MachineType) -> int:
+    """How many machines make a slice of TPUs. Raises ChoiceError where they cannot."""
+    if type_.tpus is None:
+        if group.tpus != "whole" or group.topology:
+            raise ChoiceError(f"machines {group.type} have no TPUs: leave tpus and topology out")
+        return 1
+    if not group.topology:
+        if group.tpus == "slice":
+            raise ChoiceError(f"machines {group.type}: a slice needs a topology, as in {group.type}:slice-4x4=4")
+        return 1
+    try:
+        chips = chips_in(group.topology)
+    except ValueError as error:
+        raise ChoiceError(f"machines {group.type}: {error}") from None
+    hosts = chips // type_.tpus.chips
+    if chips % type_.tpus.chips or group.count % hosts:
+        raise ChoiceError(
+            f"machines {group.type}: a slice {group.topology} has {chips} chips, {type_.tpus.chips} on each machine; "
+            f"{group.count} machines make no whole slices"
+        )
+    if group.tpus == "partitions" and hosts > 1:
+        raise ChoiceError(f"machines {group.type}: only a machine that is a slice by itself can be partitioned")
+    return hosts
 
 
 def _stages(known: Library) -> Stages:

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from dray.api.objects import Object
+from dray.drivers.devices.tpu import TpuMode
 from dray.fleet.machine_type import Part
 
 GpuMode = Literal["whole", "mig", "shared-memory", "shared-unlimited", "shares"]
@@ -14,7 +15,8 @@ CpuMode = Literal["numanode", "socket", "machine", "individual", "none"]
 
 
 class Machines(Part, frozen=True, kw_only=True):
-    """Several machines of one type. Their nodes are called after `name`, with a number."""
+    """Several machines of one type. Their nodes are called after `name`, with a number. With a `topology` of their own
+    as many of them as it needs are the hosts of one slice of TPUs."""
 
     type: str
     count: int = 1
@@ -22,6 +24,8 @@ class Machines(Part, frozen=True, kw_only=True):
     gpus: GpuMode = "whole"
     shares: int = 0
     cpus: CpuMode = "numanode"
+    tpus: TpuMode = "whole"
+    topology: str = ""
     drivers: tuple[str, ...] = ()
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     taints: tuple[Object, ...] = ()

@@ -11,8 +11,9 @@ from uuid import NAMESPACE_DNS, uuid5
 from dray.api.objects import Object
 from dray.drivers.cpu.topology import Cpu, Topology
 from dray.drivers.devices.gpu import Gpu, GpuModel
+from dray.drivers.devices.names import TPU
 from dray.drivers.devices.nic import Nic
-from dray.drivers.devices.tpu import TpuHost
+from dray.drivers.devices.tpu import TpuChip, TpuHost, chip_names
 from dray.fleet.fleet_spec import Machines
 from dray.fleet.machine_type import MachineType, NumaNode
 from dray.node.cpusets.lists import parse_cpuset
@@ -31,6 +32,16 @@ class Machine:
     name: str
     type: MachineType
     options: Machines
+
+    def publishes(self, driver: str) -> bool:
+        """Whether that driver is among those that run on it."""
+        return not self.options.drivers or driver in self.options.drivers
+
+    @property
+    def is_slice_host(self) -> bool:
+        """Whether its TPUs are published with those of other machines."""
+        tpus = self.tpus
+        return tpus is not None and not tpus.is_single and self.options.tpus == "slice" and self.publishes(TPU)
 
     def uuid(self, what: str) -> str:
         """The same whenever the machine is made again."""
@@ -83,7 +94,10 @@ class Machine:
         if tpus is None:
             return None
         return TpuHost(
-            accelerator=tpus.accelerator, topology=tpus.topology, chips=tpus.chips, uuid=f"TPU-{self.uuid('tpu')}"
+            node=self.name,
+            accelerator=tpus.accelerator,
+            topology=self.options.topology or tpus.topology,
+            chips=tuple(TpuChip(name=each) for each in chip_names(tpus.accelerator, tpus.chips)),
         )
 
     @cached_property
@@ -137,7 +151,7 @@ class Machine:
             labels["nvidia.com/gpu.present"] = "true"
         if self.type.tpus is not None:
             labels["cloud.google.com/gke-tpu-accelerator"] = self.type.tpus.accelerator
-            labels["cloud.google.com/gke-tpu-topology"] = self.type.tpus.topology
+            labels["cloud.google.com/gke-tpu-topology"] = self.options.topology or self.type.tpus.topology
             labels["cloud.google.com/gke-accelerator-count"] = str(self.type.tpus.chips)
         return {**labels, **self.type.labels, **self.options.labels}
 

@@ -23,14 +23,14 @@ T = TypeVar("T")
 
 def drivers_of(machine: Machine) -> list[Driver]:
     """One for each kind of device that the machine has and that can be simulated beside a node agent."""
-    pools, tpus = declared(machine), machine.tpus
+    pools = declared(machine)
     made: list[Driver] = []
     if gpu.DRIVER in pools:
         made.append(SimulatedGpus(lambda _: (pools[gpu.DRIVER], machine.gpus)))
     if nic.DRIVER in pools:
         made.append(SimulatedNics(lambda _: (pools[nic.DRIVER], machine.nics)))
-    if tpu.DRIVER in pools and tpus is not None:
-        made.append(SimulatedTpus(lambda _: (pools[tpu.DRIVER], tpus)))
+    if machine.tpus is not None and machine.publishes(tpu.DRIVER):
+        made.append(SimulatedTpus(lambda _: _tpus(machine)))
     others = {each.driver for each in machine.type.slices} - set(pools)
     return [*made, *(simulated_devices(each, published(machine, each)) for each in sorted(others))]
 
@@ -84,9 +84,9 @@ class MachineTpus(SimulatedTpus):
     Options: ClassVar[type[msgspec.Struct]] = MachineOptions
 
     def __init__(self, options: MachineOptions) -> None:
-        super().__init__(_found(options, tpu.DRIVER, _tpus))
+        super().__init__(lambda node: _tpus(_machine(options, node, tpu.DRIVER)[0]))
 
 
-def _tpus(machine: Machine) -> tpu.TpuHost:
+def _tpus(machine: Machine) -> tuple[tpu.TpuHost, tpu.TpuMode]:
     assert machine.tpus is not None
-    return machine.tpus
+    return machine.tpus, machine.options.tpus

@@ -12,7 +12,7 @@ from dray.driver.devices import Device, Pool
 from dray.driver.slices.layout import contents
 from dray.drivers.cpu import devices as cpu
 from dray.drivers.cpu.options import CpuOptions
-from dray.drivers.devices import compute_domain, gpu, mig, nic, tpu
+from dray.drivers.devices import compute_domain, gpu, mig, nic, tpu, tpu_pools
 from dray.fleet.machine import Machine
 
 _UUID: Final = re.compile(r"\{uuid:(\d+)\}")
@@ -35,12 +35,11 @@ def declared(machine: Machine) -> dict[str, Pool]:
     made = {
         gpu.DRIVER: _gpus(machine),
         nic.DRIVER: Pool(machine.name, [nic.device_of(each) for each in machine.nics]),
-        tpu.DRIVER: Pool(machine.name, tpu.devices_of(machine.tpus) if machine.tpus is not None else ()),
+        tpu.DRIVER: _tpus(machine),
         compute_domain.DRIVER: Pool(machine.name, compute_domain.devices() if machine.type.compute_domain else ()),
         cpu.DRIVER: Pool(machine.name, _cpus(machine)),
     }
-    wanted = machine.options.drivers
-    return {driver: pool for driver, pool in made.items() if pool.groups() and (not wanted or driver in wanted)}
+    return {driver: pool for driver, pool in made.items() if pool.groups() and machine.publishes(driver)}
 
 
 def pools_of(machine: Machine) -> Pools:
@@ -125,6 +124,12 @@ def _uncut(machine: Machine, each: gpu.Gpu) -> Device:
         case "shares":
             return gpu.shared(each, gpu.Sharing("shares", machine.options.shares))
     return gpu.whole(each)
+
+
+def _tpus(machine: Machine) -> Pool:
+    """Empty for a host of a slice: `TpuSlices` publishes that."""
+    found = tpu_pools.pools_of(machine.tpus, machine.options.tpus) if machine.tpus is not None else []
+    return next(iter(found), Pool(machine.name))
 
 
 def _cpus(machine: Machine) -> list[Device]:

@@ -9,7 +9,7 @@ from typing import Final
 from dray.api import names
 from dray.api.quantity import Quantity, QuantityError
 from dray.drivers.devices.gpu import GpuModel
-from dray.drivers.devices.tpu import ACCELERATORS
+from dray.drivers.devices.tpu_generations import ACCELERATORS
 from dray.fleet.documents import Content, Found, Library
 from dray.fleet.fleet_spec import Fleet
 from dray.fleet.machine_type import MachineType, NamedGpuModel, Slot
@@ -66,8 +66,8 @@ def _machine_type(machine: MachineType, library: Library) -> Problems:
     if machine.tpus is not None:
         if machine.tpus.accelerator not in ACCELERATORS:
             yield "tpus.accelerator", f"{machine.tpus.accelerator!r} is none of {', '.join(ACCELERATORS)}"
-        if not 1 <= machine.tpus.chips <= 8:
-            yield "tpus.chips", f"{machine.tpus.chips} is not a number of chips; a machine has 1 to 8"
+        if machine.tpus.chips not in (1, 2, 4, 8):
+            yield "tpus.chips", f"{machine.tpus.chips} is not a number of chips; a machine has 1, 2, 4 or 8"
         if not _TOPOLOGY.fullmatch(machine.tpus.topology):
             yield "tpus.topology", f"{machine.tpus.topology!r} is no topology; write it as 2x4 or 2x2x1"
 

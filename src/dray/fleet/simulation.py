@@ -15,6 +15,7 @@ from dray.client.events import EventRecorder
 from dray.client.informer import Informers
 from dray.controllers.environment import Environment
 from dray.drivers.class_creation import make_classes
+from dray.drivers.devices.names import TPU
 from dray.fleet.choice import Chosen
 from dray.fleet.heartbeats import Heartbeats
 from dray.fleet.kubelets import Kubelets
@@ -49,16 +50,28 @@ class Simulation:
             await self.kubelets.recall()
             for part in (self.publication, self.heartbeats, self.kubelets):
                 group.create_task(part.run(), name=type(part).__name__.lower())
+            if any(machine.is_slice_host for machine in self._machines.values()):
+                group.create_task(self._publish_slices(), name="slices of TPUs")
             # All slices are published then.
             await self.publication.settled()
             self.ready.set()
 
     async def _register(self) -> None:
         pools = [self.publication.pools(machine) for machine in self._machines.values()]
-        classes = await make_classes(self._client, {driver for each in pools for driver in each})
+        drivers = {driver for each in pools for driver in each}
+        drivers |= {TPU for machine in self._machines.values() if machine.is_slice_host}
+        classes = await make_classes(self._client, drivers)
         await register(self._client, self._machines)
         slices = sum(len(contents) for each in pools for contents in each.values())
         self.published = {"nodes": len(self._machines), "resourceslices": slices, "deviceclasses": classes}
+
+    async def _publish_slices(self) -> None:
+        """By the driver that does so on any cluster."""
+        from dray.driver.options import RunnerOptions
+        from dray.driver.runner import DriverRunner
+        from dray.drivers.tpu.slices import TpuSlices
+
+        await DriverRunner(TpuSlices(), self._client, RunnerOptions()).run()
 
     def _has_device(self, node: str, device: Device) -> bool:
         driver, pool, name = device

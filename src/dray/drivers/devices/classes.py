@@ -14,6 +14,8 @@ _NIC: Final = f'device.driver == "{NIC}"'
 # A NIC that does not say is not taken, instead of failing whoever looks for one.
 _RDMA: Final = f'device.attributes["{NIC}"].?rdma.orValue(false)'
 _VENDOR: Final = f'device.attributes["{NIC}"].?pciVendor.orValue("")'
+# Chips say it only where there are slices beside them.
+_TPU_TYPE: Final = f'device.attributes["{TPU}"].?type'
 
 _CLASSES: Final[dict[str, dict[str, str]]] = {
     GPU: {
@@ -30,7 +32,10 @@ _CLASSES: Final[dict[str, dict[str, str]]] = {
         "netdev.google.com": f"{_NIC} && !{_RDMA}",
         "efa.networking.k8s.aws": f'{_NIC} && {_RDMA} && {_VENDOR}.startsWith("Amazon")',
     },
-    TPU: {"tpu.google.com": f'device.driver == "{TPU}"'},
+    TPU: {
+        "tpu.google.com": f'device.driver == "{TPU}" && {_TPU_TYPE}.orValue("chip") == "chip"',
+        "slice.tpu.google.com": f'device.driver == "{TPU}" && {_TPU_TYPE}.orValue("chip") == "slice"',
+    },
     CPU: {"dra.cpu": f'device.driver == "{CPU}"'},
 }
 _EXTENDED: Final = {"gpu.nvidia.com": "nvidia.com/gpu"}

@@ -1,83 +1,152 @@
-"""TPU chips as `tpu.google.com` publishes them, and what their generation means for a process.
+"""TPU chips as `tpu.google.com` publishes them: one by one for a claim that takes all, or with blocks as partitions.
 
-All chips of a machine carry the same uuid, as the published driver has it, and a claim must take all of them.
+As published, a claim takes all chips of a machine. `partitioned` offers single chips too, and blocks of neighbours
+(`slice-2x2-4`), which exclude each other by counters. `slice_device` stands for a slice over several machines. Chips
+have a uuid of their own; `uuids="node"` gives all of a machine the same, as the published driver does.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
+from uuid import NAMESPACE_DNS, uuid5
 
 import msgspec
 
 from dray.driver.devices import Attribute, Device
 from dray.drivers.devices import names
+from dray.drivers.devices.attributes import known, place
+from dray.drivers.devices.tpu_generations import generation_of, has_accel_files, is_flat
+from dray.drivers.devices.tpu_topology import block_topology, blocks, chips_in
 
 DRIVER: Final = names.TPU
+COUNTER_SET: Final = "chips"
+SLICE_DEVICE: Final = "slice"
+"""The device of a pool that is a slice over several machines."""
 
-_GENERATIONS: Final = {
-    "tpu-v3-device": "v3",
-    "tpu-v3-slice": "v3",
-    "tpu-v4-podslice": "v4",
-    "tpu-v4-lite-device": "v4lite",
-    "tpu-v5-lite-device": "v5lite",
-    "tpu-v5-lite-podslice": "v5litepod",
-    "tpu-v5p-slice": "v5p",
-    "tpu-v6e-slice": "v6e",
-    "tpu7x": "tpu7x",
-}
-ACCELERATORS: Final = tuple(_GENERATIONS)
-_ACCEL_FILES: Final = frozenset({"v3", "v4", "v4lite"})
-# One core a chip; the others have two.
-_SINGLE_CORE: Final = frozenset({"v4lite", "v5lite", "v5litepod", "v6e"})
-_HOST_BOUNDS: Final = {1: "1,1,1", 2: "1,2,1", 4: "2,2,1", 8: "2,4,1"}
+TpuMode = Literal["whole", "partitions", "slice"]
+"""All chips of a machine for a claim, or parts of them, or all of all the machines of a slice."""
+
+
+class TpuChip(msgspec.Struct, frozen=True, kw_only=True):
+    """`name` is that of its device file. What is not known of its place is not published."""
+
+    name: str
+    pci_bus_id: str = ""
+    pcie_root: str = ""
+    numa_node: int | None = None
 
 
 class TpuHost(msgspec.Struct, frozen=True, kw_only=True):
-    """The chips of one machine. `topology` is that of the slice the machine belongs to, `2x2` or `2x2x1`."""
+    """The chips of one machine. `topology` is that of the slice the machine belongs to, empty if it is not known."""
 
+    node: str
     accelerator: str
     topology: str
-    chips: int
-    uuid: str
+    chips: tuple[TpuChip, ...]
+    uuids: Literal["chip", "node"] = "chip"
+    ici_resiliency: str = ""
 
     @property
     def generation(self) -> str:
-        return _GENERATIONS[self.accelerator]
+        return generation_of(self.accelerator)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the machine is the whole slice."""
+        return not self.topology or chips_in(self.topology) == len(self.chips)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(range(len(self.chips)))
+
+    def uuid(self, of: str = "") -> str:
+        """Of the machine, or of one of its chips; the same whenever it is made again."""
+        return f"tpu-{uuid5(NAMESPACE_DNS, f'{of}.{self.node}.{DRIVER}')}"
+
+
+def chip_names(accelerator: str, count: int) -> tuple[str, ...]:
+    prefix = "accel" if has_accel_files(accelerator) else ""
+    return tuple(f"{prefix}{number}" for number in range(count))
 
 
 def devices_of(host: TpuHost) -> list[Device]:
-    return [_chip(host, number) for number in range(host.chips)]
+    return [Device(chip.name, _described(host, number)) for number, chip in enumerate(host.chips)]
 
 
-def device_file(host: TpuHost, number: int) -> str:
-    return f"/dev/accel{number}" if host.generation in _ACCEL_FILES else f"/dev/vfio/{number}"
+def counters(host: TpuHost) -> dict[str, dict[str, int]]:
+    return {COUNTER_SET: {f"chip-{number}": 1 for number in host.numbers}}
 
 
-def environment(host: TpuHost) -> dict[str, str]:
-    """What a process that has all the chips is told."""
-    cores = host.chips if host.generation in _SINGLE_CORE else 2 * host.chips
-    bounds = _HOST_BOUNDS.get(host.chips, f"{host.chips},1,1")
-    return {
-        "TPU_SKIP_MDS_QUERY": "true",
-        "TPU_TOPOLOGY": host.topology,
-        "TPU_ACCELERATOR_TYPE": f"{host.generation}-{cores}",
-        "TPU_CHIPS_PER_HOST_BOUNDS": bounds,
-        "CHIPS_PER_HOST_BOUNDS": bounds,
-        "TPU_TOPOLOGY_ALT": "false",
-        "TPU_WORKER_ID": "0",
-        "TPU_WORKER_HOSTNAMES": "localhost",
-        "DRA_RESOURCE_DRIVER_NAME": DRIVER,
-    }
+def partitioned(host: TpuHost) -> list[Device]:
+    """Blocks, the large ones first, and then the chips; no chip is given away twice."""
+    made = [_block(host, block) for block in blocks(len(host.chips))]
+    for number, chip in enumerate(host.chips):
+        described = {**_described(host, number), "type": "chip"}
+        made.append(Device(chip.name, described, consumes_counters=_taken([number])))
+    return made
 
 
-def _chip(host: TpuHost, number: int) -> Device:
+def chips_of(host: TpuHost, device: str) -> tuple[int, ...]:
+    """The chips behind a device of this machine or of its slice. Raises KeyError."""
+    if device == SLICE_DEVICE:
+        return host.numbers
+    by_name = {chip.name: (number,) for number, chip in enumerate(host.chips)}
+    return {**by_name, **{block_name(host, each): tuple(each) for each in blocks(len(host.chips))}}[device]
+
+
+def block_name(host: TpuHost, block: range) -> str:
+    return f"slice-{block_topology(len(block), flat=is_flat(host.generation))}-{block.start}"
+
+
+def slice_device(slice_name: str, accelerator: str, topology: str, hosts: int) -> Device:
+    """A slice over several machines, as one device that a group of pods takes together."""
     described: dict[str, Attribute] = {
-        "index": number,
-        "uuid": host.uuid,
-        "tpuGen": host.generation,
+        "type": "slice",
+        "uuid": f"tpu-{uuid5(NAMESPACE_DNS, f'{slice_name}.slices.{DRIVER}')}",
+        "tpuGen": generation_of(accelerator),
         "brand": "Google",
-        "accelerator": host.accelerator,
-        "chipCount": host.chips,
-        "topology": host.topology,
+        "accelerator": accelerator,
+        "chipCount": chips_in(topology),
+        "hostCount": hosts,
+        "topology": topology,
     }
-    return Device(device_file(host, number).rpartition("/")[2], described)
+    return Device(SLICE_DEVICE, described)
+
+
+def _described(host: TpuHost, number: int) -> dict[str, Attribute]:
+    chip = host.chips[number]
+    own = host.uuid(chip.name) if host.uuids == "chip" else host.uuid()
+    return known(
+        {
+            "index": number,
+            "uuid": own,
+            "tpuGen": host.generation,
+            "brand": "Google",
+            "accelerator": host.accelerator,
+            "chipCount": len(host.chips),
+            "topology": host.topology,
+            **place(pci_bus_id=chip.pci_bus_id, pcie_root=chip.pcie_root, numa_node=chip.numa_node),
+        }
+    )
+
+
+def _block(host: TpuHost, block: range) -> Device:
+    """With the place of its chips where they share one."""
+    described = {name: value for name, value in _described(host, block.start).items() if not name.endswith("pciBusID")}
+    for number in block[1:]:
+        other = _described(host, number)
+        described = {name: value for name, value in described.items() if name in other}
+        described = {
+            name: value for name, value in described.items() if "/" not in name or other[name] == described[name]
+        }
+    own: dict[str, Attribute] = {
+        "type": "slice",
+        "uuid": host.uuid(block_name(host, block)),
+        "chipCount": len(block),
+        "topology": block_topology(len(block), flat=is_flat(host.generation)),
+    }
+    return Device(block_name(host, block), {**described, **own}, consumes_counters=_taken(block))
+
+
+def _taken(numbers: list[int] | range) -> dict[str, dict[str, int]]:
+    return {COUNTER_SET: {f"chip-{number}": 1 for number in numbers}}

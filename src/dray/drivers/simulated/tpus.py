@@ -1,36 +1,32 @@
-"""The simulated `tpu.google.com`: a claim takes all chips of the machine, and is told their topology."""
+"""The simulated `tpu.google.com`: claims get what the real driver gives, apart from device files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-from dray.driver import Claim, ClaimFailed, ContainerEdits, Driver, Pool, Prepared, PreparedDevice, variables
-from dray.drivers.devices.tpu import DRIVER, TpuHost, environment
+from dray.driver import Claim, ContainerEdits, Driver, Pool, Prepared, PreparedDevice, variables
+from dray.drivers.devices.tpu import DRIVER, TpuHost, TpuMode
+from dray.drivers.devices.tpu_pools import pools_of
+from dray.drivers.tpu.claims import claimed_chips, told
 
 
 class SimulatedTpus(Driver):
     name = DRIVER
 
-    def __init__(self, found: Callable[[str], tuple[Pool, TpuHost]]) -> None:
+    def __init__(self, found: Callable[[str], tuple[TpuHost, TpuMode]]) -> None:
         """`found` gives what the machine with that node name has."""
         self._found = found
 
     @cached_property
-    def _machine(self) -> tuple[Pool, TpuHost]:
+    def _machine(self) -> tuple[TpuHost, TpuMode]:
         return self._found(self.context.node_name)
 
     async def pools(self) -> Sequence[Pool]:
-        return [self._machine[0]]
+        return pools_of(*self._machine)
 
     async def prepare(self, claim: Claim) -> Prepared:
-        host = self._machine[1]
-        names = {each.device for each in claim.devices}
-        if len(names) != host.chips:
-            raise ClaimFailed(
-                f"the claim has {len(names)} of {host.chips} chips: a TPU claim takes all chips of a machine; "
-                "write allocationMode: All"
-            )
-        chips = {f"TPU_DEVICE_{number}_RESOURCE_CLAIM": claim.uid for number in range(host.chips)}
-        edits = ContainerEdits(env=variables({**environment(host), **chips}))
-        return Prepared([PreparedDevice(each, edits) for each in claim.devices])
+        host, mode = self._machine
+        chips = claimed_chips(host, mode, claim.devices)
+        edits = ContainerEdits(env=variables(told(host, chips, claim.uid)))
+        return Prepared([PreparedDevice(each, edits) for each in chips])
