@@ -60,6 +60,7 @@ async def world(settings, labels=None):
         KubeletDouble(cluster.client, NODE) as kubelet,
         kubelet.running(made(settings)),
     ):
+        await kubelet.registered(TPU)
         yield World(cluster, kubelet)
 
 

@@ -128,6 +128,7 @@ async def test_a_host_prepares_the_slice_it_belongs_to_with_all_its_chips(tmp_pa
     settings = {**write_host(tmp_path, chips=4), "mode": "slice", "workers": "hosts"}
     driver = TpuDriver(msgspec.convert(settings, TpuOptions))
     async with cluster_of(*nodes) as cluster, KubeletDouble(cluster.client, "a-2") as kubelet, kubelet.running(driver):
+        await kubelet.registered(TPU)
         await pools_of(cluster, 1)
         await cluster.create(claim("gang", WANTED))
         await cluster.create(pod("p", claims=["gang"], nodeSelector={"kubernetes.io/hostname": "a-2"}))
