@@ -1,6 +1,6 @@
 """Endpoints and EndpointSlices of Services: what is decided, and that it is written."""
 
-from dray.controllers.endpoints import slices, subsets
+from dray.controllers.endpoints import mirrored, slices, subsets
 from dray.controllers.endpoints.backends import backends
 from dray.testing.cluster import LocalCluster
 from dray.testing.objects import pod
@@ -117,3 +117,62 @@ async def test_the_endpoints_of_a_service_follow_its_pods():
             return await cluster.get("Endpoints", "web") is None and not await cluster.list("EndpointSlice")
 
         await cluster.eventually(is_gone)
+
+
+def written(subsets, **metadata):
+    identity = {"name": "web", "namespace": "default", "uid": "uid-web", **metadata}
+    return {"apiVersion": "v1", "kind": "Endpoints", "metadata": identity, "subsets": subsets}
+
+
+def test_mirrors_stand_apart_by_ports_and_family():
+    ports = [{"name": "http", "port": 80}]
+    hosts = {
+        "addresses": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}],
+        "notReadyAddresses": [{"ip": "10.0.0.2"}],
+        "ports": ports,
+    }
+    other = {"addresses": [{"ip": "10.0.0.3"}], "ports": [{"port": 81}]}
+    annotations = {"a": "b", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    endpoints = written([hosts, other], labels={"team": "x"}, annotations=annotations)
+    made = mirrored.plan(endpoints, []).create
+    told = [
+        (each["addressType"], [(e["addresses"], e["conditions"]["ready"]) for e in each["endpoints"]]) for each in made
+    ]
+    assert told == [
+        ("IPv4", [(["10.0.0.1"], True), (["10.0.0.2"], False)]),
+        ("IPv6", [(["fd00::1"], True)]),
+        ("IPv4", [(["10.0.0.3"], True)]),
+    ]
+    assert made[0]["metadata"]["labels"]["team"] == "x"
+    assert made[0]["metadata"]["annotations"] == {"a": "b"}
+    same = mirrored.plan(endpoints, made)
+    assert (same.create, same.update, same.delete) == ([], [], [])
+    fewer = mirrored.plan(written([other], labels={"team": "y"}), made)
+    assert ([len(part) for part in (fewer.create, fewer.update, fewer.delete)]) == [0, 1, 2]
+
+
+def test_a_mirror_holds_a_thousand_addresses_of_a_subset():
+    subset = {"addresses": [{"ip": f"10.{n // 250}.{n % 250}.1"} for n in range(1200)], "ports": [{"port": 80}]}
+    (made,) = mirrored.plan(written([subset]), []).create
+    assert len(made["endpoints"]) == 1000
+
+
+async def test_endpoints_of_a_service_without_selector_are_mirrored():
+    async with LocalCluster(controllers=["endpointslicemirroring"]) as cluster:
+        bare = service()
+        del bare["spec"]["selector"], bare["metadata"]["uid"]
+        await cluster.create(bare)
+        endpoints = written([{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}])
+        del endpoints["metadata"]["uid"]
+        await cluster.create(endpoints)
+
+        async def are(expected):
+            listed = await cluster.list("EndpointSlice")
+            return [each["endpoints"][0]["addresses"][0] for each in listed] == expected
+
+        await cluster.eventually(lambda: are(["10.1.2.3"]))
+        endpoints["subsets"][0]["addresses"] = [{"ip": "10.2.3.4"}]
+        await cluster.patch("Endpoints", "web", {"subsets": endpoints["subsets"]})
+        await cluster.eventually(lambda: are(["10.2.3.4"]))
+        await cluster.delete("Endpoints", "web")
+        await cluster.eventually(lambda: are([]))

@@ -44,6 +44,7 @@ _ITS_NAMES: Final = {
     "persistentvolume-protection": "persistentvolume-protection-controller",
     "endpoints": "endpoints-controller",
     "endpointslice": "endpointslice-controller",
+    "endpointslicemirroring": "endpointslicemirroring-controller",
 }
 _logger = logging.getLogger("dray")
 

@@ -33,6 +33,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "token-cleaner": "dray.controllers.token_cleaner:TokenCleaner",
     "endpoints": "dray.controllers.endpoints.controller:EndpointsController",
     "endpointslice": "dray.controllers.endpoints.controller:EndpointSliceController",
+    "endpointslicemirroring": "dray.controllers.endpoints.mirroring:EndpointSliceMirroring",
     "persistentvolume-binder": "dray.controllers.volumes.binder:VolumeBinder",
     "ephemeral-volume": "dray.controllers.volumes.ephemeral:EphemeralVolumes",
     "persistentvolumeclaim-protection": "dray.controllers.volumes.protection:ClaimProtection",

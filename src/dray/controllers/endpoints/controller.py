@@ -6,12 +6,14 @@ Both wait a moment for more pods to change, and write once. A Service without a 
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import partial
 from typing import Final
 
 from dray.api.catalogue import built_in
 from dray.api.cluster_kinds import DISCOVERY_GROUP
 from dray.api.objects import Key, Object, is_deleting, key_of, labels_of, owners_of, status_of
 from dray.api.pods import is_ready, is_terminal
+from dray.client.api import ApiClient
 from dray.client.cache import Change
 from dray.client.errors import NotFound
 from dray.controllers.endpoints import slices, subsets
@@ -111,11 +113,11 @@ class EndpointSliceController(_ServiceFollower):
         super().__init__(environment, "endpoint slices")
         self._slices = environment.informers.of(ENDPOINT_SLICES)
         self._nodes = environment.informers.of(NODES)
-        self._slices.cache.add_index("service", _service_of)
+        self._slices.cache.add_index("service", partial(service_of, manager=slices.MANAGER))
         self._slices.add_handler(self._slice_changed)
 
     def _slice_changed(self, change: Change) -> None:
-        for value in _service_of(change.object):
+        for value in service_of(change.object, slices.MANAGER):
             self._workers.queue.add((change.key[0], value.partition("/")[2]))
 
     async def reconcile(self, key: Key) -> float | None:
@@ -131,20 +133,25 @@ class EndpointSliceController(_ServiceFollower):
         ]
         zones = {node["metadata"]["name"]: zone for node in self._nodes.cache if (zone := labels_of(node).get(_ZONE))}
         found = slices.plan(service, self._backends(service), existing, zones)
-        for each in found.create:
-            await self._client.create(ENDPOINT_SLICES, each)
-        for each in found.update:
-            await self._client.update(ENDPOINT_SLICES, each)
-        for each in found.delete:
-            try:
-                await self._client.delete_object(ENDPOINT_SLICES, each)
-            except NotFound:
-                continue
+        await write(self._client, found)
         return None
 
 
-def _service_of(endpoint_slice: Object) -> tuple[str, ...]:
+async def write(client: ApiClient, plan: slices.Plan) -> None:
+    for each in plan.create:
+        await client.create(ENDPOINT_SLICES, each)
+    for each in plan.update:
+        await client.update(ENDPOINT_SLICES, each)
+    for each in plan.delete:
+        try:
+            await client.delete_object(ENDPOINT_SLICES, each)
+        except NotFound:
+            continue
+
+
+def service_of(endpoint_slice: Object, manager: str) -> tuple[str, ...]:
+    """Namespace and name of the Service that a slice of this manager is for, as the values of an index."""
     labels = labels_of(endpoint_slice)
-    if labels.get(slices.MANAGED_BY) != slices.MANAGER or not labels.get(SERVICE_LABEL):
+    if labels.get(slices.MANAGED_BY) != manager or not labels.get(SERVICE_LABEL):
         return ()
     return (f"{key_of(endpoint_slice)[0]}/{labels[SERVICE_LABEL]}",)

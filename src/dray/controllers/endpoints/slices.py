@@ -19,7 +19,7 @@ from dray.controllers.endpoints.backends import SERVICE_LABEL, Backend, Port, co
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
 MANAGER: Final = "endpointslice-controller.k8s.io"
 MOST: Final = 100
-_Ports = tuple[tuple[str, int, str, str], ...]
+Identity = tuple[tuple[str, int, str, str], ...]
 
 
 @dataclass(slots=True)
@@ -31,45 +31,45 @@ class Plan:
 
 def plan(service: Object, backends: Iterable[Backend], existing: list[Object], zones: Mapping[str, str]) -> Plan:
     """`zones` are those of nodes, by name."""
-    wanted: dict[_Ports, dict[str, Object]] = {}
-    ports: dict[_Ports, list[Object]] = {}
+    wanted: dict[Identity, dict[str, Object]] = {}
+    ports: dict[Identity, list[Object]] = {}
     for backend in backends:
         identity = tuple((each.name, each.number, each.protocol, each.app_protocol) for each in backend.ports)
         ports.setdefault(identity, [_port(each) for each in backend.ports])
         wanted.setdefault(identity, {})[uid_of(backend.pod)] = _endpoint(backend, zones)
     found = Plan()
     kept, spare = _keep(service, existing, wanted)
-    names = _names(service, {key_of(each)[1] for each in existing})
+    fresh = names(service, {key_of(each)[1] for each in existing})
     for identity, rest in wanted.items():
         _fill(kept.get(identity, []), rest)
         left = list(rest.values())
         for start in range(0, len(left), MOST):
-            found.create.append(_slice(service, next(names), ports[identity], left[start : start + MOST]))
+            found.create.append(_slice(service, next(fresh), ports[identity], left[start : start + MOST]))
     changed = [(before, now) for pairs in kept.values() for before, now in pairs]
-    found.update += [now for before, now in changed if _differs(before, now)]
+    found.update += [now for before, now in changed if differs(before, now)]
     # Somebody who looks for the endpoints of a Service that has none finds that, and not nothing.
     if not changed and not found.create:
         if spare:
             empty = {**spare[0], "endpoints": [], "ports": [], "metadata": _metadata(service, spare[0])}
-            found.update += [empty] if _differs(spare[0], empty) else []
+            found.update += [empty] if differs(spare[0], empty) else []
         else:
-            found.create.append(_slice(service, next(names), [], []))
+            found.create.append(_slice(service, next(fresh), [], []))
         spare = spare[1:]
     found.delete += spare
     return found
 
 
 def _keep(
-    service: Object, existing: list[Object], wanted: dict[_Ports, dict[str, Object]]
-) -> tuple[dict[_Ports, list[tuple[Object, Object]]], list[Object]]:
+    service: Object, existing: list[Object], wanted: dict[Identity, dict[str, Object]]
+) -> tuple[dict[Identity, list[tuple[Object, Object]]], list[Object]]:
     """The slices that keep some of their endpoints, before and after, by ports; and those that are left over.
 
     What is kept is taken out of what is wanted.
     """
-    kept: dict[_Ports, list[tuple[Object, Object]]] = {}
+    kept: dict[Identity, list[tuple[Object, Object]]] = {}
     spare = []
     for each in sorted(existing, key=key_of):
-        identity = _identity(each)
+        identity = identity_of(each)
         rest = wanted.get(identity, {})
         uids = [str(mapping(endpoint.get("targetRef")).get("uid") or "") for endpoint in each["endpoints"] or ()]
         staying = [rest.pop(uid) for uid in uids if uid in rest]
@@ -88,24 +88,25 @@ def _fill(slices: list[tuple[Object, Object]], rest: dict[str, Object]) -> None:
             now["endpoints"].append(rest.pop(uid))
 
 
-def _differs(before: Object, now: Object) -> bool:
+def differs(before: Object, now: Object) -> bool:
     return before["metadata"] != now["metadata"] or any(
         (before[member] or []) != (now[member] or []) for member in ("endpoints", "ports")
     )
 
 
-def _identity(endpoint_slice: Object) -> _Ports:
+def identity_of(endpoint_slice: Object) -> Identity:
     return tuple(
         (port.get("name") or "", port.get("port") or 0, port.get("protocol") or "TCP", port.get("appProtocol") or "")
         for port in endpoint_slice["ports"] or ()
     )
 
 
-def _names(service: Object, taken: set[str]) -> Iterator[str]:
+def names(owner: Object, taken: set[str]) -> Iterator[str]:
+    """For slices of a Service or of Endpoints, made from what they are of and a number."""
     number = 0
     while True:
-        digest = sha256(f"{uid_of(service)}/{number}".encode()).hexdigest()[:5]
-        name = f"{key_of(service)[1]}-{digest}"
+        digest = sha256(f"{uid_of(owner)}/{number}".encode()).hexdigest()[:5]
+        name = f"{key_of(owner)[1]}-{digest}"
         if name not in taken:
             yield name
         number += 1
