@@ -48,6 +48,7 @@ def storage_class(mode="Immediate", provisioner="example.com/disk"):
         (claim(volumeMode="Block"), [volume()], None),
         (claim(), [volume(storageClassName="fast")], None),
         (claim(storageClassName="fast"), [volume(storageClassName="fast")], "v"),
+        (claim(volumeAttributesClassName="gold"), [volume("w"), volume(volumeAttributesClassName="gold")], "v"),
         (claim(selector={"matchLabels": {"a": "b"}}), [volume(), volume("w", labels={"a": "b"})], "w"),
     ],
 )
@@ -101,8 +102,9 @@ def test_a_volume_with_an_affinity_of_its_own_belongs_to_no_node():
 
 async def test_a_claim_is_bound_protected_while_used_and_its_volume_released():
     async with LocalCluster(controllers=BINDER) as cluster:
-        await cluster.create(volume())
-        wanted = claim()
+        csi = {"driver": "example.com", "volumeHandle": "h"}
+        await cluster.create(volume(volumeAttributesClassName="gold", hostPath=None, csi=csi))
+        wanted = claim(volumeAttributesClassName="gold")
         del wanted["metadata"]["uid"]
         await cluster.create(wanted)
 
@@ -113,6 +115,7 @@ async def test_a_claim_is_bound_protected_while_used_and_its_volume_released():
         bound = await cluster.eventually(lambda: phase_is("PersistentVolumeClaim", "c", "Bound"))
         assert bound["spec"]["volumeName"] == "v"
         assert bound["status"]["capacity"] == {"storage": "1Gi"}
+        assert bound["status"]["currentVolumeAttributesClassName"] == "gold"
         taken = await cluster.get("PersistentVolume", "v")
         assert taken["spec"]["claimRef"]["uid"] == bound["metadata"]["uid"]
         volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]

@@ -1,5 +1,6 @@
 """What controllers of workloads share: availability, the order of removal, batches, and pods made from templates."""
 
+import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from dray.client.clock import timestamp
 from dray.client.errors import ApiError
 from dray.controllers.kinds import JOBS
-from dray.controllers.workloads import pod_template
+from dray.controllers.workloads import pod_template, revisions
 from dray.controllers.workloads.availability import is_available, until_available
 from dray.controllers.workloads.batches import slow_start
 from dray.controllers.workloads.removal import DELETION_COST, ranked_order
@@ -82,3 +83,12 @@ def test_a_pod_has_the_labels_of_its_template_and_the_name_of_its_owner():
     assert made["metadata"]["ownerReferences"][0]["blockOwnerDeletion"]
     # A name that takes no dash behind it.
     assert pod_template.name_prefix("w." + "a" * 250) == "w." + "a" * 250
+
+
+def test_the_data_of_a_revision_has_its_members_in_the_order_of_their_names():
+    template = {"spec": {"dnsPolicy": "x", "containers": [{"name": "c", "image": "i"}]}, "metadata": {"labels": {}}}
+    data = json.dumps(revisions.data_of({"spec": {"template": template}}), separators=(",", ":"))
+    assert data == (
+        '{"spec":{"template":{"$patch":"replace","metadata":{"labels":{}},'
+        '"spec":{"containers":[{"image":"i","name":"c"}],"dnsPolicy":"x"}}}}'
+    )

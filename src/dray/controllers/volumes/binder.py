@@ -133,6 +133,8 @@ class VolumeBinder(QueueController[Key]):
             "accessModes": list(spec_of(volume).get("accessModes") or ()),
             "capacity": dict(spec_of(volume).get("capacity") or {}),
         }
+        if attributes := spec_of(volume).get("volumeAttributesClassName"):
+            wanted["currentVolumeAttributesClassName"] = attributes
         status = status_of(claim)
         # What a volume has grown to is told by whoever made it larger.
         if status.get("phase") != "Bound" or not status.get("capacity"):

@@ -30,6 +30,8 @@ def mismatch(claim: Object, volume: Object) -> str:
         return "requested PV is too small"
     if (class_name(claim) or "") != (class_name(volume) or ""):
         return "storageClassName does not match"
+    if (wanted.get("volumeAttributesClassName") or "") != (given.get("volumeAttributesClassName") or ""):
+        return "volumeAttributesClassName does not match"
     if (wanted.get("volumeMode") or "Filesystem") != (given.get("volumeMode") or "Filesystem"):
         return "incompatible volumeMode"
     if not set(wanted.get("accessModes") or ()) <= set(given.get("accessModes") or ()):

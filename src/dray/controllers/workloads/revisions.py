@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from hashlib import sha256
-from typing import Final
+from typing import Final, cast
 
 from dray.api.catalogue import KindVersion
 from dray.api.label_selectors import from_object
@@ -109,8 +109,12 @@ class Revisions:
 
 
 def data_of(owner: Object) -> Object:
-    """The patch that brings the template back."""
-    return {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
+    """The patch that brings the template back, with members in the order of their names.
+
+    Kubernetes' own clients compare its bytes with those that they make of the owner.
+    """
+    patch = {"spec": {"template": {**owner["spec"]["template"], "$patch": "replace"}}}
+    return cast(Object, json.loads(json.dumps(patch, sort_keys=True)))
 
 
 def template_of(revision: Object) -> Object:
