@@ -94,7 +94,7 @@ def test_an_installed_package_offers_drivers_as_entry_points(tmp_path, monkeypat
     (metadata / "entry_points.txt").write_text("[dray.drivers]\nlamps = lamps:Lamps\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert "lamp-0" in run("lamps", "--inspect", "--node-name", "n").output
-    assert "there are cpu, lamps" in run("gpu", "--inspect").output
+    assert "there are cpu, gpu, lamps" in run("fpga", "--inspect").output
 
 
 def test_all_options_and_settings_are_documented():
@@ -108,7 +108,7 @@ def test_all_options_and_settings_are_documented():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["gpu"], "there is no driver 'gpu'; there are cpu"),
+        (["fpga"], "there is no driver 'fpga'; there are cpu, gpu"),
         (["nowhere.at.all:Driver"], "No module named 'nowhere'"),
         (["json:JSONDecoder"], "json:JSONDecoder is not a subclass of dray.driver.Driver"),
         (["json:Driver"], "module 'json' has no attribute 'Driver'"),

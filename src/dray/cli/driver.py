@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,15 +29,19 @@ OUTPUTS: Final = ("table", "json", "yaml")
 _COLUMNS: Final = ("device", "pool", "shared", "capacity", "attributes")
 
 
-def inspected(driver: Driver, node: str, output: str) -> str:
+def inspect_driver(driver: Driver, node: str, output: str) -> None:
     """The driver is asked, and neither started nor published."""
-    slices = asyncio.run(_slices(driver, node))
+    slices, left_out = asyncio.run(_slices(driver, node))
     if output == "table":
-        return "".join(f"{line}\n" for line in _table(slices))
-    return as_json(slices) if output == "json" else as_yaml(slices)
+        click.echo("".join(f"{line}\n" for line in _table(slices)), nl=False)
+    else:
+        click.echo(as_json(slices) if output == "json" else as_yaml(slices), nl=False)
+    for each in left_out:
+        # Whoever reads documents finds them alone.
+        click.echo(f"left out: {each}", err=output != "table")
 
 
-async def _slices(driver: Driver, node: str) -> list[Object]:
+async def _slices(driver: Driver, node: str) -> tuple[list[Object], Sequence[str]]:
     from dray.client.api import ApiClient
     from dray.client.endpoint import Endpoint
     from dray.client.http import HttpTransport
@@ -49,7 +54,8 @@ async def _slices(driver: Driver, node: str) -> list[Object]:
         async with ApiClient(nothing, retries=Retries(attempts=1)) as client:
             driver.context = DriverContext(node, Path(directory), client, lambda: None)
             pools = await driver.pools()
-    return [each for pool in pools for each in _slices_of(pool, driver.name, node)]
+            left_out = await driver.left_out()
+    return [each for pool in pools for each in _slices_of(pool, driver.name, node)], left_out
 
 
 def _slices_of(pool: Pool, driver: str, node: str) -> list[Object]:
@@ -158,7 +164,7 @@ def driver(
 ) -> None:
     """Run the driver NAME beside the kubelet of this machine: publish its devices, prepare claims.
 
-    NAME is one of those that come with dray (cpu, tpu, tpu-slices, simulated-gpu, simulated-nic, simulated-tpu), one
+    NAME is one of those that come with dray (cpu, gpu, tpu, tpu-slices, simulated-gpu, simulated-nic, simulated-tpu), one
     that an installed package offers as an entry point of the group dray.drivers, or module:Class.
 
     It runs until it is interrupted; what is prepared stays so.
@@ -172,7 +178,7 @@ def driver(
     try:
         made = load(name, _settings(config, settings))
         if inspect:
-            click.echo(inspected(made, node, output), nl=False)
+            inspect_driver(made, node, output)
             return
         options = RunnerOptions(
             node_name=node if made.of_node else "",

@@ -5,7 +5,7 @@
 """
 
 from dray.driver.cdi import ContainerEdits, DeviceNode, Hook, IntelRdt, Mount, NetDevice, variables
-from dray.driver.claims import AllocatedDevice, Claim, ClaimReference, PreparedClaim
+from dray.driver.claims import AllocatedDevice, Claim, ClaimReference, PreparedClaim, RecordedClaims
 from dray.driver.configs import Config
 from dray.driver.devices import Capacity, Device, NodeSelection, Pool, Taint, Version
 from dray.driver.driver import Driver, DriverContext
@@ -41,6 +41,7 @@ __all__ = [
     "Prepared",
     "PreparedClaim",
     "PreparedDevice",
+    "RecordedClaims",
     "RunnerOptions",
     "Taint",
     "Version",

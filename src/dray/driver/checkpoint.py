@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dray.driver.claims import AllocatedDevice, ClaimReference, PreparedClaim
+from dray.driver.claims import AllocatedDevice, ClaimReference, PreparedClaim, RecordedClaims
 from dray.driver.errors import CheckpointCorrupt, ClaimFailed
 from dray.driver.files import remove_file, replace_file
 
@@ -149,10 +149,20 @@ class Checkpoint:
         return sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX) and name[0] != ".")
 
     def readable(self) -> Iterator[Record]:
+        return (record for record in self._all() if isinstance(record, Record))
+
+    def recorded_claims(self) -> RecordedClaims:
+        found = list(self._all())
+        claims = tuple(each.claim() for each in found if isinstance(each, Record))
+        return RecordedClaims(claims, tuple(each for each in found if isinstance(each, str)))
+
+    def _all(self) -> Iterator[Record | str]:
+        """Records, and the uids of those that cannot be read."""
         for uid in self.uids():
             try:
                 record = self.read(uid)
             except CheckpointCorrupt:
+                yield uid
                 continue
             if record is not None:
                 yield record

@@ -33,6 +33,8 @@ class AllocatedDevice:
     consumed_capacity: Mapping[str, str] = field(default_factory=dict, compare=False)
     configs: Sequence[Config] = field(default=(), compare=False)
     """What applies to it, the least important first."""
+    named_configs: Sequence[Config] = field(default=(), compare=False)
+    """Those of them whose entries name the request; the others are for all requests."""
 
     @property
     def base_request(self) -> str:
@@ -73,6 +75,14 @@ class PreparedClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedClaims:
+    """All claims of a driver that have a record; `unreadable` are the uids of those whose records are damaged."""
+
+    claims: tuple[PreparedClaim, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     """An allocated claim; `document` is the whole ResourceClaim, `devices` are those of this driver.
 
@@ -106,6 +116,9 @@ def allocated_devices(
             admin_access=bool(result.get("adminAccess")),
             consumed_capacity=mapping(result.get("consumedCapacity")),
             configs=tuple(entry.config for entry in entries if entry.applies_to(result["request"])),
+            named_configs=tuple(
+                entry.config for entry in entries if entry.requests and entry.applies_to(result["request"])
+            ),
         )
         for result in results
         if result["driver"] == driver

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
 from dray.client.api import ApiClient
-from dray.driver.claims import AllocatedDevice, Claim, ClaimReference, PreparedClaim
+from dray.driver.claims import AllocatedDevice, Claim, ClaimReference, PreparedClaim, RecordedClaims
 from dray.driver.configs import Config
 from dray.driver.devices import Device, Pool
 from dray.driver.errors import DriverError
@@ -44,7 +44,8 @@ class DriverContext:
     `directory` is the driver's own, `<kubelet root>/plugins/<driver name>`; it survives restarts of the driver.
     `apply_device_status` replaces what the driver says in the claim's `status.devices`; before a pod is bound it sets
     the binding conditions of devices. `update_metadata` changes metadata files of a prepared claim; containers that
-    run already keep what they have.
+    run already keep what they have. `recorded_claims` reads the records of all claims from disk, those that are being
+    prepared or unprepared among them.
     """
 
     node_name: str
@@ -53,6 +54,7 @@ class DriverContext:
     publish: Callable[[], None]
     apply_device_status: ApplyDeviceStatus = _not_running
     update_metadata: UpdateMetadata = _not_running
+    recorded_claims: Callable[[], RecordedClaims] = RecordedClaims
 
 
 class Driver:
@@ -90,6 +92,11 @@ class Driver:
         """All devices of this node, in the order in which they are to be offered. Called at the start and whenever
         `context.publish` was called; raising is logged and tried again later."""
         raise NotImplementedError(f"{type(self).__name__} has neither `devices` nor `pools`")
+
+    async def left_out(self) -> Sequence[str]:
+        """What the machine has and the driver does not offer, each in a line with the reason, for who inspects it.
+        Asked after `pools`."""
+        return ()
 
     async def prepare(self, claim: Claim) -> Prepared:
         """Makes the claim's devices ready for containers; returns one `PreparedDevice` for each it serves.

@@ -61,6 +61,7 @@ class DriverRunner:
             publish=self.publish,
             apply_device_status=self._statuses.apply,
             update_metadata=self._update_metadata,
+            recorded_claims=lambda: self._checkpoint.recorded_claims(),
         )
         reports_health = type(driver).health is not Driver.health
         self._health = HealthReports(driver, lambda: self.publisher.retaint(), self.metrics) if reports_health else None

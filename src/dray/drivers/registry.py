@@ -19,6 +19,7 @@ from dray.driver import Driver, DriverError
 GROUP: Final = "dray.drivers"
 _OWN: Final = {
     "cpu": "dray.drivers.cpu.driver:CpuDriver",
+    "gpu": "dray.drivers.gpu.driver:GpuDriver",
     "tpu": "dray.drivers.tpu.driver:TpuDriver",
     "tpu-slices": "dray.drivers.tpu.slices:TpuSlices",
     "simulated-gpu": "dray.fleet.machine_drivers:MachineGpus",

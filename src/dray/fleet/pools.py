@@ -12,7 +12,8 @@ from dray.driver.devices import Device, Pool
 from dray.driver.slices.layout import contents
 from dray.drivers.cpu import devices as cpu
 from dray.drivers.cpu.options import CpuOptions
-from dray.drivers.devices import compute_domain, gpu, mig, nic, tpu, tpu_pools
+from dray.drivers.devices import compute_domain, gpu, nic, tpu, tpu_pools
+from dray.drivers.devices.gpu_pool import gpu_pool
 from dray.fleet.machine import Machine
 
 _UUID: Final = re.compile(r"\{uuid:(\d+)\}")
@@ -105,14 +106,9 @@ def slice_of(machine: Machine, driver: str, number: int, count: int, content: Sl
 
 def _gpus(machine: Machine) -> Pool:
     if machine.options.gpus != "mig":
-        return Pool(machine.name, [_uncut(machine, each) for each in machine.gpus])
+        return gpu_pool(machine.name, [_uncut(machine, each) for each in machine.gpus])
     cut = [each for each in machine.gpus if each.model.mig]
-    return Pool(
-        machine.name,
-        counters=dict(map(mig.counter_set, cut)),
-        devices=[gpu.whole(each) for each in machine.gpus if not each.model.mig],
-        slices=[mig.partitioned(each) for each in cut],
-    )
+    return gpu_pool(machine.name, [gpu.whole(each) for each in machine.gpus if not each.model.mig], cut)
 
 
 def _uncut(machine: Machine, each: gpu.Gpu) -> Device:

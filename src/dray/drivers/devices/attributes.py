@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -21,7 +21,9 @@ def known(values: Mapping[str, Value]) -> dict[str, Attribute]:
     return {name: value for name, value in values.items() if value is not None and value != ""}
 
 
-def place(*, pci_bus_id: str = "", pcie_root: str = "", numa_node: int | None = None) -> dict[str, Value]:
+def place(
+    *, pci_bus_id: str = "", pcie_root: str = "", numa_node: int | Sequence[int] | None = None
+) -> dict[str, Value]:
     """The standard attributes that say where a device sits."""
     return {PCI_BUS_ID: pci_bus_id, PCIE_ROOT: pcie_root, NUMA_NODE: numa_node}
 
@@ -31,3 +33,8 @@ def place(*, pci_bus_id: str = "", pcie_root: str = "", numa_node: int | None = 
 def amount(text: str | int) -> str:
     """A quantity as an API server prints it."""
     return Quantity.parse(str(text)).canonical()
+
+
+def binary_amount(size: int) -> str:
+    """A number of bytes as an API server prints it in binary units."""
+    return amount(f"{size // 1024}Ki" if size % 1024 == 0 else size)

@@ -45,7 +45,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     cuda_version: str
     pci_bus_id: str
     pcie_root: str = ""
-    numa_node: int | None = None
+    numa_node: int | tuple[int, ...] | None = None
+    """A tuple where attributes may be lists."""
 
     @property
     def name(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from typing import ClassVar, Final, Literal
 
 import msgspec
 
@@ -14,6 +15,10 @@ _LEAST: int = 2**20
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
     pass
+
+
+INTERVALS: Final = ("Default", "Short", "Medium", "Long")
+"""Of time slices; the vendor's tools take the number of one."""
 
 
 class TimeSlicingConfig(_Part, frozen=True):
@@ -35,6 +40,25 @@ class MpsConfig(_Part, frozen=True):
             if limit is not None and _bytes(limit) < _LEAST:
                 raise ValueError(f"the limit of pinned memory is {limit}; give at least 1Mi")
 
+    def pinned_memory_limits(self, uuids: Sequence[str]) -> dict[str, str]:
+        """Of the devices that have one, in whole MiB as the control daemon takes it: `15360M`.
+
+        Raises ValueError for a limit of a device that the claim has not.
+        """
+        default = self.default_pinned_device_memory_limit
+        limits = {} if default is None else dict.fromkeys(uuids, default)
+        for key, limit in self.default_per_device_pinned_memory_limit.items():
+            if key in uuids:
+                limits[key] = limit
+            elif key.isdecimal() and int(key) < len(uuids):
+                limits[uuids[int(key)]] = limit
+            else:
+                raise ValueError(
+                    f"defaultPerDevicePinnedMemoryLimit has {key!r}, and the claim has no such device: give a UUID "
+                    f"of {', '.join(uuids)}, or a number from 0 to {len(uuids) - 1}"
+                )
+        return {uuid: f"{_bytes(limits[uuid]) // _LEAST}M" for uuid in uuids if uuid in limits}
+
 
 class Sharing(_Part, frozen=True):
     strategy: Literal["TimeSlicing", "MPS"]
@@ -48,6 +72,16 @@ class Sharing(_Part, frozen=True):
             raise ValueError("mpsConfig belongs to the strategy MPS; remove it")
         if self.mps_config is not None:
             self.mps_config.validate()
+
+    def __str__(self) -> str:
+        """In short, for messages."""
+        if self.strategy == "MPS":
+            return f"MPS {msgspec.json.encode(self.mps_config or MpsConfig()).decode()}"
+        return f"TimeSlicing {self.interval}"
+
+    @property
+    def interval(self) -> str:
+        return (self.time_slicing_config or TimeSlicingConfig()).interval
 
 
 class GpuConfig(Config, frozen=True, kw_only=True):

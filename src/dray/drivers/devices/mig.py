@@ -1,7 +1,9 @@
-"""MIG partitions as `gpu.nvidia.com` publishes them: one device for each profile and placement, limited by counters.
+"""MIG partitions as `gpu.nvidia.com` publishes them: those that exist, or one device for each profile and placement.
 
-All partitions of a GPU, and the whole GPU, consume counters of the GPU's own set. The whole GPU consumes all of each,
-so that it and any partition exclude each other; partitions exclude each other where they overlap on memory slices.
+Partitions that exist already are devices like any other, with a UUID. Those that are made on demand are limited by
+counters: all partitions of a GPU, and the whole GPU, consume counters of the GPU's own set. The whole
+GPU consumes all of each, so that it and any partition exclude each other; partitions exclude each other where they
+overlap on memory slices.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Final
 
 from dray.api.quantity import Quantity
 from dray.driver.devices import Device
-from dray.drivers.devices.attributes import amount, known
+from dray.drivers.devices.attributes import Value, amount, known
 from dray.drivers.devices.gpu import Gpu, GpuModel, common, whole
 from dray.drivers.devices.mig_profiles import MigProfile
 
@@ -33,13 +35,30 @@ def partitioned(gpu: Gpu) -> list[Device]:
     return sorted(devices, key=lambda each: each.name)
 
 
+def existing(gpu: Gpu, profile: MigProfile, start: int, uuid: str) -> Device:
+    """A partition that somebody has made, for one claim at a time."""
+    capacity = _capacity(profile) | {f"memorySlice{number}": "1" for number in _slices(profile, start)}
+    return Device(profile.device_name(gpu.name, start), known({"uuid": uuid, **_described(gpu, profile)}), capacity)
+
+
 def _partition(gpu: Gpu, profile: MigProfile, start: int) -> Device:
-    described = {"type": "mig", "parentUUID": gpu.uuid, "profile": profile.profile, **common(gpu)}
-    capacity = {name: amount(value) for name, value in profile.amounts().items()}
+    capacity = _capacity(profile)
     taken = {_kebab(name): value for name, value in capacity.items()}
-    taken |= {f"memory-slice-{number}": "1" for number in range(start, start + profile.slices())}
+    taken |= {f"memory-slice-{number}": "1" for number in _slices(profile, start)}
     name, _ = counter_set(gpu)
-    return Device(profile.device_name(gpu.name, start), known(described), capacity, {name: taken})
+    return Device(profile.device_name(gpu.name, start), known(_described(gpu, profile)), capacity, {name: taken})
+
+
+def _described(gpu: Gpu, profile: MigProfile) -> dict[str, Value]:
+    return {"type": "mig", "parentUUID": gpu.uuid, "profile": profile.profile, **common(gpu)}
+
+
+def _capacity(profile: MigProfile) -> dict[str, str]:
+    return {name: amount(value) for name, value in profile.amounts().items()}
+
+
+def _slices(profile: MigProfile, start: int) -> range:
+    return range(start, start + profile.slices())
 
 
 def _uncut(gpu: Gpu) -> Device:

@@ -10,5 +10,12 @@ GPU: Final = "gpu.nvidia.com"
 NIC: Final = "dra.net"
 TPU: Final = "tpu.google.com"
 
-OF_DRAY: Final = {"cpu": CPU, "tpu": TPU, "simulated-gpu": GPU, "simulated-nic": NIC, "simulated-tpu": TPU}
+OF_DRAY: Final = {
+    "cpu": CPU,
+    "gpu": GPU,
+    "tpu": TPU,
+    "simulated-gpu": GPU,
+    "simulated-nic": NIC,
+    "simulated-tpu": TPU,
+}
 """By what `dray driver` calls those that come with dray."""

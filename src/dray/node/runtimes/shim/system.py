@@ -12,6 +12,7 @@ CLONE_NEWNET = 0x40000000
 MS_RDONLY, MS_REMOUNT, MS_BIND, MS_REC, MS_SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
 # Options of a mount that a remount in a user namespace must not lose: nosuid, nodev, noexec, noatime, relatime.
 _KEPT_FLAGS = 0x2 | 0x4 | 0x8 | 0x400 | 0x200000
+_MNT_DETACH = 2
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -63,3 +64,8 @@ def name_process(name: str) -> None:
 
 def die_with_parent() -> None:
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "prctl")
+
+
+def unmount(target: str) -> None:
+    """It is gone from here at once, and from the machine when nobody has it open any more."""
+    _checked(_libc.umount2(os.fsencode(target), _MNT_DETACH), f"unmount {target}")

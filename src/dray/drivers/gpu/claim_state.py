@@ -1,0 +1,84 @@
+"""The state of a claim in its record: all that is done on the machine for it, written before it is done.
+
+From it everything can be undone, by another process and without the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from dray.driver import ClaimReference, PreparedClaim
+
+
+class TimeSlicedGpu(msgspec.Struct, frozen=True, rename="camel"):
+    """`interval` is its number."""
+
+    uuid: str
+    interval: int
+
+
+class MpsState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A control daemon: for which devices, and how it was told to limit clients. `gpus` are those that are whole."""
+
+    id: str
+    devices: tuple[str, ...]
+    gpus: tuple[str, ...]
+    thread_percentage: int | None = None
+    memory_limits: dict[str, str] = {}
+    multi_user: bool = False
+
+
+class PartitionState(msgspec.Struct, frozen=True, rename="camel"):
+    """A partition made for the claim: on which GPU, of which profile, and its memory slices.
+
+    `keeps_mode` if the MIG mode of the GPU is not ours to switch off.
+    """
+
+    device: str
+    gpu: str
+    profile_id: int
+    start: int
+    size: int
+    keeps_mode: bool = False
+
+    def overlaps(self, other: PartitionState) -> bool:
+        return self.gpu == other.gpu and self.start < other.start + other.size and other.start < self.start + self.size
+
+
+class ClaimState(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """`sharing` says by UUID how each GPU of the claim is shared; what only looks at a GPU is not in it."""
+
+    sharing: dict[str, str] = {}
+    time_sliced: tuple[TimeSlicedGpu, ...] = ()
+    mps: tuple[MpsState, ...] = ()
+    partitions: tuple[PartitionState, ...] = ()
+
+    def document(self) -> Any:
+        return msgspec.to_builtins(self)
+
+
+def state_of(recorded: Any) -> ClaimState:
+    """Empty where nothing was done yet."""
+    if recorded is None:
+        return ClaimState()
+    return msgspec.convert(recorded, ClaimState)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedState:
+    reference: ClaimReference
+    is_complete: bool
+    state: ClaimState
+
+
+def recorded_states(claims: Iterable[PreparedClaim], *, but: str = "") -> list[RecordedState]:
+    """Of all these claims but the one with that uid."""
+    return [
+        RecordedState(each.reference, each.is_complete, state_of(each.state))
+        for each in claims
+        if each.reference.uid != but
+    ]

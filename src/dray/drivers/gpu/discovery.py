@@ -1,0 +1,197 @@
+"""Discovery: the GPUs of this machine, their partitions, and why a GPU is left out.
+
+Facts come from NVML, the place on the PCIe tree from sysfs. In the dynamic mode a GPU that can be cut is offered with
+all its possible partitions; an Ampere GPU only while its MIG mode is on, and then without the whole, because
+switching the mode would need a reset. Otherwise a GPU in MIG mode is offered as the partitions that somebody made. A
+GPU that cannot be used is left out with the reason, and does not keep the others from being offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dray.driver.devices import Device, Pool
+from dray.drivers.devices import gpu as whole_gpus
+from dray.drivers.devices import mig
+from dray.drivers.devices.attributes import binary_amount
+from dray.drivers.devices.gpu import Gpu, GpuModel
+from dray.drivers.devices.gpu_pool import gpu_pool
+from dray.drivers.devices.mig_profiles import MigProfile
+from dray.drivers.gpu import nvml_mig
+from dray.drivers.gpu.nvml import DeviceFacts, Handle, Nvml, NvmlError, facts
+from dray.drivers.gpu.options import GpuOptions
+from dray.drivers.pci import pci_functions, read_function
+
+_VENDOR: Final = "0x10de"
+# Display controllers: VGA, and 3D without a screen.
+_GPU_CLASSES: Final = ("0x0300", "0x0302")
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A MIG partition that exists or may be made: `uuid` is empty for the latter."""
+
+    profile: MigProfile
+    start: int
+    uuid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundGpu:
+    """`is_cut` if its partitions are made for claims; `partitions` are those that are offered, by device name."""
+
+    gpu: Gpu
+    mig_mode: bool | None = None
+    is_cut: bool = False
+    partitions: dict[str, Partition] = field(default_factory=dict)
+
+    @property
+    def is_offered_whole(self) -> bool:
+        if self.is_cut:
+            return not self.gpu.model.keeps_mig_mode
+        return not self.mig_mode
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    gpus: Sequence[FoundGpu] = ()
+    left_out: Sequence[str] = ()
+    """One line for each GPU, with the reason."""
+
+    def pool(self, name: str, options: GpuOptions) -> Pool:
+        uncut = [device for each in self.gpus if not each.is_cut for device in _devices(each, options)]
+        return gpu_pool(name, uncut, [each.gpu for each in self.gpus if each.is_cut])
+
+    def device(self, name: str) -> tuple[FoundGpu, Partition | None] | None:
+        """The GPU behind a device, and its partition if it is one; None where there is no such device."""
+        for each in self.gpus:
+            if name == each.gpu.name and each.is_offered_whole:
+                return each, None
+            if name in each.partitions:
+                return each, each.partitions[name]
+        return None
+
+
+def _devices(found: FoundGpu, options: GpuOptions) -> list[Device]:
+    if found.mig_mode:
+        made = [mig.existing(found.gpu, each.profile, each.start, each.uuid) for each in found.partitions.values()]
+        return sorted(made, key=lambda each: each.name)
+    sharing = options.sharing
+    return [whole_gpus.whole(found.gpu) if sharing is None else whole_gpus.shared(found.gpu, sharing)]
+
+
+def discover(nvml: Nvml, options: GpuOptions) -> Found:
+    found: list[FoundGpu] = []
+    left_out: list[str] = []
+    versions = _version(nvml.driver_version), nvml.cuda_version
+    for index in range(nvml.count()):
+        named = f"GPU {index}"
+        try:
+            handle = nvml.device(index)
+            stated = facts(handle)
+            named = f"gpu-{stated.minor} ({stated.pci_bus_id}, {stated.name})"
+            gpu = _gpu(stated, nvml_mig.profiles(handle), versions, options)
+            each = _found(handle, gpu, options)
+        except NvmlError as error:
+            left_out.append(f"{named}: {error}")
+            continue
+        reason = _unusable(each, options)
+        if reason:
+            left_out.append(f"{named}: {reason}")
+        else:
+            found.append(each)
+    found.sort(key=lambda each: each.gpu.minor)
+    known = {each.gpu.pci_bus_id for each in found}
+    return Found(found, [*left_out, *_not_bound(options.sysfs, known, " ".join(left_out))])
+
+
+def _gpu(stated: DeviceFacts, profiles: tuple[MigProfile, ...], versions: tuple[str, str], options: GpuOptions) -> Gpu:
+    place = read_function(options.sysfs / "bus/pci/devices" / stated.pci_bus_id)
+    node = None if place is None else place.numa_node
+    return Gpu(
+        minor=stated.minor,
+        uuid=stated.uuid,
+        model=GpuModel(
+            product_name=stated.name,
+            memory=binary_amount(stated.memory),
+            architecture=stated.architecture,
+            compute_capability=stated.compute_capability,
+            brand=stated.brand,
+            addressing_mode=stated.addressing_mode,
+            mig=profiles,
+        ),
+        driver_version=versions[0],
+        cuda_version=versions[1],
+        pci_bus_id=stated.pci_bus_id,
+        pcie_root="" if place is None else place.root,
+        numa_node=(node,) if node is not None and options.list_attributes else node,
+    )
+
+
+def _found(handle: Handle, gpu: Gpu, options: GpuOptions) -> FoundGpu:
+    mode = nvml_mig.mig_mode(handle)
+    can_be_cut = mode is not None and bool(gpu.model.mig) and (mode or not gpu.model.keeps_mig_mode)
+    if options.dynamic_mig and can_be_cut:
+        return FoundGpu(gpu, mode, True, _possible(gpu))
+    return FoundGpu(gpu, mode, partitions=_existing(handle, gpu) if mode else {})
+
+
+def _possible(gpu: Gpu) -> dict[str, Partition]:
+    return {
+        profile.device_name(gpu.name, start): Partition(profile, start)
+        for profile in gpu.model.mig
+        for start in profile.starts()
+    }
+
+
+def _existing(handle: Handle, gpu: Gpu) -> dict[str, Partition]:
+    """Those that programs can use: with a compute instance that takes all of the GPU instance."""
+    by_id = {profile.id: profile for profile in gpu.model.mig}
+    parts: dict[int, list[nvml_mig.Part]] = {}
+    for part in nvml_mig.parts(handle):
+        parts.setdefault(part.instance_id, []).append(part)
+    found = {}
+    for instance in nvml_mig.instances(handle):
+        inside, profile = parts.get(instance.id, []), by_id.get(instance.profile_id)
+        if len(inside) == 1 and profile is not None:
+            found[profile.device_name(gpu.name, instance.start)] = Partition(profile, instance.start, inside[0].uuid)
+    return found
+
+
+def _unusable(found: FoundGpu, options: GpuOptions) -> str:
+    """Why it is not offered; empty for a GPU that is."""
+    if found.mig_mode and not found.is_cut and not found.partitions:
+        return "its MIG mode is on and it has no partitions: make some, switch the mode off, or set DynamicMIG=true"
+    node = options.dev / f"nvidia{found.gpu.minor}"
+    if not node.exists():
+        return f"{node} does not exist: load the kernel module, or run nvidia-modprobe -c {found.gpu.minor}"
+    return ""
+
+
+def _not_bound(sysfs: Path, known: set[str], told: str) -> Iterator[str]:
+    """GPUs that the vendor's driver does not have, because another driver has them or none."""
+    for function in pci_functions(sysfs, _VENDOR):
+        link = sysfs / "bus/pci/devices" / function.address
+        if function.address in known or function.address in told or not _is_gpu(link):
+            continue
+        driver = link / "driver"
+        bound = f"is bound to {driver.resolve().name}" if driver.exists() else "is bound to no kernel driver"
+        if driver.resolve().name == "nvidia":
+            bound = "is not shown by the NVIDIA driver: see its messages in dmesg, and NVreg_ExcludedGpus"
+        yield f"{function.address} (device {function.device}): it {bound}"
+
+
+def _is_gpu(function: Path) -> bool:
+    try:
+        return (function / "class").read_text().strip()[:6] in _GPU_CLASSES
+    except OSError:
+        return False
+
+
+def _version(text: str) -> str:
+    """A driver's version as a semantic one, which has three numbers without leading zeros."""
+    numbers = [str(int(each)) for each in text.split(".") if each.isdecimal()]
+    return ".".join([*numbers, "0", "0"][:3])

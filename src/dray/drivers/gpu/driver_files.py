@@ -1,0 +1,160 @@
+"""The vendor's files on this machine: libraries and programs, found without a linker cache.
+
+The driver is installed in the system, or below a root of its own: by a container of the GPU operator, by the image of
+a cloud's machines, or as a container sees the host. `find_driver_files` takes the first root that has the management
+library; `libraries` and `programs` are what containers get of it, with the paths at which they expect them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from dray.driver import DriverError
+
+MANAGEMENT_LIBRARY: Final = "libnvidia-ml.so.1"
+_ROOTS: Final = (
+    "/",
+    "/run/nvidia/driver",
+    "/driver-root",
+    "/host",
+    "/home/kubernetes/bin/nvidia",
+    "/opt/nvidia",
+    "/usr/local/nvidia",
+)
+_LIBRARIES: Final = (
+    "usr/lib64",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib/aarch64-linux-gnu",
+    "usr/lib/x86_64-linux-gnu/nvidia/current",
+    "usr/lib/aarch64-linux-gnu/nvidia/current",
+    "lib64",
+    "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+    "usr/lib",
+    "lib",
+    "run/opengl-driver/lib",
+)
+_PROGRAM_DIRECTORIES: Final = (
+    "usr/bin",
+    "usr/sbin",
+    "bin",
+    "sbin",
+    "usr/local/bin",
+    "opt/bin",
+    "run/current-system/sw/bin",
+)
+_PROGRAMS: Final = (
+    "nvidia-smi",
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+)
+# The place of libraries in a container, and that of programs.
+_CONTAINER_PROGRAMS: Final = "/usr/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class MountedFile:
+    """A file of this machine, and where a container finds it. `links` are other names of it, in the same directory."""
+
+    host: Path
+    container: str
+    links: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DriverFiles:
+    """`root` has the driver; `library_directory` is the one of its directories that has the management library."""
+
+    root: Path
+    library_directory: Path
+
+    @cached_property
+    def container_libraries(self) -> str:
+        """The directory of libraries in a container: that of the machine, seen from the root."""
+        inside = "/" + str(self.library_directory.relative_to(self.root))
+        return inside if inside.startswith("/usr/") else "/usr/lib64"
+
+    @property
+    def management_library(self) -> Path:
+        return self.library_directory / MANAGEMENT_LIBRARY
+
+    def libraries(self, version: str) -> list[MountedFile]:
+        """All that belong to this version of the driver, each with the links to it."""
+        found: dict[str, Path] = {}
+        links: dict[str, list[str]] = {}
+        for path in _listed(self.library_directory):
+            if path.name.endswith(f".so.{version}") and not path.is_symlink():
+                found[path.name] = path
+            elif path.is_symlink() and ".so" in path.name:
+                links.setdefault(Path(os.path.realpath(path)).name, []).append(path.name)
+        return [
+            MountedFile(path, f"{self.container_libraries}/{name}", tuple(sorted(links.get(name, ()))))
+            for name, path in sorted(found.items())
+        ]
+
+    def programs(self) -> list[MountedFile]:
+        found = ((name, self.program(name)) for name in _PROGRAMS)
+        return [MountedFile(path, f"{_CONTAINER_PROGRAMS}/{name}") for name, path in found if path is not None]
+
+    def further_files(self, version: str) -> list[MountedFile]:
+        """Firmware, and the socket of the persistence daemon."""
+        firmware = (self.root / "lib/firmware/nvidia" / version, self.root / "usr/lib/firmware/nvidia" / version)
+        paths = [path for directory in firmware for path in _listed(directory) if path.suffix == ".bin"]
+        socket = self.root / "run/nvidia-persistenced/socket"
+        paths += [socket] if socket.exists() else []
+        return [MountedFile(path, "/" + str(path.relative_to(self.root))) for path in paths]
+
+    def program(self, name: str) -> Path | None:
+        """A program of the driver or of the container toolkit; the latter may be beside the driver's root."""
+        roots = [self.root, *(root for root in (Path("/"),) if name not in _PROGRAMS and root != self.root)]
+        for root in roots:
+            for directory in _PROGRAM_DIRECTORIES:
+                path = root / directory / name
+                if path.is_file() and os.access(path, os.X_OK):
+                    return path
+        return None
+
+    def needed_program(self, name: str) -> Path:
+        path = self.program(name)
+        if path is None:
+            raise DriverError(f"there is no {name} below {self.root}: install the driver's programs, or set driverRoot")
+        return path
+
+    def environment(self) -> dict[str, str]:
+        """For programs of the driver: with a root of its own, its libraries are not where the linker looks."""
+        if self.root == Path("/"):
+            return dict(os.environ)
+        before = os.environ.get("LD_LIBRARY_PATH", "")
+        return {**os.environ, "LD_LIBRARY_PATH": f"{self.library_directory}{':' if before else ''}{before}"}
+
+
+def find_driver_files(root: str = "") -> DriverFiles:
+    """Raises DriverError where no root has the management library."""
+    roots = [Path(root)] if root else [Path(each) for each in _ROOTS]
+    for each in roots:
+        for directory in _library_directories(each):
+            if (directory / MANAGEMENT_LIBRARY).exists():
+                return DriverFiles(each, directory)
+    where = f"below {root}" if root else f"in the system, nor below {', '.join(_ROOTS[1:])}"
+    raise DriverError(f"there is no NVIDIA driver on this machine: no {MANAGEMENT_LIBRARY} {where}")
+
+
+def _library_directories(root: Path) -> Iterator[Path]:
+    for each in _LIBRARIES:
+        yield root / each
+    # Packages of some distributions have a directory for each version: usr/lib/nvidia-580.
+    yield from sorted((root / "usr/lib").glob("nvidia*"))
+
+
+def _listed(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
+        return []

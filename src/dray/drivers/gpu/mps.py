@@ -1,0 +1,193 @@
+"""MPS: control daemons through which the processes of a claim share GPUs at the same time.
+
+A daemon has a directory `mps/<id>` with `pipe`, `log` and `shm`. It runs on its own and outlives the driver;
+processes that belong to one are told by the pipe directory in their environment, whoever started them. A file in
+`log` is written when the daemon has been told everything: a daemon without it was left by a driver that died, and is
+started anew. Starting and stopping may be done again at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal
+
+from dray.driver import DriverError, Mount
+from dray.drivers.gpu.claim_state import MpsState
+from dray.drivers.gpu.driver_files import DriverFiles
+from dray.drivers.gpu.nvml import DEFAULT_MODE, EXCLUSIVE_PROCESS, Nvml, NvmlError, set_compute_mode
+from dray.drivers.gpu.programs import run_program
+from dray.node.runtimes.shim import system
+
+PIPE_DIRECTORY: Final = "CUDA_MPS_PIPE_DIRECTORY"
+CONTAINER_PIPE: Final = "/tmp/nvidia-mps"
+_CONTROL: Final = "nvidia-cuda-mps-control"
+_STARTED: Final = "startup.log"
+# Seconds between looks whether the daemon answers.
+_PAUSES: Final = (0.0, 1.0, 2.0, 4.0, 8.0)
+_END_PATIENCE: Final = 5.0
+_NOSUID_NODEV: Final = 0x2 | 0x4
+_PROCESSES: Final = Path("/proc")
+
+
+def mps_id(claim_uid: str, uuids: Sequence[str]) -> str:
+    """Of the daemon for these devices of the claim."""
+    return f"{claim_uid}-{hashlib.sha256(','.join(uuids).encode()).hexdigest()[:5]}"
+
+
+def claim_of(daemon_id: str) -> str:
+    return daemon_id.rpartition("-")[0]
+
+
+class MpsDaemons:
+    def __init__(
+        self, nvml: Nvml, files: DriverFiles, directory: Path, shared_memory: Literal["private", "host"]
+    ) -> None:
+        self._nvml = nvml
+        self._files = files
+        self._directory = directory / "mps"
+        self._is_private = shared_memory == "private"
+
+    def ids(self) -> list[str]:
+        """Of all daemons that were started and not stopped, by whatever driver."""
+        return sorted(os.listdir(self._directory)) if self._directory.is_dir() else []
+
+    def is_running(self, daemon_id: str) -> bool:
+        """Whether it runs and was told everything."""
+        return (self._directory / daemon_id / "log" / _STARTED).exists() and bool(self._processes(daemon_id))
+
+    def start(self, wanted: MpsState) -> None:
+        """Raises DriverError where it does not come up."""
+        if self.is_running(wanted.id):
+            return
+        self._end_processes(wanted.id)
+        for uuid in wanted.gpus:
+            set_compute_mode(self._nvml.find(uuid), EXCLUSIVE_PROCESS)
+        directory = self._directory / wanted.id
+        self._make(directory, wanted.gpus)
+        environment = self._environment(directory)
+        self._launch(wanted, directory, environment)
+        if wanted.thread_percentage is not None:
+            self._tell(f"set_default_active_thread_percentage {wanted.thread_percentage}", environment)
+        for uuid, limit in wanted.memory_limits.items():
+            self._tell(f"set_default_device_pinned_mem_limit {uuid} {limit}", environment)
+        (directory / "log" / _STARTED).write_text("started\n")
+
+    def stop(self, daemon_id: str, gpus: Iterable[str]) -> None:
+        """Ends it, and gives the GPUs back to everybody."""
+        directory = self._directory / daemon_id
+        if self._processes(daemon_id):
+            # A daemon that does not listen is ended otherwise.
+            with suppress(DriverError):
+                self._tell("quit", self._environment(directory))
+        self._end_processes(daemon_id)
+        for uuid in gpus:
+            _free(self._nvml, uuid)
+        if os.path.ismount(directory / "shm"):
+            system.unmount(str(directory / "shm"))
+        if directory.exists():
+            shutil.rmtree(directory)
+
+    def stop_unknown(self, daemon_id: str) -> None:
+        """A daemon whose claim has no record any more."""
+        listed = self._directory / daemon_id / "gpus"
+        self.stop(daemon_id, listed.read_text().split() if listed.exists() else ())
+
+    def mounts(self, daemon_id: str) -> tuple[Mount, ...]:
+        """What clients of the daemon need."""
+        options = ("rw", "nosuid", "nodev", "bind")
+        shm = str(self._directory / daemon_id / "shm") if self._is_private else "/dev/shm"
+        return (
+            Mount(str(self._directory / daemon_id / "pipe"), CONTAINER_PIPE, options),
+            Mount(shm, "/dev/shm", options),
+        )
+
+    def _make(self, directory: Path, gpus: Sequence[str]) -> None:
+        for name in ("pipe", "log", "shm"):
+            (directory / name).mkdir(parents=True, exist_ok=True)
+        (directory / "gpus").write_text("\n".join(gpus))
+        (directory / "log" / _STARTED).unlink(missing_ok=True)
+        # Clients in containers run as any user.
+        (directory / "pipe").chmod(0o777)
+        if self._is_private and not os.path.ismount(directory / "shm"):
+            try:
+                system.mount("tmpfs", str(directory / "shm"), "tmpfs", _NOSUID_NODEV, "size=50%,mode=1777")
+            except OSError as error:
+                raise DriverError(
+                    f"MPS: {error.strerror}; run the driver with the right to mount, or set mpsSharedMemory=host"
+                ) from error
+
+    def _launch(self, wanted: MpsState, directory: Path, environment: dict[str, str]) -> None:
+        program = str(self._files.needed_program(_CONTROL))
+        multi_user = ["-M"] if wanted.multi_user else []
+        shm = str(directory / "shm") if self._is_private else ""
+        launcher = [sys.executable, "-m", "dray.drivers.gpu.mps_launch", str(os.getpid()), shm]
+        visible = {**environment, "CUDA_VISIBLE_DEVICES": ",".join(wanted.devices)}
+        run_program([*launcher, program, "-d", *multi_user], visible)
+        for pause in _PAUSES:
+            time.sleep(pause)
+            if self._processes(wanted.id):
+                return
+        raise DriverError(f"the control daemon of MPS did not come up: see {directory / 'log'}")
+
+    def _tell(self, command: str, environment: dict[str, str]) -> None:
+        run_program([str(self._files.needed_program(_CONTROL))], environment, f"{command}\n")
+
+    def _environment(self, directory: Path) -> dict[str, str]:
+        return {
+            **self._files.environment(),
+            PIPE_DIRECTORY: str(directory / "pipe"),
+            "CUDA_MPS_LOG_DIRECTORY": str(directory / "log"),
+        }
+
+    def _processes(self, daemon_id: str) -> list[int]:
+        """Of the daemon, its servers, and who starts it or speaks to it."""
+        mark = f"{PIPE_DIRECTORY}={self._directory / daemon_id / 'pipe'}".encode()
+        return [int(entry) for entry in os.listdir(_PROCESSES) if entry.isdecimal() and mark in _variables(entry)]
+
+    def _end_processes(self, daemon_id: str) -> None:
+        def ended() -> bool:
+            return not self._processes(daemon_id)
+
+        if _waited(ended, 0.5 if self._processes(daemon_id) else 0.0):
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in self._processes(daemon_id):
+                with suppress(ProcessLookupError):
+                    os.kill(process, number)
+            if _waited(ended, _END_PATIENCE):
+                return
+        raise DriverError(f"processes of MPS daemon {daemon_id} do not end: {self._processes(daemon_id)}")
+
+
+def _free(nvml: Nvml, uuid: str) -> None:
+    try:
+        set_compute_mode(nvml.find(uuid), DEFAULT_MODE)
+    except NvmlError as error:
+        # A GPU that is lost has no mode; when it is back, it has this one.
+        if not error.is_gone:
+            raise
+
+
+def _variables(process: str) -> list[bytes]:
+    try:
+        return (_PROCESSES / process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _waited(holds: Callable[[], bool], seconds: float) -> bool:
+    """Whether it came to hold in time."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(0.02)
+    return True

@@ -1,0 +1,179 @@
+"""MIG in NVML: the profiles of a GPU, its instances, and how to make and destroy them.
+
+A partition is a GPU instance, a part of memory and processors, with one compute instance that takes all of it. The
+library names profiles by an index and by an id; devices are named after the id. Memory of a profile is what the
+driver states, which differs between its versions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pynvml
+
+from dray.drivers.devices.mig_profiles import MigProfile
+from dray.drivers.gpu.nvml import Handle, NvmlError, call, optional, uuid_of
+
+_PREFIX: Final = "MIG "
+# Of one slice without copy engines of its own; nobody asks for it.
+_LEFT_OUT: Final = pynvml.NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A GPU instance: `id` is its number on the GPU, `start` and `size` are its memory slices."""
+
+    handle: Handle
+    id: int
+    profile_id: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A compute instance, as programs use it."""
+
+    uuid: str
+    instance_id: int
+    compute_id: int
+
+
+def mig_mode(gpu: Handle) -> bool | None:
+    """Whether it is on; None where the GPU has no MIG."""
+    found = optional("MIG mode", pynvml.nvmlDeviceGetMigMode, gpu)
+    return None if found is None else bool(found[0])
+
+
+def set_mig_mode(gpu: Handle, on: bool) -> None:
+    doing = f"switch MIG mode {'on' if on else 'off'} of GPU {uuid_of(gpu)}"
+    wanted = pynvml.NVML_DEVICE_MIG_ENABLE if on else pynvml.NVML_DEVICE_MIG_DISABLE
+    status = call(doing, pynvml.nvmlDeviceSetMigMode, gpu, wanted)
+    if status:
+        raise NvmlError(doing, status, "it needs a reset of the GPU, or a process still uses it")
+
+
+def profiles(gpu: Handle) -> tuple[MigProfile, ...]:
+    """All that the GPU can be cut into, by their ids on the GPU."""
+    return tuple(_profile(gpu, info) for info in _profile_infos(gpu))
+
+
+def _profile_infos(gpu: Handle) -> Iterator[Any]:
+    for index in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
+        info = optional("MIG profiles", pynvml.nvmlDeviceGetGpuInstanceProfileInfo, gpu, index)
+        if info is not None:
+            yield info
+
+
+def _profile(gpu: Handle, info: Any) -> MigProfile:
+    places = _placements(gpu, info.id)
+    return MigProfile(
+        profile=_text(info.name).removeprefix(_PREFIX),
+        id=info.id,
+        memory=f"{info.memorySizeMB}Mi",
+        multiprocessors=info.multiprocessorCount,
+        copy_engines=info.copyEngineCount,
+        decoders=info.decoderCount,
+        encoders=info.encoderCount,
+        jpeg_engines=info.jpegCount,
+        ofa_engines=info.ofaCount,
+        placements=tuple(sorted(start for start, _ in places)),
+        size=max((size for _, size in places), default=0),
+    )
+
+
+def _text(value: bytes | str) -> str:
+    """Versions of pynvml differ in what they make of it."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _placements(gpu: Handle, profile_id: int) -> list[tuple[int, int]]:
+    count = ctypes.c_uint()
+    asked = pynvml.nvmlDeviceGetGpuInstancePossiblePlacements
+    call("MIG placements", asked, gpu, profile_id, None, ctypes.byref(count))
+    found = (pynvml.c_nvmlGpuInstancePlacement_t * count.value)()
+    call("MIG placements", asked, gpu, profile_id, ctypes.byref(found), ctypes.byref(count))
+    return [(each.start, each.size) for each in found]
+
+
+def instances(gpu: Handle) -> list[Instance]:
+    """All GPU instances, by their numbers."""
+    found = []
+    for info in _profile_infos(gpu):
+        handles = _listed(
+            pynvml.nvmlDeviceGetGpuInstances, gpu, info.id, pynvml.c_nvmlGpuInstance_t, info.instanceCount
+        )
+        found += [_instance(each) for each in handles]
+    return sorted(found, key=lambda each: each.id)
+
+
+def _instance(handle: Handle) -> Instance:
+    info = call("a GPU instance", pynvml.nvmlGpuInstanceGetInfo, handle)
+    return Instance(handle, info.id, info.profileId, info.placement.start, info.placement.size)
+
+
+def parts(gpu: Handle) -> list[Part]:
+    """All compute instances of a GPU that programs can use."""
+    found = []
+    for index in range(optional("MIG devices", pynvml.nvmlDeviceGetMaxMigDeviceCount, gpu) or 0):
+        try:
+            handle = call("a MIG device", pynvml.nvmlDeviceGetMigDeviceHandleByIndex, gpu, index)
+        except NvmlError as error:
+            # Numbers need not be consecutive.
+            if not (error.is_not_found or error.is_absent):
+                raise
+            continue
+        instance = call("a MIG device", pynvml.nvmlDeviceGetGpuInstanceId, handle)
+        compute = call("a MIG device", pynvml.nvmlDeviceGetComputeInstanceId, handle)
+        found.append(Part(uuid_of(handle), instance, compute))
+    return found
+
+
+def create_instance(gpu: Handle, profile_id: int, start: int, size: int) -> Instance:
+    place = pynvml.c_nvmlGpuInstancePlacement_t(start, size)
+    doing = f"create a GPU instance of profile {profile_id} at slice {start} of GPU {uuid_of(gpu)}"
+    made = call(doing, pynvml.nvmlDeviceCreateGpuInstanceWithPlacement, gpu, profile_id, ctypes.byref(place))
+    return _instance(made)
+
+
+def create_compute_instance(gpu: Handle, instance: Instance) -> None:
+    """The one that takes all of the GPU instance."""
+    slices = next(info.sliceCount for info in _profile_infos(gpu) if info.id == instance.profile_id)
+    doing = f"create a compute instance of {slices} slices in GPU instance {instance.id}"
+    for info in _compute_profiles(instance):
+        if info.sliceCount == slices:
+            call(doing, pynvml.nvmlGpuInstanceCreateComputeInstance, instance.handle, info.id)
+            return
+    raise NvmlError(doing, pynvml.NVML_ERROR_NOT_SUPPORTED, "the GPU has no profile for it")
+
+
+def destroy_instance(instance: Instance) -> None:
+    """With its compute instances."""
+    doing = f"destroy GPU instance {instance.id}"
+    for info in _compute_profiles(instance):
+        listing = pynvml.nvmlGpuInstanceGetComputeInstances
+        for each in _listed(listing, instance.handle, info.id, pynvml.c_nvmlComputeInstance_t, info.instanceCount):
+            call(doing, pynvml.nvmlComputeInstanceDestroy, each)
+    call(doing, pynvml.nvmlGpuInstanceDestroy, instance.handle)
+
+
+def _compute_profiles(instance: Instance) -> Iterator[Any]:
+    shared = pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
+    asked = pynvml.nvmlGpuInstanceGetComputeInstanceProfileInfo
+    for index in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
+        info = None
+        if index != _LEFT_OUT:
+            info = optional("profiles of compute instances", asked, instance.handle, index, shared)
+        if info is not None:
+            yield info
+
+
+def _listed(function: Callable[..., Any], of: Handle, profile_id: int, kind: Any, most: int) -> list[Handle]:
+    count = ctypes.c_uint(most)
+    found = (kind * max(most, 1))()
+    if optional("instances", function, of, profile_id, ctypes.byref(found), ctypes.byref(count)) is None:
+        return []
+    return [found[at] for at in range(count.value)]

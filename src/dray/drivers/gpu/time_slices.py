@@ -1,0 +1,32 @@
+"""Time slices: for how long a process has a GPU before another one gets it. Set by the vendor's `nvidia-smi`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.drivers.gpu.driver_files import DriverFiles
+from dray.drivers.gpu.nvml import DEFAULT_MODE, Nvml, set_compute_mode
+from dray.drivers.gpu.programs import run_program
+
+DEFAULT_INTERVAL: Final = 0
+
+
+class TimeSlices:
+    def __init__(self, nvml: Nvml, files: DriverFiles) -> None:
+        self._nvml = nvml
+        self._files = files
+
+    def set(self, uuid: str, interval: int) -> None:
+        """Processes share the GPU in slices of this length. Raises DriverError."""
+        set_compute_mode(self._nvml.find(uuid), DEFAULT_MODE)
+        self._set_policy(uuid, interval)
+
+    def reset(self, uuid: str) -> None:
+        """Raises NvmlError where the GPU is gone, DriverError for anything else."""
+        self._nvml.find(uuid)
+        self._set_policy(uuid, DEFAULT_INTERVAL)
+
+    def _set_policy(self, uuid: str, interval: int) -> None:
+        program = self._files.needed_program("nvidia-smi")
+        command = [str(program), "compute-policy", "-i", uuid, "--set-timeslice", str(interval)]
+        run_program(command, self._files.environment())

@@ -1,0 +1,250 @@
+"""What the driver publishes of machines, field by field, and why it leaves a GPU out."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dray.cli import main
+from dray.driver import DriverContext
+from dray.drivers.registry import load
+from dray.fleet.choice import choose
+from dray.fleet.pools import declared
+
+GPU = "gpu.nvidia.com"
+A100 = {
+    "1g.5gb": (19, 4864, 14, 1, 0, 0, 0, 0),
+    "1g.5gb+me": (20, 4864, 14, 1, 1, 0, 1, 1),
+    "1g.10gb": (15, 9856, 14, 1, 1, 0, 0, 0),
+    "2g.10gb": (14, 9856, 28, 2, 1, 0, 0, 0),
+    "3g.20gb": (9, 19968, 42, 3, 2, 0, 0, 0),
+    "4g.20gb": (5, 19968, 56, 4, 2, 0, 0, 0),
+    "7g.40gb": (0, 40192, 98, 7, 5, 0, 1, 1),
+}
+"""By profile: id, MiB, multiprocessors, copy engines, decoders, encoders, JPEG and OFA engines."""
+PLACES = {19: (1, 0, 1, 2, 3, 4, 5, 6), 20: (1, 0, 1, 2, 3, 4, 5, 6), 15: (2, 0, 2, 4, 6), 14: (2, 0, 2, 4)}
+PLACES |= {9: (4, 0, 4), 5: (4, 0), 0: (8, 0)}
+CAPACITIES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
+
+
+def published(machine, **settings):
+    driver = load("gpu", machine.settings(**settings))
+    driver.context = DriverContext("worker", Path("/nonexistent"), None, lambda: None)
+
+    async def ask():
+        return (await driver.pools())[0], await driver.left_out()
+
+    pool, left_out = asyncio.run(ask())
+    return pool, {each.name: each.document() for each in pool.all_devices()}, left_out
+
+
+def strings(**attributes):
+    return {name: {"string": text} for name, text in attributes.items()}
+
+
+def versions(**attributes):
+    return {name: {"version": text} for name, text in attributes.items()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "memory", "architecture", "capability", "addressing", "bus", "root", "node"),
+    [
+        ("p4d.24xlarge", "A100-SXM4-40GB", "40Gi", "Ampere", "8.0.0", "HMM", "0000:10:1c.0", "pci0000:10", 0),
+        ("p5.48xlarge", "H100 80GB HBM3", "81559Mi", "Hopper", "9.0.0", "HMM", "0000:53:00.0", "pci0000:44", 0),
+        ("gb200-nvl72-tray", "GB200", "189471Mi", "Blackwell", "10.0.0", "ATS", "0008:06:00.0", "pci0008:00", 0),
+    ],
+)
+def test_a_whole_gpu(gpu_machine, kind, name, memory, architecture, capability, addressing, bus, root, node):
+    machine = gpu_machine(kind)
+    pool, devices, left_out = published(machine)
+    assert (pool.name, left_out, pool.counters) == ("worker", [], {})
+    assert list(devices) == [f"gpu-{number}" for number in range(len(machine.gpus))]
+    assert devices["gpu-0"] == {
+        "name": "gpu-0",
+        "attributes": {
+            **strings(type="gpu", uuid=machine.gpus[0].uuid, productName=f"NVIDIA {name}", brand="Nvidia"),
+            **strings(architecture=architecture, addressingMode=addressing),
+            **versions(cudaComputeCapability=capability, driverVersion="580.105.8", cudaDriverVersion="13.0.0"),
+            "resource.kubernetes.io/pciBusID": {"string": bus},
+            "resource.kubernetes.io/pcieRoot": {"string": root},
+            "resource.kubernetes.io/numaNode": {"int": node},
+        },
+        "capacity": {"memory": {"value": memory}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "settings"),
+    [
+        ("p5.48xlarge", "", {}),
+        ("p5.48xlarge", ":mig", {"DynamicMIG": True}),
+        ("p4d.24xlarge", ":mig", {"DynamicMIG": True}),
+        ("gb200-nvl72-tray", ":mig", {"DynamicMIG": True}),
+        ("a3-highgpu-1g", ":shared-memory", {"ConsumableShares": "memory"}),
+        ("a3-highgpu-1g", ":shared-unlimited", {"ConsumableShares": "unlimited"}),
+        ("a3-highgpu-1g", ":shares-4", {"ConsumableShares": "4"}),
+    ],
+)
+def test_a_machine_publishes_what_a_fleet_does_for_it(gpu_machine, kind, options, settings):
+    machine = gpu_machine(kind, mig=range(8) if kind == "p4d.24xlarge" else ())
+    found, _, left_out = published(machine, **settings)
+    simulated = declared(choose([f"{kind}{options}=1"]).machines[0])[GPU]
+    assert left_out == []
+    assert found.counter_sets() == simulated.counter_sets()
+    groups = [[device.document() for device in group] for group in found.groups()]
+    expected = [[device.document() for device in group] for group in simulated.groups()]
+    assert groups == expected
+
+
+def test_all_partitions_of_an_a100_with_their_counters(gpu_machine):
+    machine = gpu_machine("p4d.24xlarge", 1, mig=(0,))
+    pool, devices, _ = published(machine, DynamicMIG=True)
+    (counters,) = pool.counter_sets()
+    totals = {"multiprocessors": "98", "copy-engines": "7", "decoders": "5", "encoders": "0", "jpeg-engines": "1"}
+    slices = {f"memory-slice-{number}": "1" for number in range(8)}
+    assert counters["name"] == "gpu-0-counter-set"
+    assert values(counters["counters"]) == {"memory": "40192Mi", "ofa-engines": "1", **totals, **slices}
+    expected = {}
+    for profile, (number, memory, *engines) in A100.items():
+        size, *starts = PLACES[number]
+        for start in starts:
+            shape = profile.replace(".", "").replace("+", "-")
+            amounts = {"memory": f"{memory}Mi", **dict(zip(CAPACITIES, map(str, engines), strict=True))}
+            expected[f"gpu-0-mig-{shape}-{number}-{start}"] = profile, amounts, range(start, start + size)
+    assert list(devices) == sorted(expected)
+    for name, (profile, amounts, places) in expected.items():
+        device = devices[name]
+        assert {key: Quantified(value) for key, value in values(device["capacity"]).items()} == amounts
+        taken = {f"{kebab(key)}": amount for key, amount in amounts.items()}
+        taken |= {f"memory-slice-{number}": "1" for number in places}
+        (consumed,) = device["consumesCounters"]
+        assert {key: Quantified(value) for key, value in values(consumed["counters"]).items()} == taken
+        assert device["attributes"]["profile"] == {"string": profile}
+        assert device["attributes"]["parentUUID"] == {"string": machine.gpus[0].uuid}
+        assert "uuid" not in device["attributes"]
+
+
+class Quantified(str):
+    """Equal to another way of writing the same amount."""
+
+    def __eq__(self, other):
+        from dray.api.quantity import Quantity
+
+        return Quantity.parse(str(self)) == Quantity.parse(str(other))
+
+    __hash__ = str.__hash__
+
+
+def values(named):
+    return {name: each["value"] for name, each in named.items()}
+
+
+def kebab(name):
+    return "".join(f"-{each.lower()}" if each.isupper() else each for each in name)
+
+
+def test_partitions_that_somebody_made(gpu_machine):
+    machine = gpu_machine("a3-highgpu-8g", 2, mig=(0,))
+    machine.put_instance(0, 2, profile=9, start=4, size=4, uuid="MIG-1")
+    machine.put_instance(0, 5, profile=19, start=0, size=1, uuid="MIG-2")
+    pool, devices, left_out = published(machine)
+    assert (left_out, pool.counters) == ([], {})
+    assert list(devices) == ["gpu-0-mig-1g10gb-19-0", "gpu-0-mig-3g40gb-9-4", "gpu-1"]
+    half = devices["gpu-0-mig-3g40gb-9-4"]
+    assert half["attributes"]["uuid"] == {"string": "MIG-1"}
+    assert half["attributes"]["type"] == {"string": "mig"}
+    assert "consumesCounters" not in half
+    engines = {"multiprocessors": "60", "copyEngines": "3", "decoders": "3", "encoders": "0", "jpegEngines": "3"}
+    slices = {f"memorySlice{number}": "1" for number in range(4, 8)}
+    assert values(half["capacity"]) == {"memory": "40448Mi", "ofaEngines": "0", **engines, **slices}
+
+
+def test_an_a100_whose_mig_mode_is_off_is_whole_also_in_the_dynamic_mode(gpu_machine):
+    machine = gpu_machine("p4d.24xlarge", 2, mig=(1,))
+    pool, devices, _ = published(machine, DynamicMIG=True)
+    assert list(pool.counters) == ["gpu-1-counter-set"]
+    assert devices["gpu-0"]["capacity"] == {"memory": {"value": "40Gi"}}
+    assert "consumesCounters" not in devices["gpu-0"]
+    assert len(devices) == 1 + 25
+    assert "gpu-1" not in devices
+
+
+def test_numa_nodes_as_a_list(gpu_machine):
+    _, devices, _ = published(gpu_machine("p5.48xlarge"), DRAListTypeAttributes=True)
+    assert devices["gpu-5"]["attributes"]["resource.kubernetes.io/numaNode"] == {"ints": [1]}
+
+
+def test_gpus_that_are_left_out_have_a_reason(gpu_machine):
+    machine = gpu_machine("a3-highgpu-8g", 4, mig=(1,))
+    machine.write("lost", number=0)
+    (machine.root / "host/dev/nvidia2").unlink()
+    place = machine.root / "sys/devices/pci0000:90/0000:91:00.0"
+    place.mkdir(parents=True)
+    for name, text in {"vendor": "0x10de", "device": "0x2330", "class": "0x030200"}.items():
+        (place / name).write_text(text)
+    machine.bind("0000:91:00.0", place, "vfio-pci")
+    _, devices, left_out = published(machine)
+    assert list(devices) == ["gpu-3"]
+    lost, cut, hidden, *unbound = left_out
+    assert lost == "GPU 0: it cannot be opened: GPU is lost (NVML error 15)"
+    assert "gpu-1 (0000:05:00.0, NVIDIA H100 80GB HBM3): its MIG mode is on and it has no partitions" in cut
+    assert "nvidia2 does not exist: load the kernel module, or run nvidia-modprobe -c 2" in hidden
+    assert "0000:91:00.0 (device 0x2330): it is bound to vfio-pci" in unbound
+
+
+def inspect(machine, *arguments):
+    settings = [f"--set={key}={value}" for key, value in machine.settings().items()]
+    return CliRunner().invoke(main, ["driver", "gpu", "--inspect", "--node-name", "worker", *settings, *arguments])
+
+
+def test_inspect_prints_devices_and_what_is_left_out(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    (machine.root / "host/dev/nvidia1").unlink()
+    result = inspect(machine)
+    header, row, left_out = result.stdout.splitlines()
+    assert header.split() == ["DEVICE", "POOL", "SHARED", "CAPACITY", "ATTRIBUTES"]
+    assert row.split()[:4] == ["gpu-0", "worker", "no", "memory=81559Mi"]
+    assert left_out.startswith("left out: gpu-1 (0000:64:00.0, NVIDIA H100 80GB HBM3): ")
+    result = inspect(machine, "-o", "json")
+    document = json.loads(result.stdout)
+    assert document["spec"]["devices"][0]["name"] == "gpu-0"
+    assert result.stderr.startswith("left out: gpu-1")
+
+
+def test_a_machine_without_the_vendors_driver_says_so_in_one_line(tmp_path):
+    result = CliRunner().invoke(main, ["driver", "gpu", "--inspect", f"--set=driverRoot={tmp_path}"])
+    expected = f"error: there is no NVIDIA driver on this machine: no libnvidia-ml.so.1 below {tmp_path}\n"
+    assert (result.exit_code, result.stderr) == (2, expected)
+
+
+def test_a_machine_without_the_kernel_module_says_so_in_one_line(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    (machine.state / "driver").unlink()
+    result = inspect(machine)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error: the kernel module of the NVIDIA driver is not loaded")
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ({"ConsumableShares": "many"}, "ConsumableShares is 'many'; give disabled, memory, unlimited"),
+        ({"ConsumableShares": "4", "DynamicMIG": "true"}, "exclude each other"),
+        ({"ignoredXids": "13,x"}, "give numbers with commas"),
+        ({"dynamicMig": "true"}, "unknown field `dynamicMig`"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(setting, problem):
+    result = CliRunner().invoke(main, ["driver", "gpu", "--inspect", *(f"--set={k}={v}" for k, v in setting.items())])
+    assert result.exit_code == 2
+    assert problem in result.stderr
+
+
+def test_the_driver_is_imported_without_the_vendors_library():
+    script = "import dray.drivers.gpu.driver, pynvml; assert pynvml.nvmlLib is None"
+    subprocess.run([sys.executable, "-c", script], check=True)
