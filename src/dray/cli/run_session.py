@@ -47,6 +47,7 @@ class Session:
         self._pod: Object = {}
         self._gone = False
         self._warning = ""
+        self._devices: list[str] = []
         self._changed = asyncio.Event()
         self._interrupts: list[int] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -110,6 +111,8 @@ class Session:
         while not self._gone:
             found = await self._client.list(PODS, namespace=self._run.namespace, selection=selection)
             ours = [each for each in found["items"] if each["metadata"]["uid"] == self._pod["metadata"]["uid"]]
+            for each in ours:
+                await self._look_at_devices(each)
             self._saw(ours[0] if ours else None)
             events = self._client.watch(
                 PODS,
@@ -122,9 +125,17 @@ class Session:
                     async for event in changes:
                         if event.type == "BOOKMARK":
                             continue
+                        await self._look_at_devices(event.object)
                         self._saw(event.object)
                         if event.type == "DELETED":
                             self._saw(None)
+
+    async def _look_at_devices(self, pod: Object) -> None:
+        """Once the pod has its node: a command that ends at once has given them back before it is seen to run."""
+        if self._run.requests and not self._devices and node_of(pod):
+            with contextlib.suppress(NotFound):
+                claim = await self._client.get(CLAIMS, self._run.name, namespace=self._run.namespace)
+                self._devices = [device(result) for result in results_of(claim)]
 
     def _saw(self, pod: Object | None) -> None:
         if pod is None:
@@ -158,7 +169,7 @@ class Session:
             self._line.say(f"{self._run.name}: {waits_for(self._pod, self._warning)}")
             return _CANNOT_START
         if not self._gone:
-            await self._announce()
+            self._announce()
             await self._copy_log()
             await self._until(lambda: self._gone or is_terminal(self._pod))
         if self._interrupts:
@@ -191,12 +202,9 @@ class Session:
             return False
         return not (self._gone and self._interrupts)
 
-    async def _announce(self) -> None:
-        where = f"on node {node_of(self._pod)}"
-        if self._run.requests:
-            claim = await self._client.get(CLAIMS, self._run.name, namespace=self._run.namespace)
-            where += f" with {', '.join(map(device, results_of(claim)))}"
-        self._line.say(f"{self._run.name}: {where}")
+    def _announce(self) -> None:
+        devices = f" with {', '.join(self._devices)}" if self._devices else ""
+        self._line.say(f"{self._run.name}: on node {node_of(self._pod)}{devices}")
 
     async def _copy_log(self) -> None:
         if not status_of(self._pod).get("containerStatuses"):
