@@ -150,3 +150,33 @@ class TestApply:
         applied = api.patch(f"{PODS}/p/status?fieldManager=me", body, APPLY)
         assert applied["status"]["message"] == "hello"
         assert api.refusal("PATCH", f"{PODS}/none/status?fieldManager=me", body, content_type=APPLY)[0] == 404
+
+
+class TestListsByKey:
+    """Lists of kinds beside workloads are merged by their keys too."""
+
+    hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+    def webhook(self, name):
+        return {
+            "name": name,
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            "failurePolicy": "Ignore",
+        }
+
+    def configuration(self, *names):
+        kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+        return {**kind, "metadata": {"name": "h"}, "webhooks": [self.webhook(name) for name in names]}
+
+    def test_two_managers_own_an_item_each(self, api):
+        for manager in ("a", "b"):
+            body = self.configuration(f"{manager}.example.com")
+            api.patch(f"{self.hooks}/h?fieldManager={manager}", body, kind=APPLY)
+        assert [hook["name"] for hook in api.get(f"{self.hooks}/h")["webhooks"]] == ["a.example.com", "b.example.com"]
+
+    def test_a_strategic_patch_adds_an_item(self, api):
+        api.create(self.hooks, self.configuration("a.example.com"))
+        api.patch(f"{self.hooks}/h", {"webhooks": [self.webhook("b.example.com")]}, kind=STRATEGIC)
+        assert {hook["name"] for hook in api.get(f"{self.hooks}/h")["webhooks"]} == {"a.example.com", "b.example.com"}

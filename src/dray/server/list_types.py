@@ -56,7 +56,11 @@ ATOMIC_MAPS = frozenset(
         "node.Scheduling.nodeSelector",
     }
 )
-ATOMIC_TYPES = frozenset(
+# Objects of an atomic type that are owned member by member all the same, and maps that say they are.
+GRANULAR_OBJECTS = frozenset(
+    {"core.PersistentVolumeClaimStatus.allocatedResourceStatuses", "core.PersistentVolumeSpec.claimRef"}
+)
+_ATOMIC_TYPES = frozenset(
     {
         "meta.LabelSelector",
         "meta.OwnerReference",
@@ -65,7 +69,8 @@ ATOMIC_TYPES = frozenset(
         "admissionregistration.ParamKind",
         "admissionregistration.ParamRef",
         "admissionregistration.Variable",
-        "autoscaling.CrossVersionObjectReference",
+        # Of this version alone.
+        "autoscaling_v1.CrossVersionObjectReference",
         "core.ConfigMapKeySelector",
         "core.EndpointAddress",
         "core.EndpointPort",
@@ -110,6 +115,18 @@ REPLACED_LISTS = frozenset(
     }
 )
 REPLACED_OBJECTS = frozenset({"policy.PodDisruptionBudgetSpec.selector"})
+# Of which a client's patch names the members that stay (`$retainKeys`): one of several that exclude each other.
+RETAIN_KEYS = frozenset(
+    {
+        "apps.DeploymentSpec.strategy",
+        "core.PodSpec.resourceClaims",
+        "core.PodSpec.volumes",
+        "core.PodStatus.resourceClaimStatuses",
+        "scheduling.PodGroupSpec.resourceClaims",
+        "scheduling.PodGroupStatus.resourceClaimStatuses",
+        "scheduling.PodGroupTemplate.resourceClaims",
+    }
+)
 # In place of the type of something the schema knows nothing about.
 UNTYPED = "any"
 
@@ -228,6 +245,11 @@ def versionless(type_name: str) -> str:
     """`core_v1.PodSpec` → `core.PodSpec`."""
     module, _, name = type_name.partition(".")
     return f"{module.partition('_')[0]}.{name}"
+
+
+def is_atomic(type_name: str) -> bool:
+    """Whether objects of a type are owned as a whole."""
+    return versionless(type_name) in _ATOMIC_TYPES or type_name in _ATOMIC_TYPES
 
 
 @dataclass(frozen=True, slots=True)

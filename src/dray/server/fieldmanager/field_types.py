@@ -6,6 +6,7 @@ schema (custom/field_types.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -91,14 +92,16 @@ _known: dict[str, FieldType] = {}
 
 def field_type(type_name: str) -> FieldType:
     """The type of a wire type: `core_v1.Pod`."""
-    found = _known.get(type_name)
-    if found is not None:
-        return found
     wire = TYPES.get(type_name)
     if wire is None:
         return ATOMIC if type_name in _UNTYPED else PLAIN
-    if versionless(type_name) in list_types.ATOMIC_TYPES:
-        return ATOMIC_OBJECT
+    return ATOMIC_OBJECT if list_types.is_atomic(type_name) else _granular(type_name, wire)
+
+
+def _granular(type_name: str, wire: Mapping[str, str]) -> FieldType:
+    found = _known.get(type_name)
+    if found is not None:
+        return found
     # A type may contain itself, so it is known before its fields are.
     made = _known[type_name] = FieldType(Form.OBJECT)
     for name, mark in wire.items():
@@ -119,4 +122,6 @@ def _member_type(path: str, type_name: str) -> FieldType:
         if path in list_types.ATOMIC_MAPS:
             return ATOMIC_OBJECT
         return FieldType(Form.OBJECT, others=_member_type("", type_name[2:]))
+    if path in list_types.GRANULAR_OBJECTS:
+        return _granular(type_name, TYPES[type_name])
     return field_type(type_name)
