@@ -10,7 +10,7 @@ import pytest
 from dray.api import catalogue, wire_types
 from dray.api.wire_fields import FIELDS
 from dray.api.wire_types import TYPES
-from dray.server.openapi.schemas import describe
+from dray.server.openapi.descriptions import describe
 
 TOOL = Path(__file__).parents[2] / "tools" / "generate_wire_types.py"
 PROTO = """

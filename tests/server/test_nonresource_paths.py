@@ -45,52 +45,6 @@ class TestDiscovery:
             assert api.ask("GET", "/apis/scheduling.k8s.io/v1beta1/podgroups")[0] == 404
 
 
-class TestOpenApi:
-    def test_an_index_of_documents(self, api):
-        paths = api.get("/openapi/v3")["paths"]
-        for place, entry in paths.items():
-            assert entry["serverRelativeURL"].startswith(f"/openapi/v3/{place}?hash=")
-
-    def test_every_reference_leads_somewhere(self, api):
-        for place in api.get("/openapi/v3")["paths"]:
-            document = api.get(f"/openapi/v3/{place}")
-            text = msgspec.json.encode(document).decode()
-            known = document["components"]["schemas"]
-            for part in text.split('"#/components/schemas/')[1:]:
-                assert part.partition('"')[0] in known
-
-    def test_what_kubectl_looks_for(self, api):
-        document = api.get("/openapi/v3/apis/resource.k8s.io/v1")
-        schema = document["components"]["schemas"]["io.k8s.api.resource.v1.ResourceClaim"]
-        assert schema["x-kubernetes-group-version-kind"][0]["kind"] == "ResourceClaim"
-        assert "describes a request" in schema["description"].lower() or schema["description"]
-        path = "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
-        names = [parameter["name"] for parameter in document["paths"][path]["patch"]["parameters"]]
-        assert {"dryRun", "fieldValidation"} <= set(names)
-
-    def test_lists_say_how_they_merge(self, api):
-        schemas = api.get("/openapi/v3/api/v1")["components"]["schemas"]
-        containers = schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
-        assert containers["x-kubernetes-patch-merge-key"] == "name"
-        assert containers["x-kubernetes-list-map-keys"] == ["name"]
-
-    def test_the_older_form_has_all_in_one(self, api):
-        document = api.get("/openapi/v2")
-        assert document["swagger"] == "2.0"
-        known = document["definitions"]
-        for part in msgspec.json.encode(document).decode().split('"#/definitions/')[1:]:
-            assert part.partition('"')[0] in known
-        claim_spec = known["io.k8s.api.resource.v1.ResourceClaim"]["properties"]["spec"]
-        assert claim_spec["$ref"] == "#/definitions/io.k8s.api.resource.v1.ResourceClaimSpec"
-        post = document["paths"]["/api/v1/namespaces/{namespace}/pods"]["post"]
-        assert post["parameters"][-1]["schema"]["$ref"] == "#/definitions/io.k8s.api.core.v1.Pod"
-
-    @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/api/v1"])
-    def test_other_forms_than_json_are_refused(self, api, path):
-        accept = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
-        assert api.raw("GET", path, accept=accept).code == 406
-
-
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/readyz/ping"])
 def test_health(api, path):
     assert api.raw("GET", path).body == b"ok"

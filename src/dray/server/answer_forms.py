@@ -27,7 +27,7 @@ _frames: Cache[bytes, bytes] = Cache(1024, 8 << 20)
 async def written(worker: Worker, request: Request, answer: Answer) -> Answer:
     """Raises an `ApiError` if there is too much to do at once."""
     media = negotiation.media(request.headers.get("accept", ""))
-    if media == JSON or not isinstance(answer, Response) or answer.content_type != JSON:
+    if media == JSON or not isinstance(answer, Response) or answer.content_type != JSON or answer.final:
         return answer
     size = len(answer.body) if answer.rest is None else AT_ONCE + 1
     if media == negotiation.YAML:

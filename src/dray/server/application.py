@@ -169,10 +169,8 @@ class Application:
             except status.ApiError as error:
                 answer = refused(error)
         body = answer.body
-        headers: Headers = [
-            _content_type(answer.content_type),
-            (b"content-length", b"%d" % len(body)),
-        ]
+        # What was not modified has no body and says nothing of one.
+        headers: Headers = [] if answer.code == 304 else [_content_type(answer.content_type), _length(body)]
         if answer.headers:
             headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
         if request.warnings:
@@ -208,6 +206,10 @@ async def _read(receive: Receive, limit: int) -> bytes:
 
 def _content_type(content_type: str) -> tuple[bytes, bytes]:
     return _CONTENT_JSON if content_type == JSON else (b"content-type", content_type.encode())
+
+
+def _length(body: bytes) -> tuple[bytes, bytes]:
+    return b"content-length", b"%d" % len(body)
 
 
 def _all_versions(scope: Scope) -> str:

@@ -56,6 +56,7 @@ class CustomResource(Resource):
         )
         self.scale = served.scale
         self.custom_schema = served.schema
+        self.selectable_fields = served.selectable_fields
         self.effort = schema_check.effort(served.schema)
         self.api_version = self.hub_api_version = served.api_version
         self._storage = next(version for version in versions if version.storage)

@@ -7,6 +7,7 @@ import hashlib
 
 from dray.api.catalogue import split_api_version
 from dray.api.objects import Object
+from dray.api.wire_types import type_of
 from dray.server import status
 from dray.server.resource_metrics import METRICS
 from dray.server.resource_registry import ResourceRegistry
@@ -106,6 +107,15 @@ def _other_names(item: Resource | Review) -> Object:
 def _hash(resource: Resource) -> str:
     text = "/".join((*split_api_version(resource.storage_api_version), resource.kind))
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def part_type(resource: Resource, part: str) -> str | None:
+    """The wire type of what a client gets or sends at a subresource, where that is not the object itself.
+
+    Options are sent in the query, not as an object.
+    """
+    kind, api_version = _PART_KINDS.get(part, ("", ""))
+    return type_of(api_version or "v1", kind) if kind and not kind.endswith("Options") else None
 
 
 def _part(resource: Resource, part: str) -> Object:

@@ -104,10 +104,13 @@ def _form(media: str, parameters: dict[str, str]) -> Form | None:
     return None if form is Form.TABLE and media == PROTOBUF else form
 
 
-def check_json(accept: str) -> None:
-    """Raises a 406 for a client that does not take JSON."""
-    if accept and not any(kind in (JSON, "application/*", "*/*") for kind, _ in clauses(accept)):
-        raise status.not_acceptable(JSON)
+@remember(64)
+def accepts_gzip(accept_encoding: str) -> bool:
+    return any(
+        kind in ("gzip", "*") and parameters.get("q") not in ("0", "0.0", "0.00", "0.000")
+        for kind, parameters in clauses(accept_encoding)
+        if accept_encoding
+    )
 
 
 def check_object(accept: str) -> None:

@@ -12,7 +12,7 @@ from dray.server import discovery, negotiation, paths, status
 from dray.server.authorization import Access
 from dray.server.context import Context
 from dray.server.metrics import CONTENT_TYPE, Metrics
-from dray.server.openapi.documents import OpenApi
+from dray.server.openapi.service import OpenApiService
 from dray.server.requests import JSON, Request, Response, document
 
 _TEXT = "text/plain; charset=utf-8"
@@ -23,7 +23,7 @@ class NonresourcePaths:
     def __init__(self, context: Context, metrics: Metrics) -> None:
         self._context = context
         self._metrics = metrics
-        self._open_api = OpenApi(context.registry, context.worker)
+        self._open_api = OpenApiService(context.registry, context.worker)
 
     async def answer(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
@@ -34,7 +34,7 @@ class NonresourcePaths:
             case ["api" | "apis", *rest]:
                 return self._discovery(request, parts[0], rest)
             case ["openapi", *rest]:
-                return await self._schemas(request, rest)
+                return await self._open_api.answer(request, rest)
             case ["version"]:
                 return document(version())
             case [("healthz" | "livez" | "readyz") as check, *names]:
@@ -63,19 +63,6 @@ class NonresourcePaths:
                 return document(discovery.one_group(registry, group))
             case "apis", [group, name]:
                 return document(discovery.resource_list(registry, group, name))
-        raise status.no_such_path()
-
-    async def _schemas(self, request: Request, rest: list[str]) -> Response:
-        if rest != ["v3"]:
-            # The index is JSON whoever asks, as in Kubernetes.
-            negotiation.check_json(request.headers.get("accept", ""))
-        match rest:
-            case ["v2"]:
-                return Response(200, await self._open_api.version2())
-            case ["v3"]:
-                return document(self._open_api.index())
-            case ["v3", *place]:
-                return Response(200, await self._open_api.document("/".join(place)))
         raise status.no_such_path()
 
     def _health(self, request: Request, check: str, name: str) -> Response:

@@ -40,13 +40,17 @@ class Request(msgspec.Struct):
 
 
 class Response(msgspec.Struct):
-    """`rest` are the pieces that follow the body of a long answer, made as the client takes them."""
+    """`rest` are the pieces that follow the body of a long answer, made as the client takes them.
+
+    `final` is set for what is sent as it is, whatever else the client accepts.
+    """
 
     code: int
     body: bytes
     content_type: str = JSON
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     rest: Iterator[bytes] | None = None
+    final: bool = False
 
     @classmethod
     def of(cls, pieces: Iterator[bytes]) -> Response:

@@ -111,6 +111,8 @@ class Resource(ABC):
     effort: int
     # The OpenAPI schema of a custom kind.
     custom_schema: Object | None = None
+    # The paths that the definition of a custom kind lets clients select by.
+    selectable_fields: Sequence[str] = ()
     # Whether an update may leave out metadata.resourceVersion.
     unconditional_update: bool
     # What clients of this version are told, if anything.

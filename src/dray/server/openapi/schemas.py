@@ -2,89 +2,102 @@
 
 from __future__ import annotations
 
-import importlib.util
-import re
-from functools import cache
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final
 
+from dray.api.catalogue import split_api_version
 from dray.api.objects import Object
-from dray.api.wire_types import TYPES
+from dray.api.wire_fields import MODULES
+from dray.api.wire_types import TYPES, Field, fields
 from dray.server import list_types
 from dray.server.list_types import versionless
+from dray.server.openapi.descriptions import describe
 
-_MODULES = {
+_MODULES: Final = {
     "meta": "io.k8s.apimachinery.pkg.apis.meta",
     "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
     "apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
 }
-QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
-TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
-MICRO_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"
-INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-RAW = "io.k8s.apimachinery.pkg.runtime.RawExtension"
-STATUS = "io.k8s.apimachinery.pkg.apis.meta.v1.Status"
-DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
-LIST_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
-
-_PLAIN: dict[str, Object] = {
+_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_DEFINITIONS: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+QUANTITY: Final = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+INT_OR_STRING: Final = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+PATCH: Final = f"{_META}.Patch"
+# Types that are no objects in JSON: what they are instead.
+_SPECIAL: Final[dict[str, tuple[str, Object]]] = {
+    "quantity": (QUANTITY, {"oneOf": [{"type": "string"}, {"type": "number"}]}),
+    "intstr": (INT_OR_STRING, {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]}),
+    "time": (f"{_META}.Time", {"type": "string", "format": "date-time"}),
+    "microtime": (f"{_META}.MicroTime", {"type": "string", "format": "date-time"}),
+    "raw": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
+    "fields": (f"{_META}.FieldsV1", {"type": "object"}),
+    "any": (f"{_DEFINITIONS}.JSON", {}),
+    "or_array": (f"{_DEFINITIONS}.JSONSchemaPropsOrArray", {}),
+    "or_bool": (f"{_DEFINITIONS}.JSONSchemaPropsOrBool", {}),
+    "or_strings": (f"{_DEFINITIONS}.JSONSchemaPropsOrStringArray", {}),
+    "patch": (PATCH, {"type": "object"}),
+}
+_PLAIN: Final[dict[str, Object]] = {
     "str": {"type": "string"},
     "bytes": {"type": "string", "format": "byte"},
     "int32": {"type": "integer", "format": "int32"},
     "int64": {"type": "integer", "format": "int64"},
     "bool": {"type": "boolean"},
     "float": {"type": "number", "format": "double"},
-    "any": {},
 }
-_REFERENCED = {
-    "quantity": QUANTITY,
-    "time": TIME,
-    "microtime": MICRO_TIME,
-    "intstr": INT_OR_STRING,
-    "raw": RAW,
+_ZEROS: Final = {"str": "", "int32": 0, "int64": 0, "bool": False, "float": 0}
+# What stands for a field that is left out, where that is not a zero.
+_DEFAULTS: Final[dict[str, Any]] = {
+    "core.AzureDiskVolumeSource.cachingMode": "ReadWrite",
+    "core.AzureDiskVolumeSource.fsType": "ext4",
+    "core.AzureDiskVolumeSource.kind": "Shared",
+    "core.AzureDiskVolumeSource.readOnly": False,
+    "core.ContainerPort.protocol": "TCP",
+    "core.FileKeySelector.optional": False,
+    "core.ISCSIPersistentVolumeSource.iscsiInterface": "default",
+    "core.ISCSIVolumeSource.iscsiInterface": "default",
+    "core.RBDPersistentVolumeSource.keyring": "/etc/ceph/keyring",
+    "core.RBDPersistentVolumeSource.pool": "rbd",
+    "core.RBDPersistentVolumeSource.user": "admin",
+    "core.RBDVolumeSource.keyring": "/etc/ceph/keyring",
+    "core.RBDVolumeSource.pool": "rbd",
+    "core.RBDVolumeSource.user": "admin",
+    "core.ReplicationControllerSpec.replicas": 1,
+    "core.ScaleIOPersistentVolumeSource.fsType": "xfs",
+    "core.ScaleIOPersistentVolumeSource.storageMode": "ThinProvisioned",
+    "core.ScaleIOVolumeSource.fsType": "xfs",
+    "core.ScaleIOVolumeSource.storageMode": "ThinProvisioned",
+    "core.ServicePort.protocol": "TCP",
+    "resource.DeviceToleration.operator": "Equal",
+    "resource.ResourcePoolStatusRequestSpec.limit": 100,
+    "autoscaling.ScaleSpec.replicas": 0,
+    "core.ReplicationControllerSpec.minReadySeconds": 0,
+    "core.GRPCAction.service": "",
+    **dict.fromkeys(
+        [
+            f"core.{owner}.name"
+            for owner in (
+                "ConfigMapEnvSource",
+                "ConfigMapKeySelector",
+                "ConfigMapProjection",
+                "ConfigMapVolumeSource",
+                "LocalObjectReference",
+                "SecretEnvSource",
+                "SecretKeySelector",
+                "SecretProjection",
+            )
+        ],
+        "",
+    ),
+    "scheduling.CompositePodGroupSpec.disruptionMode": {"single": {}},
+    "scheduling.PodGroupSpec.disruptionMode": {"single": {}},
 }
-WELL_KNOWN: dict[str, Object] = {
-    QUANTITY: {"oneOf": [{"type": "string"}, {"type": "number"}]},
-    TIME: {"type": "string", "format": "date-time"},
-    MICRO_TIME: {"type": "string", "format": "date-time"},
-    INT_OR_STRING: {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
-    RAW: {"type": "object"},
-    STATUS: {"type": "object"},
-    DELETE_OPTIONS: {
-        "type": "object",
-        "properties": {
-            "apiVersion": {"type": "string"},
-            "kind": {"type": "string"},
-            "dryRun": {"type": "array", "items": {"type": "string"}},
-            "gracePeriodSeconds": {"type": "integer", "format": "int64"},
-            "orphanDependents": {"type": "boolean"},
-            "preconditions": {
-                "type": "object",
-                "properties": {"resourceVersion": {"type": "string"}, "uid": {"type": "string"}},
-            },
-            "propagationPolicy": {"type": "string"},
-        },
-    },
-    LIST_META: {
-        "type": "object",
-        "properties": {
-            "continue": {"type": "string"},
-            "remainingItemCount": {"type": "integer", "format": "int64"},
-            "resourceVersion": {"type": "string"},
-            "selfLink": {"type": "string"},
-        },
-    },
-}
-_CLASS = re.compile(
-    r'^class (\w+)\(DictMixin\):\n    r"""(.*?)"""\n(.*?)(?=^@dataclass|^class |\Z)', re.MULTILINE | re.DOTALL
-)
-_PARAMETER = re.compile(r"^ *\* \*\*(\S+)\*\* ``[^`]*`` - ?", re.MULTILINE)
-_FIELD = re.compile(r"^    (\w+): '([^']*)'(.*)$", re.MULTILINE)
-_JSON_NAME = re.compile(r"metadata=\{[\"']json[\"']: [\"']([^\"']+)[\"']")
 
 
 def component(type_name: str) -> str:
     """`resource_v1.DeviceRequest` → `io.k8s.api.resource.v1.DeviceRequest`."""
+    if type_name in _SPECIAL:
+        return _SPECIAL[type_name][0]
     module, _, name = type_name.partition(".")
     group, _, version = module.partition("_")
     return f"{_MODULES.get(group, f'io.k8s.api.{group}')}.{version}.{name}"
@@ -94,43 +107,73 @@ def reference(name: str) -> Object:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def components(roots: list[str]) -> dict[str, Object]:
-    """The schemas of the types and of everything they contain."""
+def components(roots: Iterable[str], group: str, version: str) -> dict[str, Object]:
+    """The schemas of the types and of everything they contain, as the document of a group version has them."""
     found: dict[str, Object] = {}
     waiting = list(roots)
     while waiting:
         type_name = waiting.pop()
-        if component(type_name) in found:
+        name = component(type_name)
+        if name in found:
             continue
-        found[component(type_name)] = _schema(type_name)
-        for mark in TYPES[type_name].values():
-            base = mark.lstrip("!*[]{}")
-            if base in TYPES:
+        if type_name in _SPECIAL:
+            found[name] = _SPECIAL[type_name][1]
+            continue
+        found[name] = {**_schema(type_name), **_identity(type_name, group, version)}
+        for each in fields(type_name):
+            base = _wire(type_name, each).lstrip("[]{}")
+            if base in TYPES or base in _SPECIAL:
                 waiting.append(base)
-    return {**found, **WELL_KNOWN}
+    return dict(sorted(found.items()))
+
+
+def _identity(type_name: str, group: str, version: str) -> Object:
+    """Of which kind the objects of a type are; options are of every group."""
+    module, _, kind = type_name.partition(".")
+    if not any(each.name == "kind" and each.numbers == (0,) for each in fields(type_name)):
+        return {}
+    if module == "meta_v1":
+        found = [("", "v1")]
+        if kind == "DeleteOptions" and (group, version) not in found:
+            found.append((group, version))
+    else:
+        found = [split_api_version(name) for name, each in MODULES.items() if each == module]
+    return {"x-kubernetes-group-version-kind": [{"group": g, "kind": kind, "version": v} for g, v in found]}
 
 
 def _schema(type_name: str) -> Object:
     told = describe(type_name)
-    properties = {
-        name: _member(type_name, name, mark.lstrip("!*"), told.fields.get(name, ""))
-        for name, mark in TYPES[type_name].items()
-    }
+    properties = {each.name: _member(type_name, each, told.fields.get(each.name, "")) for each in fields(type_name)}
     return {
         **({"description": told.text} if told.text else {}),
         "type": "object",
         **({"required": list(told.required)} if told.required else {}),
-        "properties": properties,
+        **({"properties": properties} if properties else {}),
+        **({"x-kubernetes-map-type": "atomic"} if list_types.is_atomic(type_name) else {}),
     }
 
 
-def _member(owner: str, name: str, wire: str, description: str) -> Object:
+def _wire(owner: str, member: Field) -> str:
+    """The type of a member; the one that JSON does not tell from others is that of owned fields."""
+    if owner == "meta_v1.ManagedFieldsEntry" and member.name == "fieldsV1":
+        return "fields"
+    outer = member.type[: -len("strings")]
+    return f"{outer}[]str" if member.type in ("strings", "{}strings") else member.type
+
+
+def _member(owner: str, member: Field, description: str) -> Object:
+    wire = _wire(owner, member)
+    more: Object = {"description": description} if description else {}
+    path = f"{versionless(owner)}.{member.name}"
+    if path in _DEFAULTS:
+        more["default"] = _DEFAULTS[path]
+    elif member.marks == "!" and (wire in _ZEROS or wire in TYPES):
+        more["default"] = _ZEROS.get(wire, {})
+    more |= _extensions(owner, member.name, wire)
     schema = _value(wire)
-    if "$ref" in schema:
-        schema = {"allOf": [schema], **({"default": {}} if wire in TYPES else {})}
-    if wire.startswith("[]"):
-        schema.update(_list_extensions(owner, name))
-    return {**({"description": description} if description else {}), **schema}
+    if "$ref" in schema and more:
+        schema = {"allOf": [schema]}
+    return {**more, **schema}
 
 
 def _value(wire: str) -> Object:
@@ -138,75 +181,36 @@ def _value(wire: str) -> Object:
         return {"type": "array", "items": _value(wire[2:])}
     if wire.startswith("{}"):
         return {"type": "object", "additionalProperties": _value(wire[2:])}
-    if wire in _PLAIN:
-        return dict(_PLAIN[wire])
-    if wire in _REFERENCED:
-        return reference(_REFERENCED[wire])
-    return reference(component(wire))
+    return dict(_PLAIN[wire]) if wire in _PLAIN else reference(component(wire))
 
 
-def _list_extensions(owner: str, name: str) -> Object:
-    """How the list is merged: for clients that make patches."""
+def _extensions(owner: str, name: str, wire: str) -> Object:
+    """How a value is merged: for clients that make patches."""
     path = f"{versionless(owner)}.{name}"
     found: Object = {}
     rule = list_types.merge_rule(owner, name)
-    if not rule.replace:
+    if path in list_types.RETAIN_KEYS:
+        found["x-kubernetes-patch-strategy"] = "retainKeys" if not wire.startswith("[]") else "merge,retainKeys"
+    elif wire.startswith("[]") and not rule.replace:
         found["x-kubernetes-patch-strategy"] = "merge"
-        if rule.key:
+    elif path in list_types.REPLACED_OBJECTS:
+        found["x-kubernetes-patch-strategy"] = "replace"
+    if wire.startswith("[]"):
+        if not rule.replace and rule.key:
             found["x-kubernetes-patch-merge-key"] = rule.key
-    if path in list_types.KEYED:
-        found["x-kubernetes-list-type"] = "map"
-        found["x-kubernetes-list-map-keys"] = list(list_types.KEYED[path])
-    elif path in list_types.SETS:
-        found["x-kubernetes-list-type"] = "set"
-    else:
-        found["x-kubernetes-list-type"] = "atomic"
+        # The items of a list of objects are no field of an object.
+        found |= _list_type(path) if TYPES[owner].get("metadata") != "!meta_v1.ListMeta" else {}
+    elif path in list_types.ATOMIC_MAPS:
+        found["x-kubernetes-map-type"] = "atomic"
+    elif path in list_types.GRANULAR_OBJECTS:
+        found["x-kubernetes-map-type"] = "granular"
     return found
 
 
-class Description(NamedTuple):
-    text: str = ""
-    required: tuple[str, ...] = ()
-    fields: dict[str, str] = {}  # noqa: RUF012 - never changed
-
-
-def describe(type_name: str) -> Description:
-    """Of `resource_v1.DeviceRequest`: its text, the fields a client must give, and the text of each field.
-
-    They are read from the sources of lightkube-models, a module when it is first asked for: only `/openapi/v3` shows
-    them, and importing the models would need an HTTP client. Without the package there are none.
-    """
-    module, _, name = type_name.partition(".")
-    return _module(module).get(name, Description())
-
-
-@cache
-def _module(name: str) -> dict[str, Description]:
-    spec = importlib.util.find_spec("lightkube")
-    folders = spec.submodule_search_locations if spec is not None else None
-    for folder in folders or ():
-        source = Path(folder, "models", f"{name}.py")
-        if source.is_file():
-            found = _CLASS.findall(source.read_text(encoding="utf-8"))
-            return {class_name: _description(doc, body) for class_name, doc, body in found}
-    return {}
-
-
-def _description(doc: str, body: str) -> Description:
-    head, _, rest = doc.partition("**parameters**")
-    parts = _PARAMETER.split(rest)
-    fields = dict(zip(parts[1::2], map(_unwrapped, parts[2::2]), strict=True))
-    return Description(_unwrapped(head), tuple(sorted(_required(body))), fields)
-
-
-def _required(body: str) -> list[str]:
-    names = []
-    for name, annotation, rest in _FIELD.findall(body):
-        if not annotation.startswith("Optional["):
-            renamed = _JSON_NAME.search(rest)
-            names.append(renamed[1] if renamed else name)
-    return names
-
-
-def _unwrapped(text: str) -> str:
-    return " ".join(text.split())
+def _list_type(path: str) -> Object:
+    if path in list_types.KEYED:
+        return {
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": list(list_types.KEYED[path]),
+        }
+    return {"x-kubernetes-list-type": "set" if path in list_types.SETS else "atomic"}
