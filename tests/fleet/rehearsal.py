@@ -94,10 +94,12 @@ class Rehearsal:
     async def get(self, kind, name):
         return next((each for each in await self.list(kind) if each["metadata"]["name"] == name), None)
 
-    async def annotate(self, kind, name, annotations):
+    async def patch(self, kind, name, change):
         kind = kind_of(kind)
-        place = "default" if kind.namespaced else ""
-        return await self.client.patch(kind, name, {"metadata": {"annotations": annotations}}, namespace=place)
+        return await self.client.patch(kind, name, change, namespace="default" if kind.namespaced else "")
+
+    async def annotate(self, kind, name, annotations):
+        return await self.patch(kind, name, {"metadata": {"annotations": annotations}})
 
     async def delete(self, kind, name):
         kind = kind_of(kind)

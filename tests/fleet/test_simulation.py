@@ -71,6 +71,23 @@ async def test_restarts_follow_the_policy_and_back_off(virtual_time):
         assert 25 <= (virtual_time.now() - began).total_seconds() <= 32
 
 
+async def test_a_container_with_another_image_starts_again_and_the_generation_is_observed(virtual_time):
+    async with Rehearsal("cpu-64=1").going() as cluster:
+        await cluster.create(pod("p"))
+        running = await cluster.phase("p", "Running")
+        assert running["status"]["observedGeneration"] == 1
+        containers = [{**each, "image": "other"} for each in running["spec"]["containers"]]
+        await cluster.patch("Pod", "p", {"spec": {"containers": containers}})
+
+        async def observed():
+            found = await cluster.get("Pod", "p")
+            return found if found["status"]["observedGeneration"] == 2 else None
+
+        (container,) = (await cluster.until(observed))["status"]["containerStatuses"]
+        assert (container["image"], container["restartCount"]) == ("other", 1)
+        assert container["lastState"]["terminated"]["exitCode"] == 143
+
+
 async def test_a_deleted_pod_takes_its_time_up_to_the_grace_period(virtual_time):
     async with Rehearsal("cpu-64=1").going() as cluster:
         await cluster.create(pod("slow", terminationGracePeriodSeconds=20, life={"stop_seconds": 8}))

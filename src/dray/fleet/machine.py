@@ -23,6 +23,8 @@ MACHINE_TYPE: Final = "simulated.dray.dev/machine-type"
 PRICE_CLASS: Final = "simulated.dray.dev/price-class"
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
 _VERSION: Final = "v1.37.0"
+# What pods may write on a machine that says nothing else.
+_DISK: Final = "100Gi"
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ class Machine:
 
     def resources(self) -> dict[str, str]:
         capacity = {"cpu": str(self.type.cpus), "memory": self.type.memory, "pods": str(self.type.pods)}
-        return {**capacity, **self.type.allocatable}
+        return {**capacity, "ephemeral-storage": _DISK, **self.type.allocatable}
 
     def node(self) -> Object:
         metadata = {"name": self.name, "labels": self.labels()}

@@ -122,7 +122,8 @@ class Life:
             waits += [wait] if wait is not None else []
         if all("terminated" in each["state"] for each in made) and not waits:
             return Step(unprepare=True, status=statuses.ended(self.pod, made, self._moment))
-        changed = made != list(known.values())
+        seen = status(self.pod).get("observedGeneration") == statuses.generation_of(self.pod)
+        changed = made != list(known.values()) or not seen
         # A condition that a readiness gate waits for is written by others.
         gated = bool(spec_of(self.pod).get("readinessGates")) and not changed and self._gates_changed(made)
         wait = max(min(waits), 0.05) if waits else None
@@ -137,6 +138,10 @@ class Life:
         """As it is now, and when it changes; None where it stays like that."""
         now = timestamp(self.now)
         state = before["state"]
+        if "running" in state and before.get("image") != container.get("image"):
+            stopped = statuses.terminated(before, _TERMINATED, now)
+            again = statuses.started(self.pod, container, stopped, now)
+            return again, self._left(again)
         if "running" in state:
             left = self._left(before)
             if left is None or left > 0:

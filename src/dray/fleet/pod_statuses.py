@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
-from dray.api.objects import Object, condition_of, mappings, spec_of, status_of, uid_of
+from dray.api.objects import Object, condition_of, mappings, metadata_of, spec_of, status_of, uid_of
 
 _NOT_READY: Final = "ContainersNotReady"
 _REASONS: Final = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
@@ -29,6 +29,10 @@ class Moment:
         return f"10.{digest[0] % 128}.{digest[1]}.{1 + digest[2] % 254}"
 
 
+def generation_of(pod: Object) -> int:
+    return int(metadata_of(pod).get("generation") or 0)
+
+
 def statuses_of(pod: Object) -> dict[str, Object]:
     """The statuses of its containers by name, without init containers."""
     return {each["name"]: each for each in mappings(status_of(pod).get("containerStatuses"))}
@@ -40,6 +44,7 @@ def creating(pod: Object, moment: Moment) -> Object:
     containers = [_waiting(each, starting) for each in _containers(pod)]
     made: Object = {
         "phase": "Pending",
+        "observedGeneration": generation_of(pod),
         "startTime": moment.now,
         "hostIP": moment.host_ip,
         "hostIPs": [{"ip": moment.host_ip}],
@@ -55,6 +60,7 @@ def alive(pod: Object, containers: list[Object], moment: Moment) -> Object:
     """Its containers run, or wait to run again."""
     made: Object = {
         "phase": "Running",
+        "observedGeneration": generation_of(pod),
         "podIP": moment.pod_ip(pod),
         "podIPs": [{"ip": moment.pod_ip(pod)}],
         "containerStatuses": containers,
@@ -73,6 +79,7 @@ def ended(pod: Object, containers: list[Object], moment: Moment, *, reason: str 
     phase = "Failed" if reason or any(codes) else "Succeeded"
     made: Object = {
         "phase": phase,
+        "observedGeneration": generation_of(pod),
         "containerStatuses": containers,
         "conditions": _conditions(pod, containers, phase, moment.now),
     }
@@ -193,6 +200,7 @@ def _since(pod: Object, wanted: list[tuple[str, bool, str, str]], now: str) -> I
             "type": type_,
             "status": status,
             "lastTransitionTime": since,
+            "observedGeneration": generation_of(pod),
             "reason": reason or None,
             "message": message or None,
         }
