@@ -16,6 +16,12 @@ from contextlib import contextmanager
 import aiohttp
 import msgspec
 import pytest
+from msgspec import structs
+
+from dray.drivers.devices.classes import device_classes
+from dray.fleet.choice import choose
+from dray.fleet.machine import Machine
+from dray.fleet.pools import pools_of, slice_of
 
 DEVICES = "/apis/resource.k8s.io/v1"
 PODS = "/api/v1/namespaces/default/pods"
@@ -71,6 +77,41 @@ TEMPLATES = (
     template("pair", count=2, constraints=[{"matchAttribute": "resource.kubernetes.io/pcieRoot"}]),
     template("none", model="no such"),
 )
+
+
+ROOT = "resource.kubernetes.io/pcieRoot"
+ALIGNED = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "aligned"},
+    "spec": {
+        "spec": {
+            "devices": {
+                "requests": [
+                    {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}},
+                    {"name": "nic", "exactly": {"deviceClassName": "mrdma.google.com"}},
+                    {
+                        "name": "cpu",
+                        "exactly": {"deviceClassName": "dra.cpu", "capacity": {"requests": {"dra.cpu/cpu": "12"}}},
+                    },
+                ],
+                "constraints": [{"matchAttribute": ROOT}],
+            }
+        }
+    },
+}
+_OWNER = {"metadata": {"uid": ""}}
+
+
+def _unowned(document):
+    """Without the node that owns a slice: its uid is not known before it is created."""
+    return {**document, "metadata": {"name": document["metadata"]["name"]}}
+
+
+def aligned_machines(count):
+    """Whose CPUs tell the PCIe roots near to them."""
+    chosen = choose([f"p5.48xlarge={count}"]).machines
+    return [Machine(each.name, each.type, structs.replace(each.options, pcie_roots=True)) for each in chosen]
 
 
 def pod(name, claims):
@@ -188,11 +229,29 @@ class Load:
         await asyncio.gather(*(work() for _ in range(CONNECTIONS)))
 
     async def furnish(self, nodes):
+        """`nodes` is how many, or machines of a fleet."""
+        if not isinstance(nodes, int):
+            await self.furnish_fleet(nodes)
+            return
         await self.send([(f"{DEVICES}/deviceclasses", device_class())])
         await self.send((f"{DEVICES}/namespaces/default/resourceclaimtemplates", each) for each in TEMPLATES)
         names = [f"n{number}" for number in range(nodes)]
         await self.send(("/api/v1/nodes", node(name)) for name in names)
         await self.send((f"{DEVICES}/resourceslices", gpus(name)) for name in names)
+        await asyncio.sleep(1)
+
+    async def furnish_fleet(self, machines):
+        pools = [(machine, pools_of(machine)) for machine in machines]
+        drivers = {driver for _, each in pools for driver in each}
+        await self.send((f"{DEVICES}/deviceclasses", each) for each in device_classes(drivers))
+        await self.send([(f"{DEVICES}/namespaces/default/resourceclaimtemplates", ALIGNED)])
+        await self.send(("/api/v1/nodes", machine.node()) for machine in machines)
+        await self.send(
+            (f"{DEVICES}/resourceslices", _unowned(slice_of(machine, driver, number, len(contents), content, _OWNER)))
+            for machine, by_driver in pools
+            for driver, contents in by_driver.items()
+            for number, content in enumerate(contents)
+        )
         await asyncio.sleep(1)
 
     async def watch(self):
@@ -279,6 +338,25 @@ def test_a_thousand_pods_on_five_hundred_nodes(benchmark, tmp_path, claims, leas
             break
     record(benchmark, pods_per_second=round(max(rates)), cpu_ms_per_pod=round(cpu * 1000, 2))
     assert max(rates) >= least
+
+
+def test_a_thousand_aligned_pods_fill_125_nodes(benchmark, tmp_path):
+    """A GPU, its NIC and 12 CPUs on one PCIe root, on machines with 8 GPUs, 32 NICs and 192 CPUs: compared with the
+    rate of two GPUs on one root, measured in turn."""
+    best = (0.0, 0.0, 0.0)
+    for attempt in range(3):
+        rates = []
+        for claims, nodes in (("pair", 500), ("aligned", aligned_machines(125))):
+            folder = tmp_path / f"{claims}-{attempt}"
+            folder.mkdir()
+            with loaded(folder, nodes) as (run, _):
+                rates.append(1000 / run(burst(1000, claims)))
+        best = max(best, (rates[1] / rates[0], *rates))
+        if best[0] >= 0.6:
+            break
+    share, pair, aligned = best
+    record(benchmark, pods_per_second=round(aligned), pairs_per_second=round(pair), share=round(share, 2))
+    assert share >= 0.6
 
 
 def test_ten_thousand_pods_on_five_thousand_nodes(benchmark, tmp_path):

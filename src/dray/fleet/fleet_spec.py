@@ -24,6 +24,7 @@ class Machines(Part, frozen=True, kw_only=True):
     gpus: GpuMode = "whole"
     shares: int = 0
     cpus: CpuMode = "numanode"
+    pcie_roots: bool = False
     tpus: TpuMode = "whole"
     topology: str = ""
     drivers: tuple[str, ...] = ()

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from dray.api.objects import Object, mapping, text
 from dray.driver.devices import Device, Pool
 from dray.driver.slices.layout import contents
@@ -133,4 +135,5 @@ def _cpus(machine: Machine) -> list[Device]:
     if mode == "none":
         return []
     options = CpuOptions(cpu_device_mode="individual") if mode == "individual" else CpuOptions(group_by=mode)
+    options = msgspec.structs.replace(options, expose_pcie_roots=machine.options.pcie_roots)
     return [each.published for each in cpu.make_devices(machine.topology, options).values()]
