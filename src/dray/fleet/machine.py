@@ -15,7 +15,7 @@ from dray.drivers.devices.names import TPU
 from dray.drivers.devices.nic import Nic
 from dray.drivers.devices.tpu import TpuChip, TpuHost, chip_names
 from dray.fleet.fleet_spec import Machines
-from dray.fleet.machine_type import Gpus, MachineType, NumaNode
+from dray.fleet.machine_type import MachineType, NumaNode
 from dray.node.cpusets.lists import parse_cpuset
 
 MACHINE_TYPE: Final = "simulated.dray.dev/machine-type"
@@ -114,10 +114,11 @@ class Machine:
             for at, cpu in enumerate(members):
                 core = members[at % cores]
                 cpus[cpu] = Cpu(cpu, core_id=core, socket=socket, numa_node=number, l3=number)
+        slots = [slot for each in self.type.gpus for slot in each.slots]
+        slots += [port for each in self.type.nics for port in each.ports]
         roots = {
             slot.pcie_root: parse_cpuset(nodes[slot.numa_node].cpus)
-            for each in (*self.type.gpus, *self.type.nics)
-            for slot in (each.slots if isinstance(each, Gpus) else each.ports)
+            for slot in slots
             if slot.pcie_root and slot.numa_node is not None
         }
         return Topology(dict(sorted(cpus.items())), smt_enabled=threads > 1, pcie_roots=roots)
