@@ -26,11 +26,12 @@ if [ -e {state}/fail/nvidia-smi ]; then cat {state}/fail/nvidia-smi; exit 3; fi
 echo "$5" > {state}/slices/$3
 """
 MPS_CONTROL = """#!/bin/sh
+alive() {{ [ -s "$pid" ] && tr -d '\\0' < "/proc/$(cat "$pid")/cmdline" 2>/dev/null | grep -q .; }}
 pid="$CUDA_MPS_PIPE_DIRECTORY/nvidia-cuda-mps-control.pid"
 if [ "$1" = -d ]; then
     echo "nvidia-cuda-mps-control $* CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES" >> {state}/calls
     if [ -e {state}/fail/mps ]; then cat {state}/fail/mps; exit 1; fi
-    if [ -s "$pid" ] && kill -0 "$(cat "$pid")" 2>/dev/null; then
+    if alive; then
         echo "An instance of this daemon is already running"
         exit 1
     fi
@@ -41,7 +42,7 @@ if [ "$1" = -d ]; then
 fi
 read -r command
 echo "nvidia-cuda-mps-control: $command" >> {state}/calls
-if ! kill -0 "$(cat "$pid")" 2>/dev/null; then echo "Cannot find MPS control daemon process"; exit 1; fi
+if ! alive; then echo "Cannot find MPS control daemon process"; exit 1; fi
 if [ "$command" = quit ]; then kill "$(cat "$pid")"; fi
 """
 
@@ -66,6 +67,7 @@ class GpuMachine:
 
     def __init__(self, root, library, gpus, mig=()):
         self.root = root
+        self.root_of_daemons = root
         self.gpus = gpus
         self.state = root / "state"
         self.driver_root = root / "driver"
@@ -200,7 +202,7 @@ class GpuMachine:
 
     def daemons(self):
         """Process ids of MPS daemons of this machine."""
-        mark = f"CUDA_MPS_PIPE_DIRECTORY={self.root}".encode()
+        mark = f"CUDA_MPS_PIPE_DIRECTORY={self.root_of_daemons}".encode()
         return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal() and mark in _environ(each)]
 
 

@@ -30,7 +30,7 @@ APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
 _UNCORRECTABLE: Final = 48
 _EVENTS: Final = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
 _WHOLE: Final = 0xFFFFFFFF
-_WAIT_MILLISECONDS: Final = 1000
+_WAIT_MILLISECONDS: Final = 500
 _CHECK_SECONDS: Final = 5.0
 _logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class HealthMonitor:
             self._events = None
 
     def step(self) -> bool:
-        """Waits a second for an event; whether anything has changed."""
+        """Waits for an event, not long; whether anything has changed."""
         changed = self._wait()
         if self._now() >= self._checked + _CHECK_SECONDS:
             self._checked = self._now()

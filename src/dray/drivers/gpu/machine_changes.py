@@ -64,7 +64,8 @@ def check_agreement(state: ClaimState, others: Iterable[RecordedState]) -> None:
                     f"GPU {uuid} is shared with claim {other.reference}, which has the sharing configuration {has}, "
                     f"and this claim has {wanted}: claims that share a GPU need the same"
                 )
-        for partition in state.partitions:
+        # Of a claim that is not ready it is not known what is there; the GPU itself refuses what has no room.
+        for partition in state.partitions if other.is_complete else ():
             if partition.gpu in other.state.sharing:
                 raise ClaimFailed(f"device {partition.device} is part of a GPU that claim {other.reference} still has")
             for taken in other.state.partitions:

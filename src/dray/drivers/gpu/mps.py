@@ -114,6 +114,9 @@ class MpsDaemons:
             (directory / name).mkdir(parents=True, exist_ok=True)
         (directory / "gpus").write_text("\n".join(gpus))
         (directory / "log" / _STARTED).unlink(missing_ok=True)
+        # What a daemon that died has left, its process id among it. The directory stays: containers have it mounted.
+        for path in (directory / "pipe").iterdir():
+            path.unlink()
         # Clients in containers run as any user.
         (directory / "pipe").chmod(0o777)
         if self._is_private and not os.path.ismount(directory / "shm"):

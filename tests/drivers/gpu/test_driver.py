@@ -1,0 +1,332 @@
+"""The driver behind a kubelet: the calls and commands that prepare and unprepare a claim, in their order."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from dray.node.errors import PrepareError
+from dray.testing.cluster import kind_of
+
+from .world import config, gpu_world, mps, time_slicing
+
+DRIVER = "580.105.08"
+DEFAULT, EXCLUSIVE = 0, 3
+
+
+async def test_a_whole_gpu_needs_nothing_but_its_files(gpu_machine):
+    machine = gpu_machine("p5.48xlarge")
+    async with gpu_world(machine) as world, world.driver():
+        uid = await world.start("plain", "gpu-3")
+        edits = world.edits(uid)["gpu-3"]
+        assert edits["env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
+        nodes = ["nvidia3", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"]
+        assert [each["path"] for each in edits["deviceNodes"]] == [f"/dev/{name}" for name in nodes]
+        assert edits["deviceNodes"][0]["hostPath"] == str(machine.root / "host/dev/nvidia3")
+        mounts = {each["containerPath"]: each["hostPath"] for each in edits["mounts"]}
+        libraries = machine.driver_root / "usr/lib/x86_64-linux-gnu"
+        inside = "/usr/lib/x86_64-linux-gnu"
+        assert mounts[f"{inside}/libcuda.so.{DRIVER}"] == str(libraries / f"libcuda.so.{DRIVER}")
+        assert mounts["/usr/bin/nvidia-smi"] == str(machine.driver_root / "usr/bin/nvidia-smi")
+        # Without the toolkit nobody makes the links.
+        assert mounts[f"{inside}/libcuda.so.1"] == str(libraries / f"libcuda.so.{DRIVER}")
+        assert "hooks" not in edits
+        assert machine.calls() == []
+        claim = await world.cluster.get("ResourceClaim", "plain")
+        assert claim["status"]["devices"][0]["data"] == {"uuid": machine.gpus[3].uuid}
+        await world.kubelet.end_pod("plain")
+        assert (machine.calls(), world.leftovers()) == ([], [])
+
+
+@pytest.mark.parametrize(("program", "words"), [("nvidia-cdi-hook", []), ("nvidia-ctk", ["hook"])])
+async def test_hooks_of_the_toolkit_where_it_is_installed(gpu_machine, program, words):
+    machine = gpu_machine("p5.48xlarge", 1)
+    machine.write_program(program)
+    async with gpu_world(machine) as world, world.driver():
+        edits = world.edits(await world.start("hooked", "gpu-0"))["gpu-0"]
+        links, cache = edits["hooks"]
+        inside = "/usr/lib/x86_64-linux-gnu"
+        assert {links["hookName"], cache["hookName"]} == {"createContainer"}
+        assert links["args"][: len(words) + 2] == [program, *words, "create-symlinks"]
+        assert f"libcuda.so.{DRIVER}::{inside}/libcuda.so.1" in links["args"]
+        assert cache["args"] == [program, *words, "update-ldcache", "--folder", inside]
+        assert f"{inside}/libcuda.so.1" not in [each["containerPath"] for each in edits["mounts"]]
+
+
+async def test_time_slicing(gpu_machine):
+    machine = gpu_machine("p5.48xlarge")
+    first, second = machine.gpus[0].uuid, machine.gpus[1].uuid
+    async with gpu_world(machine) as world, world.driver():
+        uid = await world.start(
+            "sliced", "gpu-0", "gpu-1", configs=[time_slicing("Long", "r0"), time_slicing(None, "r1")]
+        )
+        assert machine.calls() == [
+            f"SetComputeMode gpu-0 {DEFAULT}",
+            f"nvidia-smi compute-policy -i {first} --set-timeslice 3",
+            f"SetComputeMode gpu-1 {DEFAULT}",
+            f"nvidia-smi compute-policy -i {second} --set-timeslice 0",
+        ]
+        assert world.edits(uid)["gpu-0"]["env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
+        await world.kubelet.end_pod("sliced")
+        assert machine.calls() == [
+            f"nvidia-smi compute-policy -i {first} --set-timeslice 0",
+            f"nvidia-smi compute-policy -i {second} --set-timeslice 0",
+        ]
+        assert world.leftovers() == []
+
+
+async def test_mps(gpu_machine):
+    machine = gpu_machine("p5.48xlarge")
+    uuids = [machine.gpus[2].uuid, machine.gpus[4].uuid]
+    limits = {"defaultPinnedDeviceMemoryLimit": "15Gi", "defaultPerDevicePinnedMemoryLimit": {"1": "2500Mi"}}
+    wanted = mps("r0", "r1", defaultActiveThreadPercentage=50, multiUser=True, **limits)
+    async with gpu_world(machine) as world, world.driver():
+        uid = await world.start("shared", "gpu-2", "gpu-4", "gpu-5", configs=[wanted])
+        assert machine.calls() == [
+            f"SetComputeMode gpu-2 {EXCLUSIVE}",
+            f"SetComputeMode gpu-4 {EXCLUSIVE}",
+            f"nvidia-cuda-mps-control -d -M CUDA_VISIBLE_DEVICES={','.join(uuids)}",
+            "nvidia-cuda-mps-control: set_default_active_thread_percentage 50",
+            f"nvidia-cuda-mps-control: set_default_device_pinned_mem_limit {uuids[0]} 15360M",
+            f"nvidia-cuda-mps-control: set_default_device_pinned_mem_limit {uuids[1]} 2500M",
+        ]
+        (daemon,) = (world.directory / "mps").iterdir()
+        assert daemon.name.startswith(f"{uid}-")
+        assert len(daemon.name) == len(uid) + 6
+        edits = world.edits(uid)
+        for device in ("gpu-2", "gpu-4"):
+            assert "CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps" in edits[device]["env"]
+            mounts = {each["containerPath"]: each["hostPath"] for each in edits[device]["mounts"]}
+            assert mounts["/tmp/nvidia-mps"] == str(daemon / "pipe")
+            if os.geteuid() == 0:
+                # The daemon has the same /dev/shm as its clients, and nobody else has.
+                assert mounts["/dev/shm"] == str(daemon / "shm")
+                assert [each.name for each in (daemon / "shm").iterdir()] == [f"mps-of-{daemon.name}"]
+                assert not Path(f"/dev/shm/mps-of-{daemon.name}").exists()
+        assert edits["gpu-5"]["env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
+        await world.kubelet.end_pod("shared")
+        assert machine.calls() == [
+            "nvidia-cuda-mps-control: quit",
+            f"SetComputeMode gpu-2 {DEFAULT}",
+            f"SetComputeMode gpu-4 {DEFAULT}",
+        ]
+        assert world.leftovers() == []
+
+
+async def test_a_daemon_that_died_is_started_again_by_the_next_driver_and_one_that_lives_is_kept(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    async with gpu_world(machine) as world:
+        async with world.driver():
+            await world.start("first", "gpu-0", configs=[mps()])
+            await world.start("second", "gpu-1", configs=[mps()])
+        alive = set(machine.daemons())
+        assert len(alive) == 2
+        machine.calls()
+        dead = next(pid for pid in alive if machine.gpus[0].uuid in Path(f"/proc/{pid}/environ").read_text())
+        os.kill(dead, signal.SIGKILL)
+        async with world.driver():
+            expected = [
+                f"SetComputeMode gpu-0 {EXCLUSIVE}",
+                f"nvidia-cuda-mps-control -d CUDA_VISIBLE_DEVICES={machine.gpus[0].uuid}",
+            ]
+            assert machine.calls() == expected
+            assert alive - {dead} < set(machine.daemons())
+            await world.kubelet.end_pod("first")
+            await world.kubelet.end_pod("second")
+        assert world.leftovers() == []
+
+
+async def test_a_daemon_that_does_not_start_fails_the_claim_with_what_it_said(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    machine.fail("mps", "no memory for it")
+    async with gpu_world(machine) as world, world.driver():
+        with pytest.raises(PrepareError, match="ended with status 1: no memory for it"):
+            await world.start("failing", "gpu-0", configs=[mps()])
+        machine.mend()
+        await world.kubelet.start_pod("failing")
+        await world.kubelet.end_pod("failing")
+        assert world.leftovers() == []
+
+
+async def test_partitions_are_made_for_a_claim(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    big, small = "gpu-0-mig-3g40gb-9-4", "gpu-0-mig-1g10gb-19-0"
+    async with gpu_world(machine) as world, world.driver(DynamicMIG=True):
+        uid = await world.start("cut", big, small)
+        assert machine.calls() == [
+            "SetMigMode gpu-0 1",
+            "CreateGpuInstance gpu-0 9 4:4",
+            "CreateComputeInstance gpu-0 1 2",
+            "CreateGpuInstance gpu-0 19 0:1",
+            "CreateComputeInstance gpu-0 2 0",
+        ]
+        nodes = world.edits(uid)[big]["deviceNodes"]
+        capabilities = [each for each in nodes if "nvidia-caps" in each["path"]]
+        assert [each["path"] for each in capabilities] == [f"/dev/nvidia-caps/nvidia-cap{n}" for n in (12, 13)]
+        assert {(each["type"], each["major"]) for each in capabilities} == {("c", 240)}
+        assert nodes[0]["path"] == "/dev/nvidia0"
+        claim = await world.cluster.get("ResourceClaim", "cut")
+        assert [each["data"]["parentUUID"] for each in claim["status"]["devices"]] == [machine.gpus[0].uuid] * 2
+        # Once more after a restart of the kubelet: everything is there.
+        await world.kubelet.restart()
+        await world.kubelet.start_pod("cut")
+        assert machine.calls() == []
+        await world.kubelet.end_pod("cut")
+        assert machine.calls() == [
+            "DestroyComputeInstance gpu-0 1",
+            "DestroyGpuInstance gpu-0 1",
+            "DestroyComputeInstance gpu-0 2",
+            "DestroyGpuInstance gpu-0 2",
+            "SetMigMode gpu-0 0",
+        ]
+        assert world.leftovers() == []
+
+
+async def test_the_mig_mode_of_an_a100_stays_on(gpu_machine):
+    machine = gpu_machine("p4d.24xlarge", 1, mig=(0,))
+    async with gpu_world(machine) as world, world.driver(DynamicMIG=True):
+        await world.start("cut", "gpu-0-mig-7g40gb-0-0")
+        await world.kubelet.end_pod("cut")
+        assert not [each for each in machine.calls() if "SetMigMode" in each]
+        assert machine.instances() == []
+
+
+async def test_partitions_of_nobody_are_destroyed_at_the_start_and_those_of_claims_are_kept(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    async with gpu_world(machine) as world:
+        async with world.driver(DynamicMIG=True):
+            await world.start("kept", "gpu-0-mig-1g10gb-19-6")
+        machine.put_instance(0, 7, profile=9, start=0, size=4)
+        machine.write("mig_mode", 1, number=1)
+        machine.put_instance(1, 3, profile=0, start=0, size=8)
+        machine.calls()
+        async with world.driver(DynamicMIG=True):
+            assert machine.instances(0) == [(19, 6)]
+            assert machine.instances(1) == []
+            assert (machine.read("mig_mode", 0), machine.read("mig_mode", 1)) == ("1", "0")
+            await world.kubelet.end_pod("kept")
+        assert world.leftovers() == []
+
+
+async def test_nothing_is_destroyed_while_a_record_cannot_be_read(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world:
+        async with world.driver(DynamicMIG=True):
+            uid = await world.start("damaged", "gpu-0-mig-1g10gb-19-6")
+        (world.directory / "claims" / f"{uid}.json").write_text("?")
+        async with world.driver(DynamicMIG=True):
+            assert machine.instances(0) == [(19, 6)]
+
+
+async def test_partitions_that_are_in_the_way_are_named(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world, world.driver(DynamicMIG=True):
+        await world.start("first", "gpu-0-mig-1g10gb-19-5")
+        with pytest.raises(PrepareError, match="lies where gpu-0-mig-1g10gb-19-5 of claim default/first"):
+            await world.start("second", "gpu-0-mig-3g40gb-9-4")
+        with pytest.raises(PrepareError, match="still has partitions, and cannot be used as a whole"):
+            await world.start("third", "gpu-0")
+        await world.kubelet.end_pod("first")
+        await world.kubelet.start_pod("second")
+        await world.kubelet.end_pod("second")
+        await world.kubelet.start_pod("third")
+
+
+async def test_a_partition_that_somebody_made_is_used_and_left(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1, mig=(0,))
+    machine.put_instance(0, 2, profile=9, start=4, size=4, uuid="MIG-1")
+    async with gpu_world(machine) as world, world.driver():
+        uid = await world.start("static", "gpu-0-mig-3g40gb-9-4", configs=[mps(kind="MigDeviceConfig")])
+        edits = world.edits(uid)["gpu-0-mig-3g40gb-9-4"]
+        paths = [each["path"] for each in edits["deviceNodes"]]
+        assert paths[-2:] == ["/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap31"]
+        assert machine.calls() == ["nvidia-cuda-mps-control -d CUDA_VISIBLE_DEVICES=MIG-1"]
+        await world.kubelet.end_pod("static")
+        assert machine.instances() == [(9, 4)]
+        assert machine.daemons() == []
+
+
+async def test_device_files_are_looked_for_before_cdi_is_written(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world, world.driver():
+        (machine.root / "host/dev/nvidia-uvm").unlink()
+        with pytest.raises(PrepareError, match="nvidia-uvm is no device file: the kernel modules"):
+            await world.start("early", "gpu-0")
+        assert not list(world.kubelet.cdi.glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("devices", "configs", "problem"),
+    [
+        (["gpu-0"], [config("GpuConfig", sharing={"strategy": "Magic"})], "sharing.strategy"),
+        (["gpu-0"], [config("GpuConfig", sharing={})], "missing required field `strategy`"),
+        (["gpu-0"], [config("GpuConfig", colour="red")], "unknown field `colour`"),
+        (["gpu-0"], [mps(defaultActiveThreadPercentage=101)], "give a number from 0 to 100"),
+        (["gpu-0"], [mps(defaultPinnedDeviceMemoryLimit="1Ki")], "give at least 1Mi"),
+        (["gpu-0"], [mps(defaultPerDevicePinnedMemoryLimit={"7": "1Gi"})], "has '7', and the claim has no such device"),
+        (["gpu-0"], [config("MigDeviceConfig", "r0")], "is a GPU, which takes a GpuConfig"),
+        (["gpu-0-mig-1g10gb-19-0"], [config("GpuConfig", "r0")], "is a partition, which takes a MigDeviceConfig"),
+        (["gpu-0-mig-1g10gb-19-0"], [mps(kind="MigDeviceConfig")], "not for partitions that are made for a claim"),
+        (["gpu-0-mig-1g10gb-19-0"], [time_slicing("Long", kind="MigDeviceConfig")], "have no timeSlicingConfig"),
+        (["gpu-9"], [], "there is no device gpu-9 on this machine"),
+    ],
+)
+async def test_configuration_that_makes_no_sense_is_refused(gpu_machine, devices, configs, problem):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world, world.driver(DynamicMIG=True):
+        with pytest.raises(PrepareError, match=problem):
+            await world.start("wrong", *devices, configs=configs)
+        assert machine.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("gate", "wanted"), [("MPSSupport", mps()), ("TimeSlicingSettings", time_slicing("Short"))], ids=["mps", "slices"]
+)
+async def test_a_gate_that_is_off_is_named(gpu_machine, gate, wanted):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world, world.driver(**{gate: False}):
+        with pytest.raises(PrepareError, match=f"needs the feature gate {gate}, which is off"):
+            await world.start("gated", "gpu-0", configs=[wanted])
+
+
+async def test_the_claim_wins_over_the_class_and_what_fits_not_is_ignored(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    of_class = time_slicing("Short", "r0") | {"source": "FromClass"}
+    async with gpu_world(machine) as world, world.driver(DynamicMIG=True):
+        configs = [time_slicing("Long"), of_class, config("MigDeviceConfig")]
+        await world.start("both", "gpu-0", "gpu-1-mig-1g10gb-19-0", configs=configs)
+        slices = [each for each in machine.calls() if "nvidia-smi" in each]
+        assert slices == [f"nvidia-smi compute-policy -i {machine.gpus[0].uuid} --set-timeslice 3"]
+
+
+async def test_claims_that_share_a_gpu_must_want_the_same(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    share, other = ({"shareID": f"00000000-0000-4000-8000-00000000000{n}"} for n in (1, 2))
+    async with gpu_world(machine) as world, world.driver(ConsumableShares="memory"):
+        await world.start("first", "gpu-0", configs=[time_slicing("Long")], **share)
+        problem = "is shared with claim default/first .* TimeSlicing Long, and this claim has TimeSlicing Short"
+        with pytest.raises(PrepareError, match=problem):
+            await world.start("second", "gpu-0", configs=[time_slicing("Short")], **other)
+        with pytest.raises(PrepareError, match="MPS is not for GPUs that several claims share by capacity"):
+            await world.start("third", "gpu-0", configs=[mps()], **other)
+        await world.start("fourth", "gpu-0", configs=[time_slicing("Long")], **other)
+        await world.kubelet.end_pod("first")
+        assert machine.time_slice(machine.gpus[0].uuid) == 3
+        await world.kubelet.end_pod("fourth")
+        for name in ("second", "third"):
+            await world.kubelet.end_pod(name)
+        assert world.leftovers() == []
+
+
+async def test_who_only_looks_changes_nothing(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world, world.driver():
+        await world.start("user", "gpu-0", configs=[time_slicing("Long")])
+        machine.calls()
+        label = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+        await world.cluster.client.patch(kind_of("Namespace"), "default", label)
+        uid = await world.start("admin", "gpu-0", configs=[time_slicing("Short")], adminAccess=True)
+        assert world.edits(uid)["gpu-0"]["deviceNodes"][0]["path"] == "/dev/nvidia0"
+        await world.kubelet.end_pod("admin")
+        assert machine.calls() == []
