@@ -45,7 +45,7 @@ def test_a_full_disk(disk, caplog):
         assert names(server) == kept
         code, body = fetch(f"{server.url}/readyz")
         assert code == 500
-        assert b"[-]store failed: no space left on device" in body
+        assert b"[-]etcd failed: no space left on device" in body
         assert fetch(f"{server.url}/livez")[0] == 200
         # What is held by a finalizer is deleted in steps.
         assert fetch(f"{server.url}{MAPS}/held", method="DELETE")[0] == 200

@@ -52,9 +52,9 @@ def test_health(api, path):
 
 
 def test_health_checks_by_name(api):
-    assert api.raw("GET", "/readyz/store").body == b"ok"
+    assert api.raw("GET", "/readyz/etcd").body == b"ok"
     assert api.raw("GET", "/readyz/nothing").code == 404
-    assert b"[+]store excluded: ok" in api.raw("GET", "/readyz?verbose&exclude=store").body
+    assert b"[+]etcd excluded: ok" in api.raw("GET", "/readyz?verbose&exclude=etcd").body
 
 
 def test_version(api):

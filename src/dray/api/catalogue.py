@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dray.api.cluster_kinds import CLUSTER_KINDS
+from dray.api.cluster_kinds import CERTIFICATES_GROUP as CERTIFICATES_GROUP
+from dray.api.cluster_kinds import CLUSTER_KINDS, COORDINATION_GROUP
 from dray.api.kind import RELEASE as RELEASE
+from dray.api.kind import VERBS, Lifecycle, Version
 from dray.api.kind import Kind as Kind
 from dray.api.kind import KindVersion as KindVersion
-from dray.api.kind import Lifecycle, Version
 
 RESOURCE_GROUP = "resource.k8s.io"
 SCHEDULING_GROUP = "scheduling.k8s.io"
 RBAC_GROUP = "rbac.authorization.k8s.io"
-CERTIFICATES_GROUP = "certificates.k8s.io"
 ADMISSION_GROUP = "admissionregistration.k8s.io"
 
 
@@ -71,6 +71,7 @@ def _v1(
     *short_names: str,
     group: str = "",
     subresources: str = "",
+    categories: str = "",
     **rest: Any,
 ) -> Kind:
     return Kind(
@@ -81,7 +82,7 @@ def _v1(
         storage="v1",
         short_names=short_names,
         subresources=tuple(subresources.split()),
-        categories=("all",) if name in _ALL else (),
+        categories=("all",) if name in _ALL else tuple(categories.split()),
         **rest,
     )
 
@@ -160,7 +161,19 @@ KINDS: tuple[Kind, ...] = (
         generation=True,
     ),
     _v1("core_v1", "Node", "nodes", "no", subresources="proxy status", namespaced=False),
-    _v1("core_v1", "Namespace", "namespaces", "ns", subresources="finalize status", namespaced=False),
+    _v1(
+        "core_v1",
+        "Namespace",
+        "namespaces",
+        "ns",
+        subresources="finalize status",
+        namespaced=False,
+        # They are deleted one by one.
+        verbs=tuple(verb for verb in VERBS if verb != "deletecollection"),
+    ),
+    # These two are not stored: the server answers.
+    _v1("core_v1", "Binding", "bindings", verbs=("create",)),
+    _v1("core_v1", "ComponentStatus", "componentstatuses", "cs", namespaced=False, verbs=("get", "list")),
     _v1("core_v1", "Event", "events", "ev"),
     _v1("core_v1", "ServiceAccount", "serviceaccounts", "sa", subresources="token"),
     _v1("core_v1", "ConfigMap", "configmaps", "cm"),
@@ -204,7 +217,7 @@ KINDS: tuple[Kind, ...] = (
     _admission("MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", beta=True),
     _admission("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
     _admission("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
-    _v1("coordination_v1", "Lease", "leases", group="coordination.k8s.io"),
+    _v1("coordination_v1", "Lease", "leases", group=COORDINATION_GROUP),
     _v1(
         "certificates_v1",
         "CertificateSigningRequest",
@@ -229,6 +242,7 @@ KINDS: tuple[Kind, ...] = (
         "crds",
         group="apiextensions.k8s.io",
         subresources="status",
+        categories="api-extensions",
         namespaced=False,
         generation=True,
     ),

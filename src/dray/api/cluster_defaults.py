@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 from dray.api.cluster_kinds import (
@@ -17,6 +18,15 @@ _PRECEDENCE = 1000
 _SHARES = 30
 _QUEUING = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 _CPU_PERCENT = 80
+_DOUBLED = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_SCALING: dict[str, Object] = {
+    "scaleUp": {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, _DOUBLED],
+    },
+    "scaleDown": {"selectPolicy": "Max", "policies": [_DOUBLED]},
+}
 _DRIVER = {
     "attachRequired": True,
     "podInfoOnMount": False,
@@ -115,9 +125,16 @@ def _priority_level(level: Object) -> None:
 def _autoscaler(autoscaler: Object) -> None:
     spec = autoscaler["spec"]
     spec.setdefault("minReplicas", 1)
+    # What v1 leaves out follows from its annotations: conversion fills it in.
+    if autoscaler["apiVersion"] == f"{AUTOSCALING_GROUP}/v1":
+        return
     if not spec.get("metrics"):
         target = {"type": "Utilization", "averageUtilization": _CPU_PERCENT}
         spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    behavior = spec.get("behavior")
+    for member, rules in _SCALING.items() if behavior is not None else ():
+        given = {name: value for name, value in mapping(behavior.get(member)).items() if value is not None}
+        behavior[member] = {**copy.deepcopy(rules), **given}
 
 
 DEFAULTS: dict[tuple[str, str], Callable[[Object], None]] = {

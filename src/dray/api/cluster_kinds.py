@@ -1,4 +1,4 @@
-"""Kinds of storage, networks, endpoints, runtime classes, flow control and autoscaling, for the catalogue.
+"""Kinds of storage, networks, endpoints, runtime classes, flow control, autoscaling and others, for the catalogue.
 
 Some of them are served and validated without being acted upon, because what would act on them (a network, a storage
 driver, an ingress controller) is not part of a machine without Kubernetes. Whoever writes one is told so in a warning:
@@ -18,6 +18,9 @@ NODE_GROUP = "node.k8s.io"
 FLOW_CONTROL_GROUP = "flowcontrol.apiserver.k8s.io"
 REGISTRATION_GROUP = "apiregistration.k8s.io"
 AUTOSCALING_GROUP = "autoscaling"
+CERTIFICATES_GROUP = "certificates.k8s.io"
+COORDINATION_GROUP = "coordination.k8s.io"
+MIGRATION_GROUP = "storagemigration.k8s.io"
 
 _NO_CSI = "is stored and has no effect: no CSI driver runs on nodes of dray"
 _ENDPOINTS_REPLACED = Lifecycle((1, 33), replacement="discovery.k8s.io/v1 EndpointSlice")
@@ -33,19 +36,24 @@ def _kind(
     namespaced: bool = False,
     generation: bool = False,
     lifecycle: Lifecycle | None = None,
+    unconditional_update: bool = True,
+    categories: str = "",
     stored_only: str = "",
 ) -> Kind:
-    """Of one version, the one its module is named after."""
-    version = module.rpartition("_")[2]
+    """Of the versions that its modules are named after; the first is stored."""
+    modules = {each.rpartition("_")[2]: each for each in module.split()}
+    versions = [
+        Version(version, f"{each}.{name}", lifecycle, unconditional_update) for version, each in modules.items()
+    ]
     return Kind(
         group,
         name,
         plural,
-        (Version(version, f"{module}.{name}", lifecycle),),
-        storage=version,
+        tuple(versions),
+        storage=versions[0].name,
         namespaced=namespaced,
         short_names=short_names,
-        categories=("all",) if name == "HorizontalPodAutoscaler" else (),
+        categories=tuple(categories.split()),
         subresources=("status",) if status else (),
         generation=generation,
         stored_only=f"{name} {stored_only}" if stored_only else "",
@@ -73,7 +81,7 @@ CLUSTER_KINDS: tuple[Kind, ...] = (
     _kind("core_v1", "Endpoints", "endpoints", "ep", namespaced=True, lifecycle=_ENDPOINTS_REPLACED),
     _storage("StorageClass", "storageclasses", "sc"),
     _storage("CSIDriver", "csidrivers", stored_only=_NO_CSI),
-    _storage("CSINode", "csinodes", stored_only=_NO_CSI),
+    _storage("CSINode", "csinodes", status=True, stored_only=_NO_CSI),
     _storage("CSIStorageCapacity", "csistoragecapacities", namespaced=True, stored_only=_NO_CSI),
     _storage("VolumeAttachment", "volumeattachments", status=True, stored_only=_NO_CSI),
     _storage("VolumeAttributesClass", "volumeattributesclasses", "vac", stored_only=_NO_CSI),
@@ -129,16 +137,53 @@ CLUSTER_KINDS: tuple[Kind, ...] = (
         "apiservices",
         group=REGISTRATION_GROUP,
         status=True,
+        categories="api-extensions",
         stored_only="is stored and has no effect: requests are not passed on to other API servers",
     ),
     _kind(
-        "autoscaling_v2",
+        "autoscaling_v2 autoscaling_v1",
         "HorizontalPodAutoscaler",
         "horizontalpodautoscalers",
         "hpa",
         group=AUTOSCALING_GROUP,
         status=True,
         namespaced=True,
+        categories="all",
         stored_only="is stored and has no effect: nothing scales by measurements here",
+    ),
+    _kind(
+        "certificates_v1",
+        "ClusterTrustBundle",
+        "clustertrustbundles",
+        group=CERTIFICATES_GROUP,
+        unconditional_update=False,
+        stored_only="is stored and has no effect: nodes of dray do not put trust bundles into pods",
+    ),
+    _kind(
+        "certificates_v1",
+        "PodCertificateRequest",
+        "podcertificaterequests",
+        group=CERTIFICATES_GROUP,
+        status=True,
+        namespaced=True,
+        unconditional_update=False,
+        stored_only="waits for a signer of yours: dray signs none, and its nodes do not put certificates into pods",
+    ),
+    _kind(
+        "coordination_v1beta1",
+        "LeaseCandidate",
+        "leasecandidates",
+        group=COORDINATION_GROUP,
+        namespaced=True,
+        unconditional_update=False,
+        stored_only="is stored and has no effect: a Lease is held by who takes it first, not by the best candidate",
+    ),
+    _kind(
+        "storagemigration_v1",
+        "StorageVersionMigration",
+        "storageversionmigrations",
+        group=MIGRATION_GROUP,
+        status=True,
+        unconditional_update=False,
     ),
 )

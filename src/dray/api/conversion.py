@@ -1,9 +1,9 @@
 """Conversion between the versions of a kind.
 
-v1 and v1beta2 have the same fields; so have all versions of DeviceTaintRule, Workload and PodGroup. Only v1beta1 of
+v1 and v1beta2 have the same fields; so have all versions of DeviceTaintRule, Workload and PodGroup. v1beta1 of
 the older kinds differs: a request carries its members directly instead of in `exactly`, and a device carries its
-members in `basic`. Each difference is one pair of functions below; everything else passes through untouched, unknown
-fields included, so that nothing is lost in either direction.
+members in `basic`. HorizontalPodAutoscaler of v1 has a module of its own. Each difference is one pair of functions;
+everything else passes through untouched, unknown fields included, so that nothing is lost in either direction.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dray.api import catalogue, schema
+from dray.api import autoscaler_versions, catalogue, schema
+from dray.api.cluster_kinds import AUTOSCALING_GROUP
 from dray.api.errors import ErrorType, FieldError
 from dray.api.objects import Object, mapping
 
@@ -52,13 +53,15 @@ def convert(document: Object, version: str) -> Object:
         known = ", ".join(item.name for item in source.entry.versions)
         raise ConversionError(f"{kind} has no version {version!r}: it has {known}")
     converted = {**document, "apiVersion": target.api_version}
-    old_shape, new_shape = (
-        name == "v1beta1" and source.group == catalogue.RESOURCE_GROUP for name in (source.version, version)
-    )
+    old_shape, new_shape = has_old_shape(source), has_old_shape(target)
     if old_shape == new_shape:
         return converted
-    change = (_FROM_V1BETA1 if old_shape else _TO_V1BETA1).get(kind)
-    return change(converted) if change else converted
+    return (_FROM_OLD if old_shape else _TO_OLD)[source.group, kind](converted)
+
+
+def has_old_shape(target: catalogue.KindVersion) -> bool:
+    """Whether the members of a version differ from those of the hub."""
+    return (target.group, target.kind) in _FROM_OLD and target.version == _OLD[target.group]
 
 
 def oddities(document: Object) -> list[FieldError]:
@@ -161,13 +164,18 @@ def _requests_at(path: tuple[str, ...], change: Callable[[Object], Object]) -> C
 _CLAIM_REQUESTS = ("spec", "devices", "requests")
 _TEMPLATE_REQUESTS = ("spec", "spec", "devices", "requests")
 
-_FROM_V1BETA1: dict[str, Callable[[Object], Object]] = {
-    "ResourceClaim": _requests_at(_CLAIM_REQUESTS, _nest_request),
-    "ResourceClaimTemplate": _requests_at(_TEMPLATE_REQUESTS, _nest_request),
-    "ResourceSlice": _slice_from_v1beta1,
+# By group, the version whose shape differs.
+_OLD = {catalogue.RESOURCE_GROUP: "v1beta1", AUTOSCALING_GROUP: "v1"}
+_Changes = dict[tuple[str, str], Callable[[Object], Object]]
+_FROM_OLD: _Changes = {
+    (catalogue.RESOURCE_GROUP, "ResourceClaim"): _requests_at(_CLAIM_REQUESTS, _nest_request),
+    (catalogue.RESOURCE_GROUP, "ResourceClaimTemplate"): _requests_at(_TEMPLATE_REQUESTS, _nest_request),
+    (catalogue.RESOURCE_GROUP, "ResourceSlice"): _slice_from_v1beta1,
+    (AUTOSCALING_GROUP, "HorizontalPodAutoscaler"): autoscaler_versions.from_v1,
 }
-_TO_V1BETA1: dict[str, Callable[[Object], Object]] = {
-    "ResourceClaim": _requests_at(_CLAIM_REQUESTS, _flatten_request),
-    "ResourceClaimTemplate": _requests_at(_TEMPLATE_REQUESTS, _flatten_request),
-    "ResourceSlice": _slice_to_v1beta1,
+_TO_OLD: _Changes = {
+    (catalogue.RESOURCE_GROUP, "ResourceClaim"): _requests_at(_CLAIM_REQUESTS, _flatten_request),
+    (catalogue.RESOURCE_GROUP, "ResourceClaimTemplate"): _requests_at(_TEMPLATE_REQUESTS, _flatten_request),
+    (catalogue.RESOURCE_GROUP, "ResourceSlice"): _slice_to_v1beta1,
+    (AUTOSCALING_GROUP, "HorizontalPodAutoscaler"): autoscaler_versions.to_v1,
 }

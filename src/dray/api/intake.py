@@ -2,8 +2,7 @@
 
 This is the one path an object takes into the system, whether it comes over HTTP, from a file that is linted or from
 a corpus. It ends in a value: `Accepted` with the object in hub form, or `Refusal` with what an API server would
-answer. Inside, objects have the shape of the hub version: v1 for resource.k8s.io (v1alpha3 for
-ResourcePoolStatusRequest), the stored version for everything else.
+answer. Inside, objects have the shape of the hub version: the newest stable one, or the stored one where none is.
 """
 
 from __future__ import annotations

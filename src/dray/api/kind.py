@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 RELEASE = (1, 37)
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Kind:
     subresources: tuple[str, ...] = ()
     # Whether the server counts changes of the spec in metadata.generation.
     generation: bool = False
+    verbs: tuple[str, ...] = VERBS
     # What a client is told who writes an object that is stored and that nothing here acts upon: one sentence.
     stored_only: str = ""
 
@@ -63,8 +65,9 @@ class Kind:
 
     @cached_property
     def hub(self) -> KindVersion:
-        """The version whose shape objects have inside."""
-        return self.by_version.get("v1") or self.by_version[self.storage]
+        """The version whose shape objects have inside: the newest that is stable."""
+        stable = [name for name in self.by_version if name[1:].isdecimal()]
+        return self.by_version[max(stable, key=lambda name: int(name[1:]), default=self.storage)]
 
     def version(self, name: str) -> KindVersion | None:
         return self.by_version.get(name)

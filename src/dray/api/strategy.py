@@ -62,13 +62,17 @@ def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *,
         take_members(obj, old, ("status",))
     if (kind.group, kind.name) == (RESOURCE_GROUP, "DeviceTaintRule"):
         _refresh_time_added(obj["spec"]["taint"], old["spec"]["taint"], now)
-    if kind.group == CERTIFICATES_GROUP:
+    if _is_signing_request(kind):
         take_members(obj, old, ("spec",))
     if (kind.group, kind.name) == ("", "Service"):
         service_addresses.keep(obj, old)
     disabled_fields.drop(obj, old, kind, gates)
     if kind.generation and _counted(obj, kind) != _counted(old, kind):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _is_signing_request(kind: Kind) -> bool:
+    return (kind.group, kind.name) == (CERTIFICATES_GROUP, "CertificateSigningRequest")
 
 
 def _counted(obj: Object, kind: Kind) -> Any:
@@ -95,7 +99,7 @@ def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGa
     disabled_fields.drop(obj, old, kind, gates)
     if (kind.group, kind.name) == (RESOURCE_GROUP, "ResourceClaim"):
         _drop_stale_devices(obj["status"], old["status"])
-    if kind.group == CERTIFICATES_GROUP:
+    if _is_signing_request(kind):
         _date_conditions(obj["status"], old["status"], now)
     if (kind.group, kind.name) == ("", "Pod"):
         for member in _KEPT_POD_STATUS:

@@ -12,6 +12,7 @@ import time
 
 from dray.server import answer_forms, parameters, paths, routing, status
 from dray.server.admission.dynamic.registry import DynamicAdmission
+from dray.server.api_services import ApiServices
 from dray.server.bootstrap import bootstrap
 from dray.server.certificate_signer import CertificateSigner
 from dray.server.context import Context
@@ -25,6 +26,33 @@ from dray.store.interface import NotDurable
 from dray.store.retention import Retention
 
 _log = logging.getLogger("dray.server")
+# What is done at the start, under the names that kube-apiserver has for it.
+_HOOKS = {
+    # Whatever the server keeps in memory of the store was read when its parts were made.
+    "made": (
+        "start-apiserver-admission-initializer",
+        "generic-apiserver-start-informers",
+        "start-apiextensions-informers",
+        "crd-informer-synced",
+        "start-kube-aggregator-informers",
+        "apiservice-openapi-controller",
+        "storage-readiness",
+    ),
+    "bootstrap": (
+        "start-system-namespaces-controller",
+        "scheduling/bootstrap-system-priority-classes",
+        "priority-and-fairness-config-producer",
+        "start-cluster-authentication-info-controller",
+        "rbac/bootstrap-roles",
+    ),
+    "custom kinds": ("start-apiextensions-controllers",),
+    "API services": (
+        "apiservice-registration-controller",
+        "apiservice-status-local-available-controller",
+        "apiservice-status-remote-available-controller",
+        "kube-apiserver-autoregistration",
+    ),
+}
 _LASTING = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
@@ -38,15 +66,28 @@ class ApiServer:
         self.metrics.registry.register(context.dynamic.metrics)
         self._roles = RoleAggregation(context)
         self._signer = CertificateSigner(context)
+        self._services = ApiServices(context)
         self._retention = retention or Retention()
         self._compacting: asyncio.Task[None] | None = None
+        context.health.expect(*(hook for hooks in _HOOKS.values() for hook in hooks))
+        context.health.watch_life(self._registration)
+        context.health.watch(lambda: {"informer-sync": "" if self._compacting else "not started"})
+
+    def _registration(self) -> dict[str, str]:
+        missing = self._services.unregistered()
+        return {"autoregister-completion": f"missing APIService: {missing}" if missing else ""}
 
     async def start(self) -> None:
         """To be called once, before the first request, in the loop that will serve."""
+        health = self.context.health
+        health.finish(*_HOOKS["made"])
         await bootstrap(self.context)
         await self._roles.start()
         self._signer.start()
         self.custom_kinds.resume()
+        health.finish(*_HOOKS["custom kinds"])
+        await self._services.start()
+        health.finish(*_HOOKS["API services"])
         self._compacting = asyncio.create_task(self._retention.run(self.context.store), name="retention")
 
     async def close(self) -> None:
@@ -55,6 +96,7 @@ class ApiServer:
             await asyncio.gather(self._compacting, return_exceptions=True)
         await self._roles.close()
         await self._signer.close()
+        await self._services.close()
         await self.custom_kinds.close()
         await self.context.close()
 

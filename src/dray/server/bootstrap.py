@@ -23,6 +23,7 @@ async def bootstrap(context: Context) -> None:
     """Creates what is missing; what somebody changed on purpose stays."""
     for name in NAMESPACES:
         await create(context, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    context.health.finish("start-system-namespaces-controller")
     for namespace, name in (*((each, "default") for each in NAMESPACES), (SYSTEM_NAMESPACE, DEVICE_DRIVER)):
         metadata = {"name": name, "namespace": namespace}
         await create(context, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
@@ -30,8 +31,10 @@ async def bootstrap(context: Context) -> None:
     for name, value in SYSTEM_CLASSES.items():
         document = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         await create(context, {**document, "value": value, "description": "Used by the system itself."})
-    for document in (*bootstrap_objects.flow_control(), *bootstrap_objects.api_services(context.registry)):
+    context.health.finish("scheduling/bootstrap-system-priority-classes")
+    for document in bootstrap_objects.flow_control():
         await create(context, document)
+    context.health.finish("priority-and-fairness-config-producer", "start-cluster-authentication-info-controller")
     existing = [
         documents.decode(record.value)
         for plural in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
@@ -39,6 +42,7 @@ async def bootstrap(context: Context) -> None:
     ]
     for role in built_in_roles(existing):
         await _put(context, role)
+    context.health.finish("rbac/bootstrap-roles")
 
 
 async def _publish_root(context: Context) -> None:

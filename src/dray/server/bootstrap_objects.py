@@ -1,22 +1,15 @@
-"""Objects that a server has from its start because its clients look for them.
-
-Those are the mandatory objects of flow control, the range that addresses of Services come from, and one APIService for
-each version of a group that the server itself serves.
-"""
+"""Objects that a server has from its start because its clients look for them: the mandatory ones of flow control."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dray.api.cluster_kinds import FLOW_CONTROL_GROUP, REGISTRATION_GROUP
+from dray.api.cluster_kinds import FLOW_CONTROL_GROUP
 from dray.api.objects import Object
 from dray.server.authorization import AUTHENTICATED, MASTERS
-from dray.server.resource_registry import ResourceRegistry
 from dray.server.security.users import UNAUTHENTICATED
 
 _AUTOUPDATE = {"apf.kubernetes.io/autoupdate-spec": "true"}
-_AUTOMANAGED = {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
-_CORE_PRIORITY, _GROUP_PRIORITY, _VERSION_PRIORITY = 18_000, 17_000, 15
 _ANY = ["*"]
 
 
@@ -53,20 +46,3 @@ def _schema(name: str, precedence: int, groups: list[str], *, by_user: bool) -> 
 def _flow_control(kind: str, name: str, spec: Object) -> Object:
     metadata = {"name": name, "annotations": dict(_AUTOUPDATE)}
     return {"apiVersion": f"{FLOW_CONTROL_GROUP}/v1", "kind": kind, "metadata": metadata, "spec": spec}
-
-
-def api_services(registry: ResourceRegistry) -> Iterator[Object]:
-    for group in registry.groups():
-        for position, version in enumerate(registry.versions(group)):
-            spec = {
-                "group": group,
-                "version": version,
-                "groupPriorityMinimum": _GROUP_PRIORITY if group else _CORE_PRIORITY,
-                "versionPriority": max(1, _VERSION_PRIORITY - position),
-            }
-            yield {
-                "apiVersion": f"{REGISTRATION_GROUP}/v1",
-                "kind": "APIService",
-                "metadata": {"name": f"{version}.{group}", "labels": dict(_AUTOMANAGED)},
-                "spec": spec,
-            }

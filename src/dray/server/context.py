@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from dray.cel.selector import Expressions
 from dray.client.clock import timestamp
 from dray.server import documents, quota_usage
 from dray.server.authorization import Authorizer
+from dray.server.health import Health
 from dray.server.quota_usage import QuotaUsage
 from dray.server.resource_registry import ResourceRegistry
 from dray.server.resources import Resource, key_prefix
@@ -24,7 +25,7 @@ from dray.server.security.composition import OBSERVED, Security
 from dray.server.security.stored_view import StoredView
 from dray.server.webhook_client import WebhookClient
 from dray.server.worker import Worker
-from dray.store.interface import Store
+from dray.store.interface import Store, StoreError
 
 if TYPE_CHECKING:
     from dray.server.admission.dynamic.registry import DynamicAdmission
@@ -37,8 +38,6 @@ Observer = Callable[[Resource, str, Object | None], None]
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NAMESPACES = key_prefix("", "namespaces")
 _ADMIN_ACCESS = ADMIN_ACCESS_LABEL.encode()
-Problems = Callable[[], Mapping[str, str]]
-"""By name of the check, what is wrong; empty where nothing is."""
 
 
 def _utc_now() -> datetime:
@@ -51,45 +50,6 @@ def _new_uid() -> str:
 
 def _new_suffix() -> str:
     return "".join(random.choices(_SUFFIX_ALPHABET, k=5))
-
-
-class Health:
-    """Checks of `/readyz`, by name.
-
-    `/livez` and `/healthz` ask none of them: a server that answers is alive, and restarting it would mend nothing. Of
-    what is optional the report tells too, but nobody is sent elsewhere because of it.
-    """
-
-    def __init__(self) -> None:
-        self._watched: list[Problems] = [lambda: {"ping": ""}]
-        self._optional: list[Problems] = []
-
-    def watch(self, problems: Problems) -> None:
-        self._watched.append(problems)
-
-    def watch_optional(self, problems: Problems) -> None:
-        self._optional.append(problems)
-
-    def report(self, check: str, *, only: str = "", without: frozenset[str] = frozenset()) -> tuple[bool, str] | None:
-        """Whether all is well, and a line for each check; of one check alone, if it is named and there."""
-        found: dict[str, str] = {}
-        for problems in self._watched if check == "readyz" else self._watched[:1]:
-            found |= problems()
-        if only:
-            found = {only: found[only]} if only in found else {}
-            if not found:
-                return None
-        lines = [_line(name, "excluded" if name in without else problem) for name, problem in found.items()]
-        well = not any(problem for name, problem in found.items() if name not in without)
-        for problems in self._optional if check == "readyz" and not only else ():
-            lines += [f"[!]{name} {why}" if why else _line(name, "") for name, why in problems().items()]
-        return well, "\n".join([*lines, f"{check} check {'passed' if well else 'failed'}", ""])
-
-
-def _line(name: str, problem: str) -> str:
-    if problem == "excluded":
-        return f"[+]{name} excluded: ok"
-    return f"[-]{name} failed: {problem}" if problem else f"[+]{name} ok"
 
 
 @dataclass(slots=True)
@@ -123,7 +83,8 @@ class Context:
     def __post_init__(self) -> None:
         self.registry = ResourceRegistry(self.gates)
         self.webhooks = WebhookClient(self)
-        self.health.watch(lambda: {"store": self.store.trouble})
+        self.health.watch_life(self._reading)
+        self.health.watch(lambda: {"etcd": self.store.trouble})
         if self.security is None:
             self.security = Security.ephemeral(StoredView(self.store), plain=True)
         self.security.load(self.store)
@@ -132,6 +93,14 @@ class Context:
             self.observe(prefix, self.security.observe)
         for prefix in quota_usage.OBSERVED:
             self.observe(prefix, self.usage.observe)
+
+    def _reading(self) -> dict[str, str]:
+        """The store by the name that clients know."""
+        try:
+            self.store.get(_NAMESPACES + "default")
+        except StoreError as error:
+            return {"etcd": str(error)}
+        return {"etcd": ""}
 
     def observe(self, prefix: str, observer: Observer) -> None:
         """From now on it is called with every object of a kind that was created, updated or deleted (None)."""

@@ -50,6 +50,10 @@ def group_names(registry: ResourceRegistry) -> list[str]:
     return list(dict.fromkeys([*registry.groups(), *(item.group for item in _NOT_STORED)]))
 
 
+def built_in_groups(registry: ResourceRegistry) -> set[str]:
+    return {*registry.built_in_groups, *(item.group for item in _NOT_STORED)}
+
+
 def versions(registry: ResourceRegistry, group: str) -> list[str]:
     found = registry.versions(group)
     return found or sorted({item.version for item in _NOT_STORED if item.group == group})
@@ -95,7 +99,7 @@ def _resource(item: Resource | Review) -> Object:
         "kind": item.kind,
         "verbs": list(item.verbs),
         **_other_names(item),
-        **({"storageVersionHash": _hash(item)} if isinstance(item, Resource) else {}),
+        **({"storageVersionHash": _hash(item)} if isinstance(item, Resource) and "watch" in item.verbs else {}),
     }
 
 

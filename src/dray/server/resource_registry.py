@@ -35,6 +35,7 @@ class ResourceRegistry:
                 made = EventResource(target) if target.group == "events.k8s.io" else BuiltIn(target)
                 self._resources[target.group, target.version, target.plural] = made
         self._built_in = frozenset((group, plural) for group, _, plural in self._resources)
+        self.built_in_groups = frozenset(group for group, _ in self._built_in)
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
         return self._resources.get((group, version, plural))

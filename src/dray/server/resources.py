@@ -11,10 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dray.api import intake, schema, tables
+from dray.api import conversion, intake, schema, tables
 from dray.api.catalogue import ADMISSION_GROUP, RESOURCE_GROUP, KindVersion, find
 from dray.api.gates import FeatureGates
 from dray.api.intake import Accepted, Place, Refusal
+from dray.api.kind import VERBS
 from dray.api.objects import Object
 from dray.api.rules import Rules
 from dray.api.tables.column import Column
@@ -23,7 +24,6 @@ from dray.server.fieldmanager import tracked_kinds
 from dray.server.fieldmanager.tracked_kinds import TrackedKind
 from dray.server.selection import Field
 
-_OLD_SHAPES = frozenset({"ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"})
 # (group, kind) of which a deletion is answered with a Status.
 _DELETED_WITH_STATUS = frozenset(
     {
@@ -50,7 +50,11 @@ _DELETED_WITH_STATUS = frozenset(
         ("apps", "Deployment"),
         ("apps", "ReplicaSet"),
         ("batch", "Job"),
+        ("certificates.k8s.io", "CertificateSigningRequest"),
+        ("certificates.k8s.io", "ClusterTrustBundle"),
+        ("certificates.k8s.io", "PodCertificateRequest"),
         ("coordination.k8s.io", "Lease"),
+        ("coordination.k8s.io", "LeaseCandidate"),
         ("discovery.k8s.io", "EndpointSlice"),
         ("events.k8s.io", "Event"),
         ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
@@ -70,6 +74,8 @@ _DELETED_WITH_STATUS = frozenset(
         ("scheduling.k8s.io", "PodGroup"),
         ("scheduling.k8s.io", "PriorityClass"),
         ("scheduling.k8s.io", "Workload"),
+        ("storage.k8s.io", "CSIStorageCapacity"),
+        ("storagemigration.k8s.io", "StorageVersionMigration"),
     }
 )
 # core/v1 → events.k8s.io/v1
@@ -97,7 +103,7 @@ class Resource(ABC):
     short_names: Sequence[str]
     categories: Sequence[str]
     subresources: Sequence[str]
-    verbs = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+    verbs: Sequence[str] = VERBS
     api_version: str
     # Of stored documents, and of objects in hub form.
     storage_api_version: str
@@ -212,6 +218,7 @@ class BuiltIn(Resource):
         self.schema, self.api_version, self.hub_api_version = target.schema, target.api_version, entry.hub.api_version
         self.storage_api_version = entry.by_version[entry.storage].api_version
         self.returns_deleted = self._returns_deleted()
+        self.verbs = entry.verbs
         self.unconditional_update = target.served.unconditional_update
         self.deprecation, self.stored_only = target.deprecated, entry.stored_only
         self.key_prefix = key_prefix(self.group, self.plural)
@@ -220,7 +227,7 @@ class BuiltIn(Resource):
         self._stored_opening = documents.opening(self.kind, self.storage_api_version)
         self._opening = documents.opening(self.kind, self.api_version)
         self.tracked = tracked_kinds.built_in(target)
-        self._reshaped = self.group == RESOURCE_GROUP and self.version == "v1beta1" and self.kind in _OLD_SHAPES
+        self._reshaped = conversion.has_old_shape(target)
 
     def _returns_deleted(self) -> bool:
         if (self.group, self.kind, self.version) == (RESOURCE_GROUP, "DeviceTaintRule", "v1"):

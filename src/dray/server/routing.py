@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from dray.server import parameters, resource_metrics, reviews, status, subresources, verbs
+from dray.server import computed, parameters, resource_metrics, reviews, status, subresources, verbs
 from dray.server.authorization import Access
 from dray.server.calls import Call
 from dray.server.context import Context
@@ -55,9 +55,10 @@ def _choose(call: Call) -> tuple[str, Handler]:
     choices = _ON_ONE if path.name else _ON_ALL
     if method not in choices or (method == "POST" and call.resource.namespaced and not path.namespace):
         raise status.method_not_allowed(method)
-    if method == "GET" and parameters.boolean(call.query, "watch"):
-        return "watch", verbs.watch
-    return choices[method]
+    chosen = ("watch", verbs.watch) if method == "GET" and parameters.boolean(call.query, "watch") else choices[method]
+    if chosen[0] not in call.resource.verbs:
+        raise status.method_not_allowed(method)
+    return computed.find(call.resource, *chosen)
 
 
 def _choose_part(call: Call, method: str) -> tuple[str, Handler]:

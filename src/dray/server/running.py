@@ -132,6 +132,7 @@ class RunningServer:
             disabled_plugins=options.disabled_plugins,
             service_range=options.service_range,
         )
+        self.context.health.expect("bootstrap-controller")
         self.audit = AuditLog(options.audit_log) if options.audit_log else None
         server = ApiServer(self.context, retention=options.retention)
         self._loop_watch = LoopWatch(server.metrics.registry)
@@ -182,6 +183,7 @@ class RunningServer:
             if (authority := self.context.security.authority) is not None:
                 await cluster_info.publish(self.context, self.public_url, authority.certificate)
             await kubernetes_service.publish(self.context, self._public_host(), self._socket.getsockname()[1])
+            self.context.health.finish("bootstrap-controller")
             if self.options.kubeconfig is not None:
                 written = kubeconfig.write_kubeconfig(self.options.kubeconfig, self.kubeconfig())
             with self._loop_watch.watching():

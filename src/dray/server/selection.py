@@ -247,6 +247,7 @@ _FIELDS: dict[tuple[str, str], dict[str, Field]] = {
     ("networking.k8s.io", "IPAddress"): _paths(
         "spec.parentRef.group", "spec.parentRef.resource", "spec.parentRef.namespace", "spec.parentRef.name"
     ),
+    ("coordination.k8s.io", "LeaseCandidate"): _paths("spec.leaseName"),
     ("", "Service"): _paths("spec.clusterIP", "spec.type"),
     ("", "ReplicationController"): {"status.replicas": _at("status", "replicas", absent="0")},
     ("apps", "ReplicaSet"): {"status.replicas": _at("status", "replicas", absent="0")},

@@ -29,7 +29,9 @@ from dray.server.selection import select
 
 _DELETED_AT_ONCE = 16
 # Kinds that an update may create: those whose clients write without asking first.
-_CREATED_ON_UPDATE = frozenset({"ClusterRole", "ClusterRoleBinding", "Event", "Lease", "Role", "RoleBinding"})
+_CREATED_ON_UPDATE = frozenset(
+    {"ClusterRole", "ClusterRoleBinding", "Event", "Lease", "LeaseCandidate", "Role", "RoleBinding"}
+)
 
 
 async def shown(call: Call, value: bytes, form: Form) -> bytes:

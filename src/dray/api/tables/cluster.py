@@ -113,6 +113,25 @@ def _request_state(obj: Object, now: str) -> str:
     return ",".join([state, *further, *(["Issued"] if obj["status"].get("certificate") else [])])
 
 
+def _user_annotations(request: Object, now: str) -> str:
+    given = mapping(request["spec"].get("unverifiedUserAnnotations"))
+    return ",".join(f"{key}={value}" for key, value in sorted(given.items())) or NONE
+
+
+def _migrated(migration: Object, now: str) -> str:
+    resource = migration["spec"]["resource"]
+    return ".".join(filter(None, (resource["resource"], resource["group"])))
+
+
+def _migration_state(migration: Object, now: str) -> str:
+    found = [each for each in ("Running", "Failed", "Succeeded") if is_true(migration, each)]
+    return found[-1] if found else "Unknown"
+
+
+def _component_state(component: Object, now: str) -> str:
+    return "Healthy" if component["conditions"][0]["status"] == "True" else "Unhealthy"
+
+
 COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
     ("", "Node"): (
         NAME,
@@ -152,6 +171,13 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Holder", lambda obj, now: obj["spec"].get("holderIdentity") or ""),
         AGE,
     ),
+    ("coordination.k8s.io", "LeaseCandidate"): (
+        NAME,
+        Column("LeaseName", lambda obj, now: obj["spec"]["leaseName"]),
+        Column("BinaryVersion", lambda obj, now: obj["spec"]["binaryVersion"]),
+        Column("EmulationVersion", lambda obj, now: obj["spec"].get("emulationVersion") or ""),
+        AGE,
+    ),
     ("batch", "Job"): (
         NAME,
         Column("Status", _job_status),
@@ -169,6 +195,30 @@ COLUMNS: dict[tuple[str, str], tuple[Column, ...]] = {
         Column("Requestor", lambda obj, now: obj["spec"].get("username", "")),
         Column("RequestedDuration", _requested_duration),
         Column("Condition", _request_state),
+    ),
+    (CERTIFICATES_GROUP, "ClusterTrustBundle"): (
+        NAME,
+        Column("SignerName", lambda obj, now: obj["spec"].get("signerName") or NONE),
+    ),
+    (CERTIFICATES_GROUP, "PodCertificateRequest"): (
+        NAME,
+        Column("PodName", lambda obj, now: obj["spec"]["podName"]),
+        Column("ServiceAccountName", lambda obj, now: obj["spec"]["serviceAccountName"]),
+        Column("NodeName", lambda obj, now: obj["spec"]["nodeName"]),
+        Column("SignerName", lambda obj, now: obj["spec"]["signerName"]),
+        Column("State", lambda obj, now: next((each["type"] for each in conditions_of(obj)), "Pending")),
+        Column("UnverifiedUserAnnotations", _user_annotations, wide=True),
+    ),
+    ("storagemigration.k8s.io", "StorageVersionMigration"): (
+        NAME,
+        Column("Resource", _migrated),
+        Column("Status", _migration_state),
+    ),
+    ("", "ComponentStatus"): (
+        NAME,
+        Column("Status", _component_state),
+        Column("Message", lambda obj, now: obj["conditions"][0].get("message") or ""),
+        Column("Error", lambda obj, now: obj["conditions"][0].get("error") or ""),
     ),
     ("apiextensions.k8s.io", "CustomResourceDefinition"): (
         NAME,

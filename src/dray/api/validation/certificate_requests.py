@@ -58,7 +58,11 @@ def validate(obj: Object, rules: Rules) -> Errors:
             yield errors.not_supported(f"spec.usages[{index}]", usage, _USAGES)
         if usage in usages[:index]:
             yield errors.duplicate(f"spec.usages[{index}]", usage)
-    yield from _signer(spec.get("signerName") or "", "spec.signerName")
+    signer = spec.get("signerName") or ""
+    if signer == _LEGACY:
+        yield errors.invalid("spec.signerName", signer, "the legacy signerName is not allowed via this API version")
+    else:
+        yield from signer_name(signer, "spec.signerName")
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < LEAST_SECONDS:
         yield errors.invalid(
@@ -66,13 +70,10 @@ def validate(obj: Object, rules: Rules) -> Errors:
         )
 
 
-def _signer(name: str, path: str) -> Errors:
+def signer_name(name: str, path: str) -> Errors:
     """A domain that its owner has, a slash, and dotted words."""
     if not name:
         yield errors.required(path)
-        return
-    if name == _LEGACY:
-        yield errors.invalid(path, name, "the legacy signerName is not allowed via this API version")
         return
     domain, slash, rest = name.partition("/")
     if not slash or not rest or "/" in rest:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dray.api.cluster_kinds import (
     AUTOSCALING_GROUP,
+    CERTIFICATES_GROUP,
+    COORDINATION_GROUP,
     DISCOVERY_GROUP,
     FLOW_CONTROL_GROUP,
+    MIGRATION_GROUP,
     NETWORKING_GROUP,
     NODE_GROUP,
     REGISTRATION_GROUP,
@@ -17,12 +20,16 @@ from dray.api.validation import (
     endpoints,
     flow_control,
     ingresses,
+    leases,
     metadata,
     network_policies,
     persistent_volumes,
+    pod_certificates,
     runtime_classes,
     service_ranges,
     storage,
+    storage_migrations,
+    trust_bundles,
 )
 from dray.api.validation.checks import Checks
 
@@ -59,8 +66,19 @@ CHECKS: dict[tuple[str, str], Checks] = {
     (AUTOSCALING_GROUP, "HorizontalPodAutoscaler"): Checks(
         autoscalers.validate, autoscalers.validate_update, autoscalers.validate_status
     ),
+    (CERTIFICATES_GROUP, "ClusterTrustBundle"): Checks(trust_bundles.validate, trust_bundles.validate_update),
+    (CERTIFICATES_GROUP, "PodCertificateRequest"): Checks(
+        pod_certificates.validate, pod_certificates.validate_update, pod_certificates.validate_status
+    ),
+    (COORDINATION_GROUP, "LeaseCandidate"): Checks(leases.validate_candidate, leases.validate_candidate_update),
+    (MIGRATION_GROUP, "StorageVersionMigration"): Checks(
+        storage_migrations.validate, storage_migrations.validate_update, storage_migrations.validate_status
+    ),
 }
 NAME_RULES: dict[tuple[str, str], metadata.NameRule] = {
     (REGISTRATION_GROUP, "APIService"): metadata.PATH_SEGMENT,
+    # Its own rules say more, which depends on the signer.
+    (CERTIFICATES_GROUP, "ClusterTrustBundle"): metadata.PATH_SEGMENT,
+    (COORDINATION_GROUP, "LeaseCandidate"): metadata.PATH_SEGMENT,
     (NETWORKING_GROUP, "IPAddress"): (service_ranges.is_canonical_address, "must be an IP address in canonical form"),
 }

@@ -51,6 +51,9 @@ _ROLES = " ".join(
 _GROUPS = "PodGroup.scheduling.k8s.io CompositePodGroup.scheduling.k8s.io"
 _DEFINITION = "CustomResourceDefinition.apiextensions.k8s.io"
 _SIGNING_REQUEST = "CertificateSigningRequest.certificates.k8s.io"
+_API_SERVICE = "APIService.apiregistration.k8s.io"
+_TRUST_BUNDLE = "ClusterTrustBundle.certificates.k8s.io"
+_POD_CERTIFICATE = "PodCertificateRequest.certificates.k8s.io"
 _WEBHOOKS = " ".join(f"{kind}WebhookConfiguration.{ADMISSION_GROUP}" for kind in ("Mutating", "Validating"))
 _VOLUME = "PersistentVolumeClaim"
 _ALL = "*"
@@ -77,6 +80,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("Job.batch", core_kinds.select_job_pods),
         (_SIGNING_REQUEST, certificate_requests.identify),
         (_SIGNING_REQUEST, certificate_requests.refuse_masters),
+        (_TRUST_BUNDLE, certificate_requests.attest),
         ("Pod", limit_ranges.limit_pod),
         (_VOLUME, limit_ranges.limit_volume),
         ("Pod", service_accounts.admit_pod),
@@ -88,7 +92,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("PersistentVolumeClaim", storage.choose_class),
         ("PersistentVolume PersistentVolumeClaim", storage.protect),
         ("Ingress.networking.k8s.io", stored_kinds.choose_ingress_class),
-        ("APIService.apiregistration.k8s.io", stored_kinds.mark_available),
+        (_API_SERVICE, stored_kinds.mark_available),
         *_POLICIES,
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
@@ -100,12 +104,15 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("Namespace", core_kinds.label_namespace),
         ("ResourceClaim.resource.k8s.io", rights.authorize_claim_status),
         (_SIGNING_REQUEST, certificate_requests.authorize),
+        (_TRUST_BUNDLE, certificate_requests.attest),
+        (_POD_CERTIFICATE, certificate_requests.sign_for_pod),
         ("Pod", limit_ranges.limit_pod),
         (_VOLUME, limit_ranges.limit_volume),
         ("PriorityClass.scheduling.k8s.io", priority.check_default),
         (_DEFINITION, custom_definitions.establish),
         ("Service", services.allocate),
         ("PersistentVolumeClaim", storage.check_growth),
+        (_API_SERVICE, stored_kinds.mark_available),
         *_POLICIES,
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),

@@ -1,13 +1,19 @@
-"""Admission of CertificateSigningRequests: who asks, who may approve, who may sign, and whom nobody may ask for."""
+"""Admission of requests for certificates: who asks, who may approve, sign or attest, and whom nobody may ask for."""
 
 from __future__ import annotations
 
-from dray.api import certificate_requests
+from datetime import datetime, timedelta
+from typing import Final
+
+from dray.api import certificate_requests, errors
 from dray.api.catalogue import CERTIFICATES_GROUP
 from dray.api.certificate_requests import RequestError
-from dray.api.objects import status_of
+from dray.api.objects import is_true, status_of
+from dray.server import status
 from dray.server.admission.attributes import Attributes
 from dray.server.authorization import MASTERS, Access
+
+_CLOCKS_DIFFER: Final = timedelta(minutes=5)
 
 
 def identify(attributes: Attributes) -> None:
@@ -39,11 +45,42 @@ def authorize(attributes: Attributes) -> None:
         _require(attributes, "sign")
 
 
+def attest(attributes: Attributes) -> None:
+    """A trust bundle of a signer is written by who speaks for the signer."""
+    signer = attributes.obj["spec"].get("signerName")
+    unchanged = attributes.old is not None and attributes.old["spec"] == attributes.obj["spec"]
+    if signer and not unchanged and not _may(attributes, "attest"):
+        raise attributes.forbid(f'user not permitted to attest for signerName "{signer}"')
+
+
+def sign_for_pod(attributes: Attributes) -> None:
+    """The answer to a PodCertificateRequest comes from its signer, with a certificate that begins about now."""
+    obj, signer = attributes.obj, str(attributes.obj["spec"].get("signerName"))
+    if attributes.subresource != "status" or status_of(obj) == status_of(attributes.old or {}):
+        return
+    problems = []
+    start = datetime.fromisoformat(status_of(obj)["notBefore"]) if is_true(obj, "Issued") else None
+    if start is not None and not abs(start - attributes.context.clock()) < _CLOCKS_DIFFER:
+        detail = "must be set to within 5 minutes of kube-apiserver's current time"
+        problems.append(errors.invalid("status.notBefore", status_of(obj)["notBefore"], detail))
+    elif not _may(attributes, "sign"):
+        detail = f'User "{attributes.user.name}" is not permitted to "sign" for signer "{signer}"'
+        problems.append(errors.forbidden("spec.signerName", detail))
+    if problems:
+        raise status.invalid(attributes.resource.kind, CERTIFICATES_GROUP, attributes.name, problems)
+
+
 def _require(attributes: Attributes, verb: str) -> None:
+    if not _may(attributes, verb):
+        signer = str(attributes.obj["spec"].get("signerName") or "")
+        raise attributes.forbid(f'user not permitted to {verb} requests with signerName "{signer}"')
+
+
+def _may(attributes: Attributes, verb: str) -> bool:
     """For the signer by its name, or for all signers of its domain."""
     signer = str(attributes.obj["spec"].get("signerName") or "")
     authorizer = attributes.context.authorizer
-    for name in (signer, f"{signer.partition('/')[0]}/*"):
-        if authorizer.authorize(attributes.user, Access(verb, CERTIFICATES_GROUP, "signers", name=name)).allowed:
-            return
-    raise attributes.forbid(f'user not permitted to {verb} requests with signerName "{signer}"')
+    return any(
+        authorizer.authorize(attributes.user, Access(verb, CERTIFICATES_GROUP, "signers", name=name)).allowed
+        for name in (signer, f"{signer.partition('/')[0]}/*")
+    )

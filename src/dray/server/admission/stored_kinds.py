@@ -32,13 +32,17 @@ def choose_ingress_class(attributes: Attributes) -> None:
 
 
 def mark_available(attributes: Attributes) -> None:
-    """What the server itself serves is there from the start."""
-    if attributes.obj["spec"].get("service") is None:
-        condition = {
-            "type": "Available",
-            "status": "True",
-            "lastTransitionTime": attributes.context.now(),
-            "reason": "Local",
-            "message": "Local APIServices are always available",
-        }
-        attributes.obj["status"] = {"conditions": [condition]}
+    """What the server itself serves is there from the start; what others serve cannot be reached through it."""
+    local = attributes.obj["spec"].get("service") is None
+    if attributes.old is not None and local == (attributes.old["spec"].get("service") is None):
+        return
+    condition = {
+        "type": "Available",
+        "status": "True" if local else "False",
+        "lastTransitionTime": attributes.context.now(),
+        "reason": "Local" if local else "NotAggregated",
+        "message": "Local APIServices are always available"
+        if local
+        else "requests are not passed on to other API servers",
+    }
+    attributes.obj["status"] = {"conditions": [condition]}

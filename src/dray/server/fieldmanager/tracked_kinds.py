@@ -65,6 +65,8 @@ _STATUS_RESETS: dict[str, tuple[str, ...]] = {
     "PriorityLevelConfiguration": ("spec", "metadata"),
     "PodGroup": ("spec", "metadata"),
     "CompositePodGroup": ("spec", "metadata"),
+    "PodCertificateRequest": ("spec", "metadata"),
+    "StorageVersionMigration": ("spec", "metadata"),
 }
 
 

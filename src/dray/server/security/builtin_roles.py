@@ -113,7 +113,8 @@ NODE_RULES = f"""
     READ | core | services
     get | core | persistentvolumeclaims persistentvolumes
     READ | node.k8s.io | runtimeclasses
-    create get list watch | CERTS | certificatesigningrequests
+    create get list watch | CERTS | certificatesigningrequests podcertificaterequests
+    READ | CERTS | clustertrustbundles
 """
 
 _PATHS = {

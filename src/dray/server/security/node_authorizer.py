@@ -76,6 +76,8 @@ class NodeAuthorizer:
                 return self._volume(node, verb, subresource, name)
             case ("", "serviceaccounts"):
                 return self._token(node, verb, subresource, namespace, name)
+            case ("certificates.k8s.io", "podcertificaterequests"):
+                return self._certificate(node, verb, subresource, namespace, name, field_selector)
             case ("coordination.k8s.io", "leases"):
                 return _lease(node, verb, subresource, namespace, name)
         return _decide(any(rule.allows(verb, group, resource, subresource, name) for rule in self._rules))
@@ -131,6 +133,21 @@ class NodeAuthorizer:
         if verb not in _OWN | _READ:
             return _NO_OPINION
         found = self._view.get(RESOURCE_GROUP, "resourceslices", "", name)
+        return self._related(node, found is not None and found["spec"].get("nodeName") == node)
+
+    def _certificate(
+        self, node: str, verb: str, subresource: str, namespace: str, name: str, field_selector: str
+    ) -> Decision:
+        if subresource:
+            return Decision(False, "nodes may not access the status subresource of PodCertificateRequests")
+        if verb == "create":
+            return _ALLOWED
+        if verb not in _READ:
+            return Decision(False, f"nodes may not {verb} podcertificaterequests")
+        if not name:
+            why = "can only list/watch podcertificaterequests with nodeName field selector"
+            return _decide(pinned(field_selector, "spec.nodeName") == node, why)
+        found = self._view.get("certificates.k8s.io", "podcertificaterequests", namespace, name)
         return self._related(node, found is not None and found["spec"].get("nodeName") == node)
 
     def _volume(self, node: str, verb: str, subresource: str, name: str) -> Decision:

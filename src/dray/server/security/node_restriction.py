@@ -17,7 +17,7 @@ from dray.api.catalogue import RESOURCE_GROUP
 from dray.api.objects import Object
 from dray.api.pods import MIRROR_ANNOTATION
 from dray.server.authorization import User
-from dray.server.security import node_labels
+from dray.server.security import node_labels, pod_certificates
 from dray.server.security.node_authorizer import LEASE_NAMESPACE, ClusterView
 from dray.server.security.users import DEVICE_DRIVER, SYSTEM_NAMESPACE, node_of
 
@@ -55,6 +55,8 @@ def restrict(user: User, write: Write, view: ClusterView) -> str | None:
             return _node(node, write)
         case ("", "serviceaccounts") if write.subresource == "token":
             return _token(node, write, view)
+        case ("certificates.k8s.io", "podcertificaterequests"):
+            return pod_certificates.restrict(node, write.operation, write.subresource, write.new or {}, view)
         case ("coordination.k8s.io", "leases"):
             return _lease(node, write)
         case (_, "resourceslices") if write.group == RESOURCE_GROUP:

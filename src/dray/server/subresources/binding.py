@@ -1,6 +1,8 @@
-"""`pods/binding`: puts a pod on a node."""
+"""`pods/binding`, and `bindings` of older clients: puts a pod on a node."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from dray.api import names
 from dray.api.objects import Object, mapping, text
@@ -8,6 +10,18 @@ from dray.server import bodies, status, updates
 from dray.server.calls import Call
 from dray.server.parameters import write_options
 from dray.server.requests import Answer, document
+
+
+async def create_named(call: Call) -> Answer:
+    """Of the pod that the binding names."""
+    pods = call.context.registry.find("", "v1", "pods")
+    assert pods is not None
+    binding = mapping(await bodies.read(call.context, call.request))
+    name = text(mapping(binding.get("metadata")).get("name"))
+    if not name:
+        raise status.bad_request("metadata.name: the name of the pod is required")
+    path = replace(call.path, plural="pods", name=name, subresource="binding")
+    return await create(Call(call.context, call.request, pods, path, call.query))
 
 
 async def create(call: Call) -> Answer:
