@@ -62,6 +62,8 @@ def test_every_kind_is_the_same_in_both_forms(api):
             api.raw("POST", seed.collection("default"), body, content_type=PROTOBUF, **headers)
     compared = 0
     for version in catalogue.every_version():
+        if "list" not in version.entry.verbs:
+            continue
         prefix = f"/apis/{version.api_version}" if version.group else f"/api/{version.version}"
         path = f"{prefix}/{version.plural}"
         listed = _without_kinds_within(api.get(path))

@@ -173,7 +173,16 @@ KINDS: tuple[Kind, ...] = (
     ),
     # These two are not stored: the server answers.
     _v1("core_v1", "Binding", "bindings", verbs=("create",)),
-    _v1("core_v1", "ComponentStatus", "componentstatuses", "cs", namespaced=False, verbs=("get", "list")),
+    Kind(
+        "",
+        "ComponentStatus",
+        "componentstatuses",
+        (Version("v1", "core_v1.ComponentStatus", Lifecycle((1, 19))),),
+        storage="v1",
+        namespaced=False,
+        short_names=("cs",),
+        verbs=("get", "list"),
+    ),
     _v1("core_v1", "Event", "events", "ev"),
     _v1("core_v1", "ServiceAccount", "serviceaccounts", "sa", subresources="token"),
     _v1("core_v1", "ConfigMap", "configmaps", "cm"),
