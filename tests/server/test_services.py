@@ -35,8 +35,12 @@ def test_text_that_is_no_address_is_refused(api):
 def test_headless_and_external_services_have_none(api):
     headless = api.create(SERVICES, service("h", clusterIP="None", selector={"a": "b"}))["spec"]
     assert (headless["clusterIPs"], headless["ipFamilies"]) == (["None"], ["IPv4"])
+    assert api.warnings == []
     outside = api.create(SERVICES, service("e", type="ExternalName", externalName="example.com"))["spec"]
     assert "clusterIP" not in outside
+    assert api.warnings == []
+    api.create(SERVICES, service("a"))
+    assert "nothing routes" in api.warnings[0]
 
 
 def test_an_update_that_does_not_mention_them_keeps_address_and_ports(api):

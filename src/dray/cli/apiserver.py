@@ -19,7 +19,7 @@ from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options
 if TYPE_CHECKING:
     from dray.server.running import Options, RunningServer
 
-_CONTROLLERS: Final = ("namespace", "serviceaccount", "root-ca-cert-publisher")
+_CONTROLLERS: Final = ("namespace", "serviceaccount", "serviceaccount-token", "root-ca-cert-publisher")
 
 
 @click.command()

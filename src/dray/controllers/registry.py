@@ -16,6 +16,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "pod-garbage-collector": "dray.controllers.pod_garbage:PodGarbageCollector",
     "namespace": "dray.controllers.namespaces:NamespaceController",
     "serviceaccount": "dray.controllers.service_accounts:ServiceAccountController",
+    "serviceaccount-token": "dray.controllers.account_tokens:AccountTokens",
     "root-ca-cert-publisher": "dray.controllers.root_certificates:RootCertificatePublisher",
     "node-lifecycle": "dray.controllers.node_lifecycle.controller:NodeLifecycle",
     "resourcequota": "dray.controllers.quota:QuotaController",

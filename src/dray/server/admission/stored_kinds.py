@@ -15,8 +15,15 @@ _INGRESS_CLASSES = key_prefix(NETWORKING_GROUP, "ingressclasses")
 
 def warn(attributes: Attributes) -> None:
     text = attributes.resource.stored_only
-    if text and not attributes.subresource and text not in attributes.warnings:
+    if text and not attributes.subresource and text not in attributes.warnings and not _is_complete(attributes):
         attributes.warnings.append(text)
+
+
+def _is_complete(attributes: Attributes) -> bool:
+    """A Service without an address of its own: what it says is in its endpoints, or it is a name."""
+    if attributes.resource.kind != "Service" or attributes.resource.group:
+        return False
+    return (attributes.obj.get("spec") or {}).get("clusterIP") in (None, "", "None")
 
 
 def choose_ingress_class(attributes: Attributes) -> None:

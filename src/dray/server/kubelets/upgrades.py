@@ -75,7 +75,7 @@ def refusal(code: int, text: str) -> status.ApiError:
     """What the node has against it."""
     reason = _REASONS.get(code, "InternalError")
     text = text.strip() or f"the node answered with {code}"
-    return status.ApiError(code if code in _REASONS else 500, reason, f"unable to upgrade connection: {text}")
+    return status.ApiError(code if code in _REASONS else 500, reason, text)
 
 
 def _head(endpoint: Endpoint, target: str, headers: Mapping[str, str]) -> bytes:

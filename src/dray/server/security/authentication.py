@@ -25,9 +25,9 @@ from dray.server.security import jwt, users
 from dray.server.security.authority import Clock, utc_now
 from dray.server.security.credentials import Credentials, Impersonation, bearer_token
 from dray.server.security.jwt import TokenError
+from dray.server.security.objects import Objects
 from dray.server.security.peer import Peer
 from dray.server.security.private_files import private_directory, read_private, write_private
-from dray.server.security.service_account_tokens import Objects
 
 # What may be asked for without credentials: whether the server lives, and whom a machine that joins should trust.
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", CLUSTER_INFO})

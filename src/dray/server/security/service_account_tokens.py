@@ -2,7 +2,8 @@
 
 A token names its service account by uid and, where it is bound, a pod, a secret or a node by uid; it ends with any of
 them. A token bound to a pod also says which node the pod runs on, and its holder is a user "associated" with that
-node. `Objects` is how the issuer looks at the world; it answers from memory.
+node. `Objects` is how the issuer looks at the world; it answers from memory. Those of a kube-controller-manager beside
+dray, with the same key, are `legacy_tokens`.
 """
 
 from __future__ import annotations
@@ -10,27 +11,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Protocol
 from uuid import uuid4
 
 import msgspec
 
-from dray.api.objects import Object
 from dray.server.authorization import AUTHENTICATED, User
-from dray.server.security import jwt, users
+from dray.server.security import jwt, legacy_tokens, users
 from dray.server.security.authority import Clock, load_key, utc_now
 from dray.server.security.certificates import Key, new_key
 from dray.server.security.jwt import TokenError
+from dray.server.security.legacy_tokens import LegacyClaims
+from dray.server.security.objects import Objects
 from dray.server.security.private_files import private_directory
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 _REMEMBERED = 1024
-
-
-class Objects(Protocol):
-    """Reads one object as it is now, or None: `get("", "pods", "default", "web-0")`."""
-
-    def get(self, group: str, resource: str, namespace: str, name: str) -> Object | None: ...
 
 
 class Reference(msgspec.Struct, frozen=True):
@@ -59,6 +54,10 @@ class Claims(msgspec.Struct, frozen=True, rename={"bindings": "kubernetes.io"}):
     bindings: Bindings
 
 
+class _Issued(msgspec.Struct, frozen=True):
+    iss: str
+
+
 class TokenIssuer:
     def __init__(
         self,
@@ -76,7 +75,7 @@ class TokenIssuer:
         self._new_id = new_id
         self.issuer = issuer
         # Verifying a signature costs more than a whole request; what was verified once is known by its digest.
-        self._verified: dict[bytes, Claims] = {}
+        self._verified: dict[bytes, Claims | LegacyClaims] = {}
 
     @classmethod
     def open(cls, directory: Path, objects: Objects, *, clock: Clock = utc_now) -> TokenIssuer:
@@ -103,17 +102,18 @@ class TokenIssuer:
     def authenticate(self, token: str, audiences: Iterable[str] = ()) -> tuple[User, tuple[str, ...]]:
         """Who holds the token, and for which of the audiences it was made; raises TokenError."""
         claims = self._read(token)
-        now = self._clock().timestamp()
-        if not claims.nbf <= now < claims.exp:
-            raise TokenError("the token has expired or is not valid yet")
-        wanted = tuple(audiences) or (self.issuer,)
-        common = tuple(audience for audience in wanted if audience in claims.aud)
+        meant_for = (self.issuer,) if isinstance(claims, LegacyClaims) else claims.aud
+        common = tuple(audience for audience in tuple(audiences) or (self.issuer,) if audience in meant_for)
         if not common:
             raise TokenError("the token is meant for another audience")
+        if isinstance(claims, LegacyClaims):
+            return claims.holder(token, self._objects), common
+        if not claims.nbf <= self._clock().timestamp() < claims.exp:
+            raise TokenError("the token has expired or is not valid yet")
         self._check_bindings(claims.bindings)
         return _user(claims), common
 
-    def _read(self, token: str) -> Claims:
+    def _read(self, token: str) -> Claims | LegacyClaims:
         if len(token) > jwt.MAX_LENGTH:
             raise TokenError("the token is too long")
         digest = hashlib.sha256(token.encode()).digest()
@@ -121,17 +121,25 @@ class TokenIssuer:
         if known is not None:
             return known
         try:
-            claims = msgspec.json.decode(jwt.verify(token, self._keys), type=Claims)
+            claims = self._decode(jwt.verify(token, self._keys))
         except msgspec.DecodeError as error:
             raise TokenError("the claims are not those of a service account token") from error
-        bindings = claims.bindings
-        if claims.iss != self.issuer:
-            raise TokenError("the token has another issuer")
-        if claims.sub != users.service_account_name(bindings.namespace, bindings.serviceaccount.name):
-            raise TokenError("the subject is not the service account")
         while len(self._verified) >= _REMEMBERED:
             del self._verified[next(iter(self._verified))]
         self._verified[digest] = claims
+        return claims
+
+    def _decode(self, encoded: bytes) -> Claims | LegacyClaims:
+        issuer = msgspec.json.decode(encoded, type=_Issued).iss
+        if issuer == legacy_tokens.ISSUER:
+            legacy = msgspec.json.decode(encoded, type=LegacyClaims)
+            legacy.check_subject()
+            return legacy
+        if issuer != self.issuer:
+            raise TokenError("the token has another issuer")
+        claims = msgspec.json.decode(encoded, type=Claims)
+        if claims.sub != users.service_account_name(claims.bindings.namespace, claims.bindings.serviceaccount.name):
+            raise TokenError("the subject is not the service account")
         return claims
 
     def _check_bindings(self, bindings: Bindings) -> None:

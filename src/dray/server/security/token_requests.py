@@ -19,13 +19,15 @@ from dray.server.authorization import User
 from dray.server.security import users
 from dray.server.security.authentication import TokenAuthenticator
 from dray.server.security.jwt import TokenError
-from dray.server.security.service_account_tokens import Bindings, Objects, Reference, TokenIssuer
+from dray.server.security.objects import Objects
+from dray.server.security.service_account_tokens import Bindings, Reference, TokenIssuer
 
 GROUP = "authentication.k8s.io"
 API_VERSION = f"{GROUP}/v1"
 DEFAULT_SECONDS = 3600
 LEAST_SECONDS = 600
 MOST_SECONDS = 365 * 24 * 3600
+_LONGEST = 2**32
 
 
 _BOUND_KINDS = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
@@ -39,7 +41,9 @@ def request_token(issuer: TokenIssuer, objects: Objects, account: Mapping[str, A
     if found:
         raise status.invalid("TokenRequest", GROUP, metadata["name"], found)
     bindings = _bind(objects, metadata, spec.get("boundObjectRef"))
-    seconds = min(spec.get("expirationSeconds") or DEFAULT_SECONDS, MOST_SECONDS)
+    # Who can read a Secret has its token anyway, for as long as the Secret exists.
+    most = _LONGEST if bindings.secret is not None else MOST_SECONDS
+    seconds = min(spec.get("expirationSeconds") or DEFAULT_SECONDS, most)
     audiences = spec.get("audiences") or [issuer.issuer]
     token, expires = issuer.issue(bindings, audiences, seconds=seconds)
     return {
@@ -56,7 +60,7 @@ def _validate(spec: Object) -> list[FieldError]:
     field = "spec.expirationSeconds"
     if seconds is not None and seconds < LEAST_SECONDS:
         return [errors.invalid(field, seconds, "may not specify a duration less than 10 minutes")]
-    if seconds is not None and seconds > 2**32:
+    if seconds is not None and seconds > _LONGEST:
         return [errors.invalid(field, seconds, "may not specify a duration larger than 2^32 seconds")]
     return []
 
