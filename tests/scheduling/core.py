@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from dray.scheduling.actions import Bind, Refuse
+from dray.scheduling.actions import Bind, BindGroup, Refuse, RefuseGroup
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.testing import objects
 from tests import gpus
@@ -116,6 +116,14 @@ class Core:
         if isinstance(action, Bind):
             self.write(action)
             self.bind(action)
+        elif isinstance(action, BindGroup):
+            for each in action.binds:
+                self.write(each)
+            for each in action.binds:
+                self.bind(each)
+        elif isinstance(action, RefuseGroup):
+            for claim in action.release:
+                self.put({**self.get("ResourceClaim", claim["metadata"]["name"]), "status": {}})
         elif action.preemption is not None:
             for victim in action.preemption.victims:
                 self.remove_with_claims(victim.key[1])
@@ -128,7 +136,7 @@ class Core:
         return [self.write_one(action, write) for write in action.writes]
 
     def write_one(self, action, write, tell=True):
-        claim = write.claim
+        claim = self.get("ResourceClaim", write.claim["metadata"]["name"]) if not write.special else write.claim
         if write.special:
             owner = {"kind": "Pod", "name": action.pod.key[1], "uid": action.pod.uid, "controller": True}
             annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
@@ -164,11 +172,24 @@ class Core:
 
 def bound(actions):
     """Pods by name, with their nodes."""
-    return {each.pod.key[1]: each.node for each in actions if isinstance(each, Bind)}
+    return {each.pod.key[1]: each.node for each in binds(actions)}
+
+
+def binds(actions):
+    return [
+        bind
+        for each in actions
+        if isinstance(each, Bind | BindGroup)
+        for bind in ((each,) if isinstance(each, Bind) else each.binds)
+    ]
 
 
 def refused(actions):
     return {each.pod.key[1]: each.message for each in actions if isinstance(each, Refuse)}
+
+
+def refused_groups(actions):
+    return {each.group.key.name: each.message for each in actions if isinstance(each, RefuseGroup)}
 
 
 def victims(actions):

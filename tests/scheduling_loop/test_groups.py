@@ -80,31 +80,48 @@ def said(found):
     return {each["type"]: (each["status"], each["reason"]) for each in conditions}
 
 
-async def test_a_gang_says_that_its_pods_are_placed_one_by_one():
+async def test_a_gang_says_why_it_waits_and_then_that_it_is_scheduled():
     async with cluster() as local:
         await local.patch("Node", "n", {"spec": {"taints": None}})
         await local.create(gang(3))
-        assert said(await local.get("PodGroup", "g")) == {}
-        for name in ("a", "b"):
-            await local.create(member(name))
-        await bound(local, "a", "b")
-        found = await local.get("PodGroup", "g")
-        assert said(found) == {"PodGroupInitiallyScheduled": ("False", "NotScheduledAsGroup")}
-        (condition,) = found["status"]["conditions"]
-        assert "one by one" in condition["message"]
+        entry = {"name": "gpu", "resourceClaimTemplateName": "one"}
+        await local.create(objects.claim_template("one"))
+        for name in ("a", "b", "c"):
+            await local.create(member(name, entry))
+
+        async def is_refused():
+            return said(await local.get("PodGroup", "g")) or None
+
+        expected = {"PodGroupInitiallyScheduled": ("False", "Unschedulable")}
+        assert await local.eventually(is_refused) == expected
+        (condition,) = (await local.get("PodGroup", "g"))["status"]["conditions"]
+        assert "3 pods have to be placed at once, and there is a place for 2" in condition["message"]
 
         async def is_told():
-            events = [each for each in await local.list("Event") if each["reason"] == "NotScheduledAsGroup"]
-            return events if events else None
+            events = [each for each in await local.list("Event") if each["reason"] == "FailedScheduling"]
+            return events or None
 
         (event,) = await local.eventually(is_told)
         assert (event["involvedObject"]["kind"], event["involvedObject"]["name"]) == ("PodGroup", "g")
+        assert not any(gpus.held(each) for each in await local.list("ResourceClaim"))
+        assert said(await local.get("Pod", "a"))["PodScheduled"] == ("False", "Unschedulable")
+        await local.create(objects.node("m"))
+        await local.create(gpus.slice_of("m", 1))
+        await local.patch("Node", "m", {"spec": {"taints": None}})
+        await bound(local, "a", "b", "c")
+
+        async def is_scheduled():
+            return said(await local.get("PodGroup", "g")) == {"PodGroupInitiallyScheduled": ("True", "Scheduled")}
+
+        await local.eventually(is_scheduled)
 
 
-async def test_a_group_that_is_no_gang_has_nothing_to_say():
+async def test_a_claim_that_three_pods_of_a_gang_share_is_reserved_for_each():
     async with cluster() as local:
         await local.patch("Node", "n", {"spec": {"taints": None}})
-        await local.create(group())
-        await local.create(member("a"))
-        await bound(local, "a")
-        assert said(await local.get("PodGroup", "g")) == {}
+        entry = {"name": "gpu", "resourceClaimName": "c"}
+        await local.apply(objects.claim("c"), gang(3))
+        for name in ("a", "b", "c"):
+            await local.create(member(name, entry))
+        await bound(local, "a", "b", "c")
+        assert sorted(await users(local)) == [("pods", "a"), ("pods", "b"), ("pods", "c")]

@@ -312,41 +312,20 @@ class TestOthers:
 
 
 class TestGangs:
-    WORKLOADS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/workloads"
-    JOBS = "/apis/batch/v1/namespaces/default/jobs"
+    def told(self, api, *places):
+        assert [text.partition(": ")[0] for text in api.warnings] == list(places)
 
-    @staticmethod
-    def group(**policy):
-        return {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": policy}}
-
-    def told(self, api, place):
-        assert [text.partition(": ")[0] for text in api.warnings] == ([place] if place else [])
-        assert all("not yet scheduled as a whole" in text for text in api.warnings)
-
-    def test_who_makes_a_group_is_told_that_its_pods_are_placed_one_by_one(self, api):
-        api.create(GROUPS, self.group(gang={"minCount": 2}))
-        self.told(api, "spec.schedulingPolicy.gang")
-        api.patch(f"{GROUPS}/g", {"metadata": {"labels": {"a": "b"}}})
-        self.told(api, "spec.schedulingPolicy.gang")
-        api.create(PODS, pod("p", schedulingGroup={"podGroupName": "g"}))
-        self.told(api, "spec.schedulingGroup")
-        api.patch(f"{PODS}/p/status", {"status": {"phase": "Running"}})
-        self.told(api, None)
-
-    def test_a_group_that_is_no_gang_loses_nothing(self, api):
-        api.create(GROUPS, self.group(basic={}))
-        self.told(api, None)
-        api.create(PODS, pod("p", schedulingGroup={"podGroupName": "g"}))
-        self.told(api, None)
-        api.create(PODS, pod("q", schedulingGroup={"podGroupName": "later"}))
-        self.told(api, "spec.schedulingGroup")
-
-    def test_workloads_and_jobs(self, api):
-        templates = [{"name": "a", "schedulingPolicy": {"basic": {}}}, {"name": "b", "schedulingPolicy": {}}]
-        templates[1]["schedulingPolicy"] = {"gang": {"minCount": 2}}
-        api.create(self.WORKLOADS, {"metadata": {"name": "w"}, "spec": {"podGroupTemplates": templates}})
+    def test_who_makes_groups_of_groups_is_told_that_they_are_placed_one_by_one(self, api):
+        gang = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        api.create(GROUPS, {"metadata": {"name": "g"}, "spec": gang})
+        self.told(api)
+        reference = {"workloadRef": {"workloadName": "w", "templateName": "t"}}
+        parts = {"parentCompositePodGroupName": "all", **reference, **gang}
+        api.create(GROUPS, {"metadata": {"name": "part"}, "spec": parts})
+        self.told(api, "spec.parentCompositePodGroupName")
+        api.patch(f"{GROUPS}/part/status", {"status": {"conditions": []}})
+        self.told(api)
+        composite = GROUPS.replace("v1beta1", "v1alpha3").replace("podgroups", "compositepodgroups")
+        spec = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, **reference}
+        api.create(composite, {"metadata": {"name": "all"}, "spec": spec})
         self.told(api, "spec")
-        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
-        spec = {"parallelism": 2, "template": template, "scheduling": {"schedulingPolicy": {"gang": {}}}}
-        api.create(self.JOBS, {"metadata": {"name": "j"}, "spec": spec})
-        self.told(api, "spec.scheduling.schedulingPolicy.gang")

@@ -154,6 +154,11 @@ class Inventory:
         key = device[:2]
         return None if self._is_spread(key) else self._viewers.get(key, ())
 
+    @property
+    def is_spread(self) -> bool:
+        """Whether there are devices that are not for one named node."""
+        return any(self._spread.values())
+
     def _is_spread(self, pool: PoolKey) -> bool:
         """Whether some slice of the pool is not for one named node."""
         return self._spread.get(pool, 0) > 0

@@ -21,7 +21,7 @@ from dray.cli.explanation_trees import NodeAnswers, few, holding
 from dray.cli.explanations import Explanation
 from dray.cli.plugins import asked_scheduler
 from dray.cli.wanted import claim as wanted_claim
-from dray.scheduling import groups
+from dray.scheduling.front_ends import native
 from dray.scheduling.pods import read
 from dray.scheduling.scheduler import Options, Scheduler
 
@@ -111,7 +111,7 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
 
     wanted: dict[str, Resource | None] = {name: find(version, name) for name, version in _KINDS.items()}
     wanted["DeviceTaintRule"] = await served_version(cluster.client, "resource.k8s.io", "devicetaintrules")
-    wanted["PodGroup"] = await served_version(cluster.client, groups.API_GROUP, groups.PLURAL)
+    wanted["PodGroup"] = await served_version(cluster.client, native.API_GROUP, native.PLURAL)
     found: dict[str, list[Object]] = {}
     of_volumes = {
         "PersistentVolumeClaim": volumes.CLAIMS,

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from dray.api.objects import Object
-from dray.scheduling.messages import diagnosis_text
+from dray.scheduling.group_model import Group
+from dray.scheduling.messages import diagnosis_text, group_text
 from dray.scheduling.model import Pod
-from dray.scheduling.status import Diagnosis
+from dray.scheduling.status import Diagnosis, GroupDiagnosis
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
@@ -73,4 +74,29 @@ class Refuse:
         return SCHEDULER_ERROR if self.diagnosis.error else UNSCHEDULABLE
 
 
-Action = Bind | Refuse
+@dataclass(frozen=True, slots=True)
+class BindGroup:
+    """All of it is written, or none: the claims of all pods before the first is bound."""
+
+    group: Group
+    binds: tuple[Bind, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseGroup:
+    group: Group
+    pods: tuple[Pod, ...]
+    diagnosis: GroupDiagnosis
+    release: tuple[Object, ...] = ()
+    """Claims whose devices are in the way and should be given back."""
+
+    @property
+    def message(self) -> str:
+        return group_text(self.diagnosis)
+
+    @property
+    def reason(self) -> str:
+        return SCHEDULER_ERROR if self.diagnosis.error else UNSCHEDULABLE
+
+
+Action = Bind | Refuse | BindGroup | RefuseGroup

@@ -6,7 +6,7 @@ It reads. What it gives is a `Placement`, which can be put into effect, or a `Di
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -24,7 +24,7 @@ from dray.scheduling.plugin import Plugin
 from dray.scheduling.plugins.dynamic_resources import NOT_AVAILABLE, DynamicResources
 from dray.scheduling.reasons import Code, Reason
 from dray.scheduling.state import State
-from dray.scheduling.status import Diagnosis, Status
+from dray.scheduling.status import UNSURE, Diagnosis, Status
 
 _NEAREST: Final = 4
 """Of so many nodes the allocator says in full what is missing."""
@@ -89,6 +89,23 @@ class SchedulingAlgorithm:
         self._framework.refresh(cycle)
         status = self._framework.filter(cycle, node)
         return status if status is not None else Placement(node, cycle, cycle.devices or NO_DEVICES)
+
+    def assume(self, placement: Placement) -> None:
+        """The pod is on the node in thought, and has what it needs there."""
+        cycle, node = placement.cycle, placement.node
+        cycle.pod.extra = placement.devices.extra
+        cycle.devices = placement.devices
+        try:
+            self._state.place(cycle.pod, node.name)
+            self._framework.reserve(cycle, node)
+        except Exception:
+            self._state.displace(cycle.pod, node.name)
+            raise
+
+    def take_back(self, placement: Placement) -> None:
+        """Undoes `assume`."""
+        self._framework.unreserve(placement.cycle, placement.node)
+        self._state.displace(placement.cycle.pod, placement.node.name, helps=False)
 
     def find_error(self, cycle: Cycle) -> Status | None:
         """An error on one of the nodes: then nobody can say where the pod should go."""
@@ -203,19 +220,34 @@ class SchedulingAlgorithm:
     def _failed(self, status: Status) -> Diagnosis:
         return Diagnosis(self._state.size, status, error=True)
 
+    def diagnose(self, cycle: Cycle, nodes: Sequence[Node]) -> Diagnosis:
+        """Why none of the nodes takes the pod, asked of all filters in the state of the moment."""
+        counts: Counter[Reason] = Counter()
+        short = []
+        self._framework.refresh(cycle)
+        for node in nodes:
+            status = self._framework.quick_filter(self._framework.applying(cycle), cycle, node)
+            status = CANNOT_ALLOCATE if status is None or status is UNSURE else status
+            counts.update(status.reasons)
+            if status is CANNOT_ALLOCATE:
+                short.append(node)
+        found = self._nearest(cycle, short) if cycle.claims.unallocated else None
+        return Diagnosis(len(nodes), counts=tuple(sorted(counts.items(), key=_by_name)), nearest=found)
+
     def _diagnosis(self, cycle: Cycle, feasible: FeasibleNodes, counts: Counter[Reason]) -> Diagnosis:
         size = self._state.size
-        found = None
-        if CANNOT_ALLOCATE.reasons[0] in counts and cycle.claims.unallocated:
-            found = self._nearest(cycle, feasible)
+        found, wanted = None, CANNOT_ALLOCATE.reasons[0]
+        if wanted in counts and cycle.claims.unallocated:
+            found = self._nearest(
+                cycle,
+                [node for node in self._state if (status := feasible.status(node)) and wanted in status.reasons],
+            )
         failed = any(reason.code in _FAILURES for reason in counts)
         return Diagnosis(size, counts=tuple(sorted(counts.items(), key=_by_name)), nearest=found, error=failed)
 
-    def _nearest(self, cycle: Cycle, feasible: FeasibleNodes) -> Rejection | None:
+    def _nearest(self, cycle: Cycle, short: Sequence[Node]) -> Rejection | None:
         """What the allocator says about the node where least is missing, of those that lack only devices."""
         state, demand = self._state, cycle.claims.demand
-        wanted = CANNOT_ALLOCATE.reasons[0]
-        short = [node for node in state if (status := feasible.status(node)) and wanted in status.reasons]
         if not short or len(demand.requests) > _MOST_EXPLAINED:
             return None
         try:

@@ -63,32 +63,29 @@ class Attempts:
                 return self._reject(queued, cycle, answer, alone=alone, known=answer is known)
             if (full := self._scheduler.devices.full_claim(cycle)) is not None:
                 return self._reject_everywhere(queued, cycle, full)
-            return self._bind(queued, answer)
+            self.reserve(queued, answer)
+            return self.binding(queued, answer)
 
     # Stages with an undo
 
     def reserve(self, queued: QueuedPod, placement: Placement) -> None:
         """The pod is assumed to be on its node, and has what it needs there."""
-        pod, node, cycle = queued.pod, placement.node, placement.cycle
-        self._nominations.drop(pod.uid)
-        pod.extra = placement.devices.extra
-        cycle.devices = placement.devices
-        try:
-            self._state.place(pod, node.name)
-            self._framework.reserve(cycle, node)
-        except Exception:
-            self._state.displace(pod, node.name)
-            raise
-        self._scheduler.in_flight[pod.uid] = InFlightBinding(queued, placement)
-        self._queue.start_binding(queued, cycle.now)
+        self._nominations.drop(queued.pod.uid)
+        self._algorithm.assume(placement)
+        self.start_binding(queued, placement)
+
+    def start_binding(self, queued: QueuedPod, placement: Placement) -> None:
+        """The pod is assumed to be on its node, and nobody decides on it again meanwhile."""
+        self._scheduler.in_flight[queued.pod.uid] = InFlightBinding(queued, placement)
+        self._queue.start_binding(queued, placement.cycle.now)
 
     def unreserve(self, binding: InFlightBinding) -> list[ObjectRef]:
         """What was reserved and not written is free again; the pod itself stays on its node in thought."""
         return self._framework.unreserve(binding.placement.cycle, binding.placement.node)
 
-    def _bind(self, queued: QueuedPod, placement: Placement) -> Bind:
+    def binding(self, queued: QueuedPod, placement: Placement) -> Bind:
+        """What is to be written, once it is reserved."""
         cycle, devices = placement.cycle, placement.devices
-        self.reserve(queued, placement)
         return Bind(
             queued.pod,
             placement.node.name,

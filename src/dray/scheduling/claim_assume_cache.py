@@ -14,7 +14,17 @@ from typing import Any, Final
 from dray.allocation import Inventory
 from dray.allocation.devices import DeviceID
 from dray.allocation.usage import device_of
-from dray.api.objects import Key, Object, annotations_of, controller_of, controller_uid, is_deleting, key_of, mappings
+from dray.api.objects import (
+    Key,
+    Object,
+    annotations_of,
+    controller_of,
+    controller_uid,
+    is_deleting,
+    key_of,
+    mappings,
+    status_of,
+)
 from dray.api.pods import claim_entries, claim_names, group_name
 from dray.api.resource_claims import EXTENDED_CLAIM_ANNOTATION, allocation_of, reserved_for, results_of
 from dray.scheduling.device_demand import PLUGIN
@@ -37,6 +47,8 @@ class ClaimAssumeCache:
         self._claims: dict[Key, Object] = {}
         self._assumed: dict[Key, Object] = {}
         """Allocations that were decided and are not known to be written."""
+        self.shared: frozenset[Key] = frozenset()
+        """Claims that several pods of the group use which is being tried: what one of them got the others have too."""
         self._promised: dict[Key, set[str]] = {}
         """Pods by uid that will use a claim as soon as that is written."""
         self._extended: dict[str, dict[Key, Object]] = {}
@@ -60,6 +72,13 @@ class ClaimAssumeCache:
     def assumed(self, key: Key) -> bool:
         """Whether it is being allocated."""
         return key in self._assumed
+
+    def as_assumed(self, claim: Object) -> Object | None:
+        """The claim with the allocation that another pod of the group got; None where it is somebody else's affair."""
+        key = key_of(claim)
+        if key not in self.shared:
+            return None
+        return {**claim, "status": {**status_of(claim), "allocation": self._assumed[key]}}
 
     def promise(self, key: Key, uid: str) -> None:
         """The pod is to become a user of the claim; `withdraw` when it is, or is not to be any more."""

@@ -13,7 +13,7 @@ from dray.api.objects import Object
 from dray.api.pods import group_name
 from dray.api.resource_claims import reserved_for
 from dray.scheduling.device_demand import NO_DEMAND, DeviceDemand
-from dray.scheduling.groups import PLURAL
+from dray.scheduling.front_ends.native import PLURAL
 from dray.scheduling.model import Amounts, Node, Pod
 
 if TYPE_CHECKING:

@@ -121,6 +121,36 @@ class DeviceDemand:
         invalid = any(pool.state is PoolState.INVALID for pool in view.pools)
         return _INVALID_POOLS if invalid else CANNOT_ALLOCATE
 
+    def room(self, inventory: Inventory, resources: ResourceMap, node: Node, most: int) -> int:
+        """How many of its kind the node can serve at the same time, as far as counting tells: never too few."""
+        view = inventory.judged_view(node.document)
+        if view is None:
+            return most
+        requests = self.requests
+        if self.extended:
+            requests = [*requests, *self.extended_requests(self.served(node), resources)[0]]
+        rooms: dict[int, int] = {}
+        """How many devices each takes of those that suit it."""
+        try:
+            for request in requests:
+                exactly = request.get("exactly")
+                if exactly is not None:
+                    bits = _exclusive(inventory, view, exactly)
+                    if bits is not None:
+                        rooms[bits] = rooms.get(bits, 0) + (exactly.get("count") or 1)
+                    continue
+                found = [_exclusive(inventory, view, each) for each in request.get("firstAvailable") or ()]
+                union = 0
+                for bits in found:
+                    if bits is None:
+                        break
+                    union |= bits
+                else:
+                    most = min(most, union.bit_count())
+        except WorkExhausted:
+            return most
+        return min([most, *(bits.bit_count() // number for bits, number in rooms.items())])
+
     def distance(self, inventory: Inventory, node: Node) -> tuple[int, int]:
         """How far the node is from serving the claims, as far as counting tells; the smaller, the nearer: how many
         devices are missing, and how few there are that the classes take, in use or not."""
@@ -183,6 +213,18 @@ def _could(inventory: Inventory, view: View, subrequest: Object) -> bool | None:
     if all_of_them:
         return None if found > MAX_DEVICES else found > 0
     return found >= (subrequest.get("count") or 1)
+
+
+def _exclusive(inventory: Inventory, view: View, subrequest: Object) -> int | None:
+    """The free devices that suit one alternative; None where some of them can serve several at the same time, or that
+    cannot be told. Raises WorkExhausted."""
+    device_class = inventory.classes.get(subrequest.get("deviceClassName") or "")
+    if device_class is None or subrequest.get("adminAccess") or subrequest.get("allocationMode") == "All":
+        return None
+    bits = view.every & ~view.held
+    for selectors in (spec_of(device_class).get("selectors"), subrequest.get("selectors")):
+        bits = _selected(inventory, view, bits, selectors)
+    return None if bits & view.shareable else bits
 
 
 def _missing(inventory: Inventory, view: View, subrequest: Object) -> tuple[int, int]:

@@ -94,9 +94,13 @@ class Framework:
             cycle.own_filters = _applying(self._own_filters, cycle)
         return cycle.own_filters
 
+    def applying(self, cycle: Cycle) -> list[Plugin]:
+        """All filters that have something to say about the pod."""
+        return _applying(self._filters, cycle)
+
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
         """Whether the node fits, the search for devices included: the first plugin that rejects it."""
-        return self._run(_applying(self._filters, cycle), cycle, node)
+        return self._run(self.applying(cycle), cycle, node)
 
     def quick_filter(self, plugins: Iterable[Plugin], cycle: Cycle, node: Node) -> Status | None:
         """As `filter`, for some plugins and without an expensive search."""

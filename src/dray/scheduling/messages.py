@@ -8,7 +8,7 @@ from typing import Final
 
 from dray.allocation.text import summary
 from dray.scheduling.reasons import Code, Reason
-from dray.scheduling.status import Diagnosis, Status
+from dray.scheduling.status import Diagnosis, GroupDiagnosis, Status
 
 _LONGEST_SUMMARY: Final = 600
 _MOST_REASONS: Final = 20
@@ -48,6 +48,10 @@ _TEXTS: Final = {
     Code.PLUGIN_OFF: "plugin {} is switched off, and without it no pod is to be placed",
     Code.SCHEDULING_GATES: "it has scheduling gates",
     Code.POD_GROUP_NOT_FOUND: "it waits for its PodGroup {}/{}, which does not exist",
+    Code.GANG_INCOMPLETE: "PodGroup {} has {} pods, and {} have to start together: waiting for the others",
+    Code.GANG_MISMATCH: "all pods in a single pod group should have the same {} (PodGroup {})",
+    Code.GANG_IN_SEVERAL_DOMAINS: "pods of PodGroup {} are in several domains of {} already, and have to be in one",
+    Code.NO_PLACEMENTS: "no feasible placements found: no node that could be used has the label {}",
     Code.CLAIM_NOT_FOUND: 'could not find ResourceClaim "{}/{}"',
     Code.CLAIM_DELETED: 'resourceclaim "{}" is being deleted',
     Code.CLAIM_NOT_OWNED: "ResourceClaim {0}/{1} was not created for Pod {0}/{2} (Pod is not owner)",
@@ -83,6 +87,18 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
     """For the PodScheduled condition and the FailedScheduling event."""
     text = _diagnosis_text(diagnosis)
     return f"{text} deallocation of ResourceClaim completed" if diagnosis.deallocated else text
+
+
+def group_text(group: GroupDiagnosis) -> str:
+    """For the condition of a group that is not scheduled, and for its pods."""
+    if group.status is not None:
+        return status_text(group.status)
+    text = f"{group.need} pods have to be placed at once, and there is a place for {group.best}"
+    if group.domains:
+        text = f"0/{group.domains} placements are available: {text} in the best one, {group.domain}"
+    if group.undecided:
+        text = f"{text} as far as the search went, which came to no end"
+    return f"{text}. For the next: {diagnosis_text(group.following)}" if group.following is not None else f"{text}."
 
 
 def _diagnosis_text(diagnosis: Diagnosis) -> str:

@@ -14,6 +14,7 @@ from typing import Final
 from dray.api.objects import Key, Object, annotations_of, bounded, labels_of, mapping, mappings, strings
 from dray.api.pod_requests import amounts
 from dray.api.quantity import INT64_MAX
+from dray.scheduling.group_model import GroupKey
 from dray.scheduling.node_terms import NodeTerms
 from dray.scheduling.pod_terms import PodTerms
 from dray.scheduling.tolerations import Tolerations
@@ -114,6 +115,8 @@ class Pod:
     created: str
     extra: Amounts = field(default_factory=dict)
     """What its devices take from the node beside its own requests."""
+    group: GroupKey | None = None
+    """The group that it says it belongs to."""
 
     @property
     def labels(self) -> Mapping[str, str]:

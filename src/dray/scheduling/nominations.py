@@ -6,7 +6,7 @@ and those of higher priority do not see it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 
@@ -48,7 +48,7 @@ class Nominations:
         if before is not None:
             # Keeping the same place once more helps nobody.
             self._leave(before, helps=before.preemption.node != preemption.node)
-        ghost = replace(pod, uid=f"{pod.uid}/nominated")
+        ghost = replace(pod, uid=f"{pod.uid}/nominated", group=None)
         self._lifted.discard(ghost.uid)
         nomination = self._kept[pod.uid] = _Nomination(pod, ghost, preemption)
         self._enter(nomination)
@@ -58,16 +58,17 @@ class Nominations:
         if nomination is not None:
             self._leave(nomination, helps=True)
 
-    def out_of_sight_of(self, pod: Pod) -> AbstractContextManager[None]:
-        """For one attempt of the pod."""
-        return self._lifting(pod) if self._kept else nullcontext()
+    def out_of_sight_of(self, *pods: Pod) -> AbstractContextManager[None]:
+        """For one attempt of the pods, which are of one priority."""
+        return self._lifting(pods) if self._kept else nullcontext()
 
     @contextmanager
-    def _lifting(self, pod: Pod) -> Iterator[None]:
+    def _lifting(self, pods: Sequence[Pod]) -> Iterator[None]:
+        uids, priority = {each.uid for each in pods}, pods[0].priority
         lifted = [
             nomination
             for nomination in self._kept.values()
-            if nomination.pod.uid == pod.uid or nomination.pod.priority < pod.priority
+            if nomination.pod.uid in uids or nomination.pod.priority < priority
         ]
         try:
             for nomination in lifted:

@@ -129,6 +129,10 @@ class PreemptionTrial:
             inventory.follow(inventory.usage.hold(key, self._released.pop(key)))
 
 
+_Unit = tuple[Pod, ...]
+"""Pods that are removed together: those of a group that wants it so, or a single one."""
+
+
 def consumers(claim: Object) -> list[str]:
     """The uids of those it is reserved for."""
     return [str(each.get("uid")) for each in reserved_for(claim)]
@@ -201,7 +205,7 @@ class Preemptor:
         return bool(lower) and fits_without(pod.requirements, node, lower, cycle.claims.demand.served(node))
 
     def _try(self, cycle: Cycle, node: Node) -> _Candidate | None:
-        lower = list(self._lower(cycle.pod, node))
+        lower = self._units(cycle.pod, node)
         orphans = self._orphans(node) if cycle.claims.demand and self._for_devices else []
         if not lower and not orphans:
             return None
@@ -209,12 +213,13 @@ class Preemptor:
         trial = PreemptionTrial(self._state, own, for_devices=self._for_devices)
         try:
             trial.release(orphans)
-            trial.remove(each for each in lower if is_deleting(each.document))
+            trial.remove(each for unit in lower for each in unit if is_deleting(each.document))
             placement = self._algorithm.fits(cycle, node)
             if isinstance(placement, Placement):
                 return _Candidate(Preemption(node.name, (), all_devices(placement.devices)), 0)
-            staying = [each for each in lower if not is_deleting(each.document)]
-            trial.remove(staying)
+            left = [tuple(each for each in unit if not is_deleting(each.document)) for unit in lower]
+            staying = [unit for unit in left if unit]
+            trial.remove(each for unit in staying for each in unit)
             placement = self._algorithm.fits(cycle, node)
             if not isinstance(placement, Placement):
                 return None
@@ -228,23 +233,37 @@ class Preemptor:
             trial.undo()
 
     def _reprieve(
-        self, cycle: Cycle, node: Node, trial: PreemptionTrial, lower: Sequence[Pod]
+        self, cycle: Cycle, node: Node, trial: PreemptionTrial, lower: Sequence[_Unit]
     ) -> tuple[list[Pod], int] | None:
         """Lets back whom it can, those whose removal would violate a budget first; None where that stays undecided."""
-        violating, others = self.budgets.split(sorted(lower, key=_importance))
-        victims, violations = [], 0
-        for group, protecting in ((violating, True), (others, False)):
-            for each in group:
+        units = sorted(lower, key=_importance)
+        violating = {each.uid for each in self.budgets.split(pod for unit in units for pod in unit)[0]}
+        units.sort(key=lambda unit: not any(each.uid in violating for each in unit))
+        victims: list[Pod] = []
+        for unit in units:
+            for each in unit:
                 trial.restore(each)
-                answer = self._algorithm.fits(cycle, node)
-                if isinstance(answer, Placement):
-                    continue
-                if answer is UNDECIDED:
-                    return None
-                trial.remove([each])
-                victims.append(each)
-                violations += protecting
-        return victims, violations
+            answer = self._algorithm.fits(cycle, node)
+            if isinstance(answer, Placement):
+                continue
+            if answer is UNDECIDED:
+                return None
+            trial.remove(unit)
+            victims += unit
+        return victims, sum(each.uid in violating for each in victims)
+
+    def _units(self, pod: Pod, node: Node) -> list[_Unit]:
+        """Those that could be removed, each with all that would have to go with it."""
+        found: dict[str, _Unit] = {}
+        for each in self._lower(pod, node):
+            group = self._state.groups.of(each)
+            if group is None or not group.whole:
+                found[each.uid] = (each,)
+                continue
+            unit = tuple(self._state.groups.members(group.key).placed.values())
+            if all(other.priority < pod.priority and self._state.bound(other) for other in unit):
+                found[group.uid] = unit
+        return list(found.values())
 
     def _lower(self, pod: Pod, node: Node) -> Iterator[Pod]:
         """Pods of lower priority on the node, or elsewhere with devices that the node sees."""
@@ -297,9 +316,9 @@ def _is_resolvable(status: Status | None) -> bool:
     return status is None or status.resolvable
 
 
-def _importance(pod: Pod) -> tuple[int, str]:
-    """In ascending order the most important first: by priority, then who has been running longest."""
-    return -pod.priority, _start(pod)
+def _importance(unit: _Unit) -> tuple[int, int, str]:
+    """In ascending order the most important first: by priority, then by number, then who has been running longest."""
+    return -max(each.priority for each in unit), -len(unit), min(map(_start, unit))
 
 
 def _start(pod: Pod) -> str:

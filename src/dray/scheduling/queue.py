@@ -16,7 +16,7 @@ from typing import Final
 
 from dray.scheduling.feasible_nodes import Signature
 from dray.scheduling.model import Pod
-from dray.scheduling.status import Diagnosis
+from dray.scheduling.status import Diagnosis, GroupDiagnosis
 
 INITIAL_BACKOFF: Final = 0.05
 MAX_BACKOFF: Final = 10.0
@@ -42,7 +42,7 @@ class QueuedPod:
     attempts: int = 0
     errors: int = 0
     group: SignatureGroup | None = None
-    reported: Diagnosis | None = None
+    reported: Diagnosis | GroupDiagnosis | None = None
     """What was last written about why it waits."""
 
 
@@ -65,7 +65,7 @@ class SignatureGroup:
     timer: float = 0.0
     """When a timer rings for it; of several only the earliest is kept."""
     diagnosis: Diagnosis | None = None
-    """That of the last one that was tried."""
+    """None of pods that are placed as a group. That of the last one that was tried."""
     preemption_futile: bool = False
     """Whether nobody could be removed for the sake of the last one that was tried."""
     binding_may_help: bool = False
@@ -94,6 +94,7 @@ class Queue:
         self._ahead: dict[Hashable, SignatureGroup] = {}
         """Those that seem to fit now, though their backoff is not over yet."""
         self._arrivals = 0
+        self._group_arrivals: dict[Hashable, int] = {}
         self._ticket = 0
 
     def __len__(self) -> int:
@@ -113,9 +114,26 @@ class Queue:
 
     def add(self, pod: Pod, now: float) -> QueuedPod:
         """It is gated until it is activated."""
-        self._arrivals += 1
-        queued = self._queued[pod.uid] = QueuedPod(pod, self._arrivals, now)
+        queued = self._queued[pod.uid] = QueuedPod(pod, self.arrive(pod.group), now)
         return queued
+
+    def arrive(self, group: Hashable = None) -> int:
+        """The next number in the order of arrival; that of a group where all its pods have one."""
+        known = self._group_arrivals.get(group) if group is not None else None
+        if known is not None:
+            return known
+        self._arrivals += 1
+        return self._arrivals
+
+    def put_group(self, group: Hashable, members: Iterable[str]) -> None:
+        """Pods of a group, those that came before it too, have their turn by when the group came."""
+        arrival = self._group_arrivals[group] = self.arrive(group)
+        for uid in members:
+            if uid in self._queued:
+                self._queued[uid].arrival = arrival
+
+    def remove_group(self, group: Hashable) -> None:
+        self._group_arrivals.pop(group, None)
 
     def remove(self, uid: str, now: float) -> QueuedPod | None:
         queued = self._queued.pop(uid, None)
@@ -164,7 +182,7 @@ class Queue:
         queued: QueuedPod,
         key: Hashable,
         signature: Signature | None,
-        diagnosis: Diagnosis,
+        diagnosis: Diagnosis | None,
         now: float,
         *,
         nodes: frozenset[int] | None = None,
@@ -215,6 +233,7 @@ class Queue:
         if first is None:
             return
         del group.members[first.pod.uid]
+        heappop(group.order)
         group.trying = first
         first.subqueue = SubQueue.ACTIVE
         heappush(self._active, (-first.pod.priority, first.arrival, first.pod.uid))

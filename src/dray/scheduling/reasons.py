@@ -87,6 +87,14 @@ class Code(Enum):
     SCHEDULING_GATES = auto()
     POD_GROUP_NOT_FOUND = auto()
     """(namespace, name)"""
+    GANG_INCOMPLETE = auto()
+    """(group, number of pods, minimum)"""
+    GANG_MISMATCH = auto()
+    """(what differs, group)"""
+    GANG_IN_SEVERAL_DOMAINS = auto()
+    """(group, label)"""
+    NO_PLACEMENTS = auto()
+    """(label)"""
     CLAIM_NOT_FOUND = auto()
     """(namespace, name)"""
     CLAIM_DELETED = auto()

@@ -19,15 +19,18 @@ from typing import Final
 from dray.allocation import ATTEMPT, KUBERNETES, Policy, Work
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.api.objects import Object, key_of
-from dray.api.pods import is_terminal, node_of
+from dray.api.pods import is_terminal, node_of, phase_of
 from dray.scheduling import faults, guarded_plugin, pods
-from dray.scheduling.actions import Action, Bind, ClaimWrite, Refuse
+from dray.scheduling.actions import Action, Bind, ClaimWrite, Refuse, RefuseGroup
 from dray.scheduling.algorithm import SchedulingAlgorithm
 from dray.scheduling.attempts import Attempts, InFlightBinding
 from dray.scheduling.claim_assume_cache import CLAIM
 from dray.scheduling.device_demand import DeviceDemand
 from dray.scheduling.faults import Report
 from dray.scheduling.framework import Framework
+from dray.scheduling.front_ends import native
+from dray.scheduling.front_ends.native import KIND as GROUP
+from dray.scheduling.group_attempts import GroupAttempts
 from dray.scheduling.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, UnloadedPlugin, Watchdog
 from dray.scheduling.model import Pod
 from dray.scheduling.nominations import Nominations
@@ -101,10 +104,11 @@ class Scheduler:
         self.nominations = Nominations(state)
         self.waiters = Waiters()
         self.attempts = Attempts(self)
+        self.group_attempts = GroupAttempts(self)
         self.in_flight: dict[str, InFlightBinding] = {}
         """Decisions that are being written, by pod uid."""
         self.interrupted = False
-        self._hints = QueueingHints(state, queue, self.framework, self.preemptor, self.nominations)
+        self.hints = QueueingHints(state, queue, self.framework, self.preemptor, self.nominations)
         self._stores = _stores(state, self.preemptor)
 
     # Events
@@ -113,6 +117,8 @@ class Scheduler:
         """An object was created or changed."""
         if kind == "Pod":
             self._put_pod(document, now)
+        elif kind == GROUP:
+            self._put_group(document, now)
         elif kind != CLAIM:
             self._stores[kind][0](document)
             self.notify(_ANY.get(kind) or ObjectRef(kind, *key_of(document)), now)
@@ -123,6 +129,10 @@ class Scheduler:
         """An object was deleted."""
         if kind == "Pod":
             self._remove_pod(document["metadata"]["uid"], now)
+            if (group := native.group_of(document)) is not None:
+                self.state.groups.gone(group, document["metadata"]["uid"])
+        elif kind == GROUP:
+            self.queue.remove_group(self.state.groups.remove(document))
         elif kind != CLAIM:
             self._stores[kind][1](document)
         elif self.state.claims.remove(document):
@@ -139,12 +149,25 @@ class Scheduler:
             if queued is not None:
                 self.enqueue(queued, now)
 
+    def _put_group(self, document: Object, now: float) -> None:
+        groups = self.state.groups
+        changed = groups.put(document)
+        if changed is not None:
+            self.queue.put_group(changed.key, groups.members(changed.key).waiting)
+            self.notify(ObjectRef(GROUP, *key_of(document)), now)
+
+    def _notify(self, changed: ObjectRef | None, now: float) -> None:
+        if changed is not None:
+            self.notify(changed, now)
+
     # Events: pods
 
     def _put_pod(self, document: Object, now: float) -> None:
         metadata, node = document["metadata"], node_of(document)
         if is_terminal(document) or (metadata.get("deletionTimestamp") and not node):
             self._remove_pod(metadata["uid"], now)
+            if phase_of(document) == "Succeeded" and native.group_of(document) is not None:
+                self._notify(self.state.groups.succeeded(pods.read(document, self.state.signatures)), now)
         elif node:
             self._put_assigned(document, node, now)
         elif (document["spec"].get("schedulerName") or "default-scheduler") == self.options.name:
@@ -176,11 +199,17 @@ class Scheduler:
 
     def settle(self, uid: str, now: float) -> None:
         """The pod is on its node: nothing about it is to be decided any more."""
-        self._hints.pod_bound = True
+        self.hints.pod_bound = True
         if uid not in self.in_flight:
-            self.waiters.remove(uid)
-            self.queue.remove(uid, now)
+            self._forget(uid, now)
         self.nominations.drop(uid)
+
+    def _forget(self, uid: str, now: float) -> None:
+        """It does not wait any more."""
+        self.waiters.remove(uid)
+        queued = self.queue.remove(uid, now)
+        if queued is not None:
+            self.state.groups.forget(queued.pod)
 
     def _put_pending(self, document: Object, now: float) -> None:
         uid = document["metadata"]["uid"]
@@ -190,6 +219,7 @@ class Scheduler:
                 # An old event of a pod that is bound by now, as far as is known.
                 return
             queued = self.queue.add(pods.read(document, self.state.signatures), now)
+            self._notify(self.state.groups.wait(queued.pod), now)
         else:
             pod = pods.read(document, self.state.signatures, queued.pod)
             if uid in self.in_flight or self._is_unchanged(queued.pod, pod):
@@ -198,6 +228,7 @@ class Scheduler:
                     return
             else:
                 queued.pod = pod
+                self.state.groups.wait(pod)
         self.enqueue(queued, now)
 
     def _is_unchanged(self, known: Pod, pod: Pod) -> bool:
@@ -212,8 +243,7 @@ class Scheduler:
     def _remove_pod(self, uid: str, now: float) -> None:
         # What is being written for it stays in force until it is known how that ended: its devices may be given away
         # already.
-        self.waiters.remove(uid)
-        self.queue.remove(uid, now)
+        self._forget(uid, now)
         self.nominations.drop(uid)
         placed = self.state.placed(uid)
         if placed is not None:
@@ -232,6 +262,7 @@ class Scheduler:
             if status is not None:
                 self.waiters.set(pod.uid, status.waits_for)
                 self.queue.gate(queued, now)
+                self.state.groups.ready(pod, is_ready=False)
                 # No place is kept for it meanwhile.
                 self.nominations.drop(pod.uid)
                 return
@@ -241,6 +272,7 @@ class Scheduler:
         except Exception:
             # The attempt tells what is wrong with it.
             pass
+        self.state.groups.ready(pod, is_ready=True)
         self.queue.activate(queued, now)
 
     # Decisions
@@ -254,7 +286,7 @@ class Scheduler:
         spent = 0
         while True:
             work = self.state.inventory.selectors.work = Work(_HINTS)
-            self._hints.move(now, work)
+            self.hints.move(now, work)
             spent += work.spent
             if spent > ATTEMPT // 2:
                 self.interrupted = True
@@ -264,12 +296,18 @@ class Scheduler:
                 return None
             work = Work(ATTEMPT)
             try:
-                action = self.attempts.attempt(queued, now, work)
+                action = self._attempt(queued, now, work)
             except Exception as error:
                 action = self.attempts.give_up(queued, error, now)
             if action is not None:
                 return action
             spent += work.spent
+
+    def _attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
+        group = self.group_attempts.group_of(queued.pod) if queued.pod.group is not None else None
+        if group is not None:
+            return self.group_attempts.attempt(queued, group, now)
+        return self.attempts.attempt(queued, now, work)
 
     def due(self) -> float | None:
         return self.queue.due()
@@ -319,8 +357,7 @@ class Scheduler:
         if binding is None:
             return
         self._unreserve(binding, now)
-        self.waiters.remove(action.pod.uid)
-        self.queue.remove(action.pod.uid, now)
+        self._forget(action.pod.uid, now)
 
     def failed(self, action: Bind, now: float) -> None:
         """The pod was not bound, as far as is known. It is tried again after a while."""
@@ -344,12 +381,13 @@ class Scheduler:
         if self.queue.get(uid) is not None and action.claims:
             self.waiters.set(uid, tuple(ObjectRef(CLAIM, *key_of(claim)) for claim in action.claims))
 
-    def unsaid(self, action: Refuse, now: float) -> None:
-        """What was to be said or done about a pod that waits could not be: it is tried again after a while."""
-        queued = self.queue.get(action.pod.uid)
-        if queued is not None and queued.subqueue is SubQueue.UNSCHEDULABLE:
-            queued.reported = None
-            self.queue.back_off(queued, now)
+    def unsaid(self, action: Refuse | RefuseGroup, now: float) -> None:
+        """What was to be said or done about pods that wait could not be: they are tried again after a while."""
+        for pod in (action.pod,) if isinstance(action, Refuse) else action.pods:
+            queued = self.queue.get(pod.uid)
+            if queued is not None and queued.subqueue is SubQueue.UNSCHEDULABLE:
+                queued.reported = None
+                self.queue.back_off(queued, now)
 
     def _unreserve(self, binding: InFlightBinding, now: float) -> None:
         for each in self.attempts.unreserve(binding):
@@ -373,7 +411,7 @@ def _stores(state: State, preemptor: Preemptor) -> dict[str, tuple[_Take, _Take]
     def name(document: Object) -> str:
         return str(document["metadata"]["name"])
 
-    volumes, groups, budgets = state.volumes, state.groups, preemptor.budgets
+    volumes, budgets = state.volumes, preemptor.budgets
     return {
         "Node": (state.put_node, lambda each: state.remove_node(name(each))),
         "ResourceSlice": (state.put_slice, state.remove_slice),
@@ -384,7 +422,6 @@ def _stores(state: State, preemptor: Preemptor) -> dict[str, tuple[_Take, _Take]
             lambda each: state.put_namespace(name(each), None),
         ),
         "PodDisruptionBudget": (budgets.put, budgets.remove),
-        "PodGroup": (groups.put, groups.remove),
         "PersistentVolumeClaim": (volumes.put, volumes.remove),
         "PersistentVolume": (volumes.put_volume, volumes.remove_volume),
         "StorageClass": (volumes.put_class, volumes.remove_class),

@@ -8,6 +8,7 @@ Readers of these logs remember how far they have read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 from zlib import crc32
 
@@ -96,6 +97,8 @@ class State:
         """Where pods are, by their uid."""
         self._spare: list[int] = []
         self._seed = seed
+        self._trying = False
+        """Whether pods are placed in thought, so that what becomes free helps nobody."""
 
     def __iter__(self) -> Iterator[Node]:
         """The nodes that exist."""
@@ -163,7 +166,7 @@ class State:
 
     def _changed(self, node: Node, *, helps: bool) -> None:
         self.touched.note(node.number)
-        if helps:
+        if helps and not self._trying:
             self.helped.note(node.number)
 
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
@@ -178,6 +181,7 @@ class State:
         node.add(pod)
         self._places[pod.uid] = node
         self.affinity.add(pod, node)
+        self.groups.place(pod)
         self.pods_revision += 1
         self._changed(node, helps=False)
 
@@ -188,9 +192,19 @@ class State:
         node.remove(pod)
         del self._places[pod.uid]
         self.affinity.remove(pod, node)
+        self.groups.displace(pod)
         self.pods_revision += 1
         self._changed(node, helps=helps)
         self._retire(node)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Pods are placed in thought and taken back: what becomes free by that was free before."""
+        self._trying = True
+        try:
+            yield
+        finally:
+            self._trying = False
 
     def node_of(self, pod: Pod) -> Node | None:
         return self._places.get(pod.uid)
@@ -267,8 +281,9 @@ class State:
 
     def reconsider(self) -> None:
         """Something changed that concerns every node."""
-        self.touched.everything()
-        self.helped.everything()
+        if not self._trying:
+            self.touched.everything()
+            self.helped.everything()
 
     def hold(self, key: Key, results: Sequence[Object]) -> None:
         """Devices that are kept for somebody, under a name that no claim has.

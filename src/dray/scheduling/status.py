@@ -37,6 +37,26 @@ UNSURE: Final = Status("", ())
 
 
 @dataclass(frozen=True, slots=True)
+class GroupDiagnosis:
+    """Why a group was not scheduled. Equal ones are reported once."""
+
+    need: int
+    """How many pods have to be placed at once."""
+    best: int = 0
+    """For how many of them there is a place."""
+    status: Status | None = None
+    """Of the group as a whole, or of a pod of it."""
+    domains: int = 0
+    """How many domains there are, of a group that must be in one of them."""
+    domain: str = ""
+    """The one where most of the pods have a place."""
+    following: Diagnosis | None = None
+    """Why there is none for the next pod."""
+    undecided: bool = False
+    error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Why a pod was not scheduled. Equal diagnoses are reported once."""
 

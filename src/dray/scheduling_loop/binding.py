@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dray.api.objects import Object, status_of
+from dray.api.objects import Key, Object, key_of, status_of
 from dray.api.resource_claims import allocation_of, results_of
 from dray.client.dropped_fields import NotKept, dropped
 from dray.client.errors import ClientError, Conflict, NotFound
@@ -30,6 +30,7 @@ from dray.scheduling_loop.volumes import VolumeWriter
 
 _POLL_SECONDS: Final = 5.0
 _AT_ONCE: Final = 16
+_GROUP_AT_ONCE: Final = 128
 _EXTENDED: Final = "extendedResourceClaimStatus"
 _NODE_ALLOCATABLE: Final = "nodeAllocatableResourceClaimStatuses"
 _logger = logging.getLogger("dray.scheduler")
@@ -49,7 +50,8 @@ class _Work:
 
     action: Bind
     transaction: Transaction | None
-    written: list[Object] = field(default_factory=list)
+    written: list[tuple[Object, str]] = field(default_factory=list)
+    """Claims, and the uid of whom each was reserved for."""
     special: Object | None = None
 
     @property
@@ -83,31 +85,93 @@ class Binder:
 
     async def bind(self, action: Bind, transaction: Transaction | None) -> bool:
         """Whether the pod is on its node now; `transaction` is what the intent log gave when it was decided."""
-        pod, work = action.pod, _Work(action, transaction)
-        waiting = self._scheduler.queue.get(pod.uid)
+        work = _Work(action, transaction)
         try:
             await self._write_claims(work)
-            await self._write_pod(work)
-            if action.volumes:
-                queue = self._scheduler.queue
-                await self._volumes.provision(action.volumes, action.node, lambda: queue.get(pod.uid) is not None)
-            await self._ready(work)
-            await self._pods.bind(pod, action.node)
+            await self._write_rest(work)
+            await self._pods.bind(action.pod, action.node)
         except ClientError as error:
-            self._complain(pod, f"is not bound to {action.node}", error)
-            self._leave_out(error)
-            if not isinstance(error, Elsewhere):
-                tried_again = self._scheduler.queue.get(pod.uid) is not None
-                await self._take_back(work, keeping=tried_again and isinstance(error, NotReady))
-            if not is_ordinary(error):
-                await self._explain(work, error)
-            self._leave(work)
-            self._scheduler.failed(action, self._now())
+            await self._fail(work, error)
             return False
         except BaseException:
             self._scheduler.failed(action, self._now())
             raise
+        self._succeed(work)
+        return True
+
+    async def bind_group(self, binds: Sequence[Bind], transactions: Sequence[Transaction | None]) -> bool:
+        """Whether all pods are on their nodes now. Unless all that comes before is written, none is bound, and what was
+        written is taken back."""
+        works = [_Work(action, one) for action, one in zip(binds, transactions, strict=True)]
+        try:
+            await _all([self._write_claims(each, with_devices=True) for each in works], _GROUP_AT_ONCE)
+            await self._reserve(works)
+            await _all([self._write_rest(each) for each in works], _GROUP_AT_ONCE)
+        except ClientError as error:
+            await _all([self._fail(each, error, whole=True) for each in works], _GROUP_AT_ONCE)
+            return False
+        except BaseException:
+            for each in works:
+                self._scheduler.failed(each.action, self._now())
+            raise
+        done = await asyncio.gather(*[self._bind_member(each) for each in works], return_exceptions=True)
+        for result in done:
+            if isinstance(result, BaseException):
+                raise result
+        return all(done)
+
+    async def _bind_member(self, work: _Work) -> bool:
+        try:
+            await self._pods.bind(work.action.pod, work.action.node)
+        except ClientError as error:
+            await self._fail(work, error)
+            return False
+        except BaseException:
+            self._scheduler.failed(work.action, self._now())
+            raise
+        self._succeed(work)
+        return True
+
+    async def _reserve(self, works: Sequence[_Work]) -> None:
+        """Claims that several pods of a group share, or that had devices before: one reservation after the other."""
+        by_claim: dict[Key, list[tuple[_Work, ClaimWrite]]] = {}
+        for work in works:
+            for write in work.action.writes:
+                if write.allocation is None:
+                    by_claim.setdefault(key_of(write.claim), []).append((work, write))
+
+        async def reserve(key: Key, writes: list[tuple[_Work, ClaimWrite]]) -> None:
+            for work, write in writes:
+                await self._put_claim(work, write, self._scheduler.state.claims.get(key) or write.claim, exactly=False)
+
+        await _all([reserve(key, writes) for key, writes in by_claim.items()])
+
+    async def _write_rest(self, work: _Work) -> None:
+        """What follows the claims, up to the binding."""
+        action, queue = work.action, self._scheduler.queue
+        await self._write_pod(work)
+        if action.volumes:
+            uid = action.pod.uid
+            await self._volumes.provision(action.volumes, action.node, lambda: queue.get(uid) is not None)
+        await self._ready(work)
+
+    async def _fail(self, work: _Work, error: ClientError, *, whole: bool = False) -> None:
+        """With `whole` no pod of its group is bound: the group gives its claims back too."""
+        action, pod = work.action, work.action.pod
+        self._complain(pod, f"is not bound to {action.node}", error)
+        self._leave_out(error)
+        if not isinstance(error, Elsewhere):
+            tried_again = self._scheduler.queue.get(pod.uid) is not None
+            await self._take_back(work, keeping=tried_again and isinstance(error, NotReady), whole=whole)
+        if not is_ordinary(error):
+            await self._explain(work, error)
         self._leave(work)
+        self._scheduler.failed(action, self._now())
+
+    def _succeed(self, work: _Work) -> None:
+        action, pod = work.action, work.action.pod
+        self._leave(work)
+        waiting = self._scheduler.queue.get(pod.uid)
         self._scheduler.bound(action, self._now())
         self._events.normal(
             reference(pod.document),
@@ -117,7 +181,6 @@ class Binder:
         )
         if waiting is not None:
             self._metrics.bound(waiting.attempts, self._now() - waiting.added)
-        return True
 
     def _complain(self, pod: Pod, what: str, error: ClientError) -> None:
         if not is_ordinary(error):
@@ -143,9 +206,13 @@ class Binder:
         if self._log is not None and work.transaction is not None:
             self._log.finish(work.transaction)
 
-    async def _write_claims(self, work: _Work) -> None:
-        """All are made ready before the first is written: with an intent log, their devices are entered in between."""
-        writes, shared = work.action.writes, self._log is not None and work.transaction is not None
+    async def _write_claims(self, work: _Work, *, with_devices: bool = False) -> None:
+        """All are made ready before the first is written: with an intent log, their devices are entered in between.
+
+        With `with_devices` only those that get some now.
+        """
+        shared = self._log is not None and work.transaction is not None
+        writes = [each for each in work.action.writes if each.allocation is not None or not with_devices]
         prepared: dict[int, Object] = {}
         await _all([self._prepare(work, number, write, prepared) for number, write in enumerate(writes)])
         if self._log is not None and work.transaction is not None:
@@ -166,7 +233,7 @@ class Binder:
         if write.special:
             work.special = claim
         else:
-            work.written.append(claim)
+            work.written.append((claim, str(write.consumer["uid"])))
         if field := dropped(write.allocation, allocation_of(claim)):
             raise NotKept(f"status.allocation.{field} of claims")
 
@@ -190,7 +257,12 @@ class Binder:
     async def _ready(self, work: _Work) -> None:
         """Waits for the conditions that devices must meet before a pod is bound."""
         claims, pod = work.claims, work.action.pod
-        drivers = [driver for claim in (*work.written, work.special) if claim for driver in _conditional(claim)]
+        drivers = [
+            driver
+            for claim in (*(each for each, _ in work.written), work.special)
+            if claim
+            for driver in _conditional(claim)
+        ]
         if not drivers and self._scheduler.binding_of(claims, self._now()) is Binding.READY:
             return
         began = self._now()
@@ -210,12 +282,14 @@ class Binder:
         if state is not Binding.READY:
             raise NotReady(self._scheduler.binding_problem(claims, self._now()))
 
-    async def _take_back(self, work: _Work, *, keeping: bool) -> None:
+    async def _take_back(self, work: _Work, *, keeping: bool, whole: bool) -> None:
         """What was given to the pod alone is given back; of claims that others use it is no longer a user.
 
         Devices that did not get ready are kept: it takes another attempt of the pod to find that they must be let go.
         """
-        undoing: list[Any] = [self._leave_claim(work, claim, keeping) for claim in work.written]
+        undoing: list[Any] = [
+            self._leave_claim(claim, uid, keeping) for claim, uid in work.written if whole or uid == work.action.pod.uid
+        ]
         if work.special is not None:
             undoing.append(self._discard(work.special))
         for result in await asyncio.gather(*undoing, return_exceptions=True):
@@ -230,13 +304,13 @@ class Binder:
         # A watch that was broken off meanwhile never shows it, nor that it is gone.
         self._scheduler.remove("ResourceClaim", claim, self._now())
 
-    async def _leave_claim(self, work: _Work, claim: Object, keeping: bool) -> None:
+    async def _leave_claim(self, claim: Object, uid: str, keeping: bool) -> None:
         # The watch may be late, and the next attempt would take the claim for the pod's.
-        claim = await self._claims.leave(work.action.pod, claim, keeping=keeping)
+        claim = await self._claims.leave(uid, claim, keeping=keeping)
         self._scheduler.put("ResourceClaim", claim, self._now())
 
 
-async def _all(writes: list[Any]) -> None:
+async def _all(writes: list[Any], at_once: int = _AT_ONCE) -> None:
     """All are waited for even if one fails, so that what was written is known."""
     if len(writes) == 1:
         await writes[0]
@@ -246,7 +320,7 @@ async def _all(writes: list[Any]) -> None:
     try:
         # Not all of a pod with very many claims at once: others want to write too.
         while begun < len(writes):
-            batch = writes[begun : begun + _AT_ONCE]
+            batch = writes[begun : begun + at_once]
             begun += len(batch)
             results += await asyncio.gather(*batch, return_exceptions=True)
     finally:

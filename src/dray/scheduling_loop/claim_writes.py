@@ -170,8 +170,8 @@ class ClaimWriter:
         }
         return await self._client.create(CLAIMS, body)
 
-    async def leave(self, pod: Pod, claim: Object, *, keeping: bool = False) -> Object:
-        """The pod is no user of the claim any more; if it was the last, the claim gives its devices back. Gives the
+    async def leave(self, uid: str, claim: Object, *, keeping: bool = False) -> Object:
+        """The pod or group of that uid is no user of the claim any more; the last one gives its devices back. Gives the
         claim as it is afterwards.
 
         In one write, as the claim controller does: allocated and reserved for nobody, it would be nobody's business.
@@ -179,14 +179,14 @@ class ClaimWriter:
         written is found out: the next attempt must not count on a claim that the pod no longer has.
         """
         tries = _Tries()
-        while (status := _left(pod, claim, keeping)) is not None:
+        while (status := _left(uid, claim, keeping)) is not None:
             done = await self._try({**claim, "status": status}, tries)
             if done is not None:
                 return done
             if tries.uncertain:
                 await self._retries.pause(tries.failures)
             claim = await self._read(claim)
-            if tries.refusal is not None and _left(pod, claim, keeping) is not None:
+            if tries.refusal is not None and _left(uid, claim, keeping) is not None:
                 raise tries.refusal
         return claim
 
@@ -208,11 +208,11 @@ class ClaimWriter:
             pass
 
 
-def _left(pod: Pod, claim: Object, keeping: bool) -> Object | None:
-    """The claim's status without the pod; None where it is no user of it."""
+def _left(uid: str, claim: Object, keeping: bool) -> Object | None:
+    """The claim's status without that user; None where it is none."""
     status = dict(status_of(claim))
     users = status.get("reservedFor") or []
-    status["reservedFor"] = [each for each in users if each.get("uid") != pod.uid]
+    status["reservedFor"] = [each for each in users if each.get("uid") != uid]
     if len(status["reservedFor"]) == len(users):
         return None
     return status if status["reservedFor"] or keeping else _without_devices(status)

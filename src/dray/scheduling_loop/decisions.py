@@ -7,21 +7,29 @@ from typing import Any
 
 from dray.api.objects import key_of
 from dray.api.resource_claims import allocation_results, results_of
-from dray.scheduling.actions import Action, Bind, ClaimWrite
+from dray.scheduling.actions import Action, Bind, BindGroup, ClaimWrite, Refuse, RefuseGroup
 
 
 def line(action: Action, *, done: bool = True) -> str:
     """`done` tells whether it could be carried out."""
-    namespace, name = action.pod.key
+    verb = "bound to" if done else "is not bound yet to"
     if isinstance(action, Bind):
-        verb = "bound to" if done else "is not bound yet to"
-        return "; ".join([f"Pod {namespace}/{name} {verb} {action.node}", *_claims(action)])
-    text = f"Pod {namespace}/{name} not placed: {action.message}"
-    preemption = action.preemption
+        return "; ".join([f"{title(action)} {verb} {action.node}", *_claims(action)])
+    if isinstance(action, BindGroup):
+        places = ", ".join(f"{each.pod.key[1]} to {each.node}" for each in action.binds)
+        return f"{title(action)} {verb} its nodes: {places}"
+    text = f"{title(action)} not placed: {action.message}"
+    preemption = action.preemption if isinstance(action, Refuse) else None
     if preemption is None:
         return text
     victims = ", ".join("/".join(victim.key) for victim in preemption.victims) or "nobody else"
     return f"{text}; it is to go to {preemption.node}, where it preempts {victims}"
+
+
+def title(action: Action) -> str:
+    if isinstance(action, BindGroup | RefuseGroup):
+        return f"PodGroup {action.group.key.title}"
+    return f"Pod {'/'.join(action.pod.key)}"
 
 
 def _claims(action: Bind) -> list[str]:

@@ -25,8 +25,9 @@ from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.retries import Retries
 from dray.process.loop_watch import WARN
 from dray.process.tasks import end_tasks
-from dray.scheduling import groups
-from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, Refuse
+from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, BindGroup, Refuse, RefuseGroup
+from dray.scheduling.front_ends import native
+from dray.scheduling.model import Pod
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.scheduling_loop import decisions, volumes
 from dray.scheduling_loop.binding import Binder, is_ordinary, reference
@@ -34,7 +35,7 @@ from dray.scheduling_loop.claim_writes import ClaimWriter
 from dray.scheduling_loop.doubles import Doubles
 from dray.scheduling_loop.faults import Faults, PluginReports
 from dray.scheduling_loop.feed import CLAIMS, feed
-from dray.scheduling_loop.gangs import Gangs
+from dray.scheduling_loop.group_writes import GroupWriter
 from dray.scheduling_loop.intent_log import PATIENCE, IntentLog, Transaction
 from dray.scheduling_loop.metrics import Metrics
 from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
@@ -106,8 +107,8 @@ class SchedulerLoop:
         self._saying: dict[str, asyncio.Task[None]] = {}
         """What is being written about why pods wait, by their uid; whatever comes next for one is written after it."""
         self._taint_rules = OptionalInformer(client, informers, "resource.k8s.io", "devicetaintrules")
-        self._groups = OptionalInformer(client, informers, groups.API_GROUP, groups.PLURAL)
-        self._gangs = Gangs(client, self._groups, events, self._time.now)
+        self._groups = OptionalInformer(client, informers, native.API_GROUP, native.PLURAL)
+        self._group_writer = GroupWriter(client, self._groups, events, self._time.now)
         self._optional = [self._taint_rules]
         if self.scheduler.options.gates["GenericWorkload"]:
             self._optional.append(self._groups)
@@ -196,11 +197,11 @@ class SchedulerLoop:
             took = loop.time() - began
             self.metrics.algorithm_seconds.observe(took)
             if took > WARN:
-                _logger.warning("deciding on Pod %s/%s took %.1f s", *action.pod.key, took)
+                _logger.warning("deciding on %s took %.1f s", decisions.title(action), took)
             self._searcher.wake()
-            transaction = self._log.begin(action) if self._log is not None and isinstance(action, Bind) else None
+            transactions = [self._log.begin(each) if self._log is not None else None for each in _binds(action)]
             await self._slots.acquire()
-            self._start(action, transaction, began)
+            self._start(action, transactions, began)
             in_a_row += 1 if took < _LONG else _IN_A_ROW
             if in_a_row >= _IN_A_ROW:
                 in_a_row = 0
@@ -215,18 +216,20 @@ class SchedulerLoop:
         except TimeoutError:
             pass
 
-    def _start(self, action: Action, transaction: Transaction | None, began: float) -> None:
-        uid = action.pod.uid
-        task = asyncio.create_task(self._do(action, transaction, began, self._saying.get(uid)))
-        if isinstance(action, Refuse):
-            self._saying[uid] = task
-            task.add_done_callback(lambda _: self._said(uid, task))
+    def _start(self, action: Action, transactions: list[Transaction | None], began: float) -> None:
+        uids = [each.uid for each in _pods(action)]
+        before = {self._saying[uid] for uid in uids if uid in self._saying}
+        task = asyncio.create_task(self._do(action, transactions, began, before))
+        if isinstance(action, Refuse | RefuseGroup):
+            self._saying.update(dict.fromkeys(uids, task))
+            task.add_done_callback(lambda _: self._said(uids, task))
         self._writing.add(task)
         task.add_done_callback(self._done)
 
-    def _said(self, uid: str, task: asyncio.Task[None]) -> None:
-        if self._saying.get(uid) is task:
-            del self._saying[uid]
+    def _said(self, uids: list[str], task: asyncio.Task[None]) -> None:
+        for uid in uids:
+            if self._saying.get(uid) is task:
+                del self._saying[uid]
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._writing.discard(task)
@@ -236,24 +239,34 @@ class SchedulerLoop:
             _logger.error("a decision could not be carried out", exc_info=error)
 
     async def _do(
-        self, action: Action, transaction: Transaction | None, began: float, before: asyncio.Task[None] | None = None
+        self, action: Action, transactions: list[Transaction | None], began: float, before: set[asyncio.Task[None]]
     ) -> None:
         loop = asyncio.get_running_loop()
-        if before is not None:
-            await asyncio.wait((before,))
-        if action.pod.document["spec"].get("schedulingGroup"):
-            await self._gangs.tell(action.pod)
-        if isinstance(action, Bind):
-            done = await self._binder.bind(action, transaction)
-            result = "scheduled" if done else "error"
-            if _logger.isEnabledFor(logging.INFO):
-                _logger.info("%s", decisions.line(action, done=done))
+        if before:
+            await asyncio.wait(before)
+        if isinstance(action, Bind | BindGroup):
+            result = "scheduled" if await self._bind(action, transactions) else "error"
         else:
-            await self._refuse(action)
-            if action.news and _logger.isEnabledFor(logging.INFO):
-                _logger.info("%s", decisions.line(action))
+            await (self._refuse(action) if isinstance(action, Refuse) else self._refuse_group(action))
+            if not isinstance(action, Refuse) or action.news:
+                self._note(action)
             result = "error" if action.reason == SCHEDULER_ERROR else "unschedulable"
         self.metrics.attempted(result, loop.time() - began)
+
+    async def _bind(self, action: Bind | BindGroup, transactions: list[Transaction | None]) -> bool:
+        if isinstance(action, Bind):
+            done = await self._binder.bind(action, transactions[0])
+        else:
+            done = await self._binder.bind_group(action.binds, transactions)
+        self._note(action, done=done)
+        group = self.scheduler.state.groups.of(_pods(action)[0])
+        if done and group is not None:
+            await self._group_writer.scheduled(group)
+        return done
+
+    def _note(self, action: Action, *, done: bool = True) -> None:
+        if _logger.isEnabledFor(logging.INFO):
+            _logger.info("%s", decisions.line(action, done=done))
 
     # Refusing
 
@@ -277,6 +290,18 @@ class SchedulerLoop:
                 self._throttled.warning(cause_of(error), "Pod %s/%s: %s", *pod.key, error)
             self.scheduler.unsaid(action, self.now())
 
+    async def _refuse_group(self, action: RefuseGroup) -> None:
+        try:
+            for claim in action.release:
+                self.scheduler.put("ResourceClaim", await self._claims.release(claim), self.now())
+            await self._group_writer.refused(action)
+            for pod in action.pods:
+                await self._pods.explain(pod, action.reason, action.message)
+        except ClientError as error:
+            if not is_ordinary(error):
+                self._throttled.warning(cause_of(error), "%s: %s", decisions.title(action), error)
+            self.scheduler.unsaid(action, self.now())
+
     async def _preempt(self, action: Refuse) -> None:
         preemption = action.preemption
         assert preemption is not None
@@ -290,3 +315,16 @@ class SchedulerLoop:
                 f"Preempted by pod {action.pod.key[0]}/{action.pod.key[1]} on node {preemption.node}",
                 action="Preempting",
             )
+
+
+def _binds(action: Action) -> tuple[Bind, ...]:
+    if isinstance(action, Bind):
+        return (action,)
+    return action.binds if isinstance(action, BindGroup) else ()
+
+
+def _pods(action: Action) -> tuple[Pod, ...]:
+    """All pods that it is about."""
+    if isinstance(action, BindGroup):
+        return tuple(each.pod for each in action.binds)
+    return action.pods if isinstance(action, RefuseGroup) else (action.pod,)

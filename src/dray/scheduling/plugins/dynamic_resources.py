@@ -24,7 +24,6 @@ from dray.allocation import (
 )
 from dray.allocation.node_selectors import selects
 from dray.api.objects import Key, Object, key_of, status_of
-from dray.api.pods import group_name
 from dray.api.resource_claims import MAX_CONSUMERS, allocation_of, allocation_results, reserved_for, results_of
 from dray.scheduling import node_allocatable
 from dray.scheduling.actions import ClaimWrite
@@ -52,6 +51,7 @@ from dray.scheduling.status import Status
 _NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
 _PLACEHOLDER: Final = "<extended-resources>"
 _NOTHING: Final[frozenset[str]] = frozenset()
+_Found = tuple[Allocation | None, ExtendedResourceClaim | None]
 
 
 class DynamicResources(Plugin):
@@ -94,12 +94,16 @@ class DynamicResources(Plugin):
             return resolved
         extended = wanted(document, state.resources) if pod.requirements.extended else _NOTHING
         unallocated, allocated, unavailable = [], [], []
-        for _, claim in resolved:
+        for number, (entry, claim) in enumerate(resolved):
             if not allocation_of(claim):
-                if state.claims.assumed(key_of(claim)):
+                if not state.claims.assumed(key_of(claim)):
+                    unallocated.append(claim)
+                    continue
+                assumed = state.claims.as_assumed(claim)
+                if assumed is None:
                     return Status(self.name, (Reason(Code.CLAIM_IN_ALLOCATION, key_of(claim)),), pending=True)
-                unallocated.append(claim)
-                continue
+                claim = assumed
+                resolved = [*resolved[:number], (entry, claim), *resolved[number + 1 :]]
             allocated.append(claim)
             if binding_of(claim, cycle.now, self._timeout) in (Binding.FAILED, Binding.EXPIRED):
                 unavailable.append(claim)
@@ -153,12 +157,7 @@ class DynamicResources(Plugin):
 
     def _is_placed(self, pod: Pod) -> bool:
         """Whether a pod of its group is on a node."""
-        group = group_name(pod.document)
-        return any(
-            each.key[0] == pod.key[0] and group_name(each.document) == group
-            for node in self._state.nodes.values()
-            for each in node.pods.values()
-        )
+        return pod.group is not None and bool(self._state.groups.members(pod.group).placed)
 
     # One node
 
@@ -178,8 +177,38 @@ class DynamicResources(Plugin):
             if isinstance(answer, Status):
                 return answer
             allocation = answer
+        return self.plan(cycle, node, allocation, extended)
+
+    def filter_together(self, cycles: Sequence[Cycle], node: Node) -> list[_Found] | Status:
+        """Devices for several pods on one node, chosen so that each gets its own. The other filters have been asked."""
+        wanted, seen = [], set[Key]()
+        for cycle in cycles:
+            claims, extended = self.claims_on(cycle, node)
+            # What they share one of them gets.
+            wanted.append(([each for each in claims if key_of(each) not in seen], extended))
+            seen.update(map(key_of, claims))
+        work, document = cycles[-1].work, node.document
+        assert document is not None
+        every = [claim for claims, _ in wanted for claim in claims]
+        with work.share(work.left // 2):
+            answer = allocate(self._state.inventory, document, every, policy=self._policy, work=work, explain=False)
+        if isinstance(answer, Rejection):
+            return _status(answer)
+        found: list[_Found] = []
+        first = 0
+        for claims, extended in wanted:
+            end = first + len(claims)
+            own = Allocation(answer.node, answer.claims[first:end], answer.results[first:end]) if claims else None
+            found.append((own, extended))
+            first = end
+        return found
+
+    def plan(
+        self, cycle: Cycle, node: Node, allocation: Allocation | None, extended: ExtendedResourceClaim | None
+    ) -> Status | None:
+        """The devices are `cycle.devices`, if the node has what they take from it."""
         if not self._state.charging:
-            cycle.devices = DevicePlan(allocation, extended) if claims else NO_DEVICES
+            cycle.devices = DevicePlan(allocation, extended) if allocation is not None else NO_DEVICES
             return None
         return self._take_from_node(cycle, node, allocation, extended)
 

@@ -77,6 +77,17 @@ def insufficient(
     return Status(NodeResourcesFit.name, (_TOO_MANY_PODS, *reasons) if full else tuple(reasons), resolvable)
 
 
+def room(requirements: Requirements, node: Node, served: frozenset[str], most: int) -> int:
+    """For how many pods the node has enough, up to a number."""
+    if requirements.ports:
+        most = min(most, 1)
+    most = min(most, node.allocatable.get(PODS, 0) - len(node.pods))
+    for name, amount in requirements.requests.items():
+        if name not in served:
+            most = min(most, (node.allocatable.get(name, 0) - node.requested.get(name, 0)) // amount)
+    return max(0, most)
+
+
 def fits_without(
     requirements: Requirements, node: Node, pods: Iterable[Pod], served: frozenset[str] = _NO_NAMES
 ) -> bool:

@@ -63,10 +63,8 @@ _POLICIES: tuple[tuple[str, Plugin], ...] = (
     (_WEBHOOKS, admission_policies.check_webhooks),
 )
 _GANGS: tuple[tuple[str, Plugin], ...] = (
-    (_GROUPS, gangs.warn_of_group),
-    ("Workload.scheduling.k8s.io", gangs.warn_of_workload),
-    ("Job.batch", gangs.warn_of_job),
-    ("Pod", gangs.warn_of_pod),
+    ("CompositePodGroup.scheduling.k8s.io", gangs.warn_of_composite),
+    ("PodGroup.scheduling.k8s.io Workload.scheduling.k8s.io", gangs.warn_of_group),
 )
 _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
     CREATE: (

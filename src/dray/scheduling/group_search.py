@@ -1,0 +1,227 @@
+"""GroupSearch: a place for each pod of a group at once, or for as many as must start together.
+
+Pods of one kind are interchangeable, so the search is over how many go to which node. Counting comes first: where all
+nodes together have too little room, that is the answer. Then nodes are filled, the ones with most room first and the
+tightest that suffices last. Where that comes to a dead end although the pods depend on each other (several kinds,
+affinity, devices that several nodes see), the search goes back: fewer on a node, other devices. It draws on the work of
+the attempt and ends undecided when that is spent.
+
+What was found is in force in the trial.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from dray.allocation import WorkExhausted
+from dray.allocation.devices import DeviceID
+from dray.scheduling.group_trial import GroupTrial, Member
+from dray.scheduling.model import Node
+
+Rooms = Mapping[int, int]
+"""By node: how many pods of a kind it has room for, at most."""
+
+
+@dataclass(eq=False, slots=True)
+class Kind:
+    members: list[Member]
+    rooms: Rooms
+    scores: Mapping[int, int]
+    coupled: bool
+    """Whether where one goes matters to others on other nodes."""
+    _order: list[int] | None = None
+
+    @property
+    def shares(self) -> bool:
+        return self.members[0].shares
+
+    @property
+    def bound(self) -> int:
+        return min(len(self.members), sum(self.rooms.values()))
+
+    @property
+    def order(self) -> list[int]:
+        """The nodes with room, those with most of it first, and of equals the ones with the best score."""
+        if self._order is None:
+            rooms, scores = self.rooms, self.scores
+            self._order = sorted(rooms, key=lambda number: (-rooms[number], -scores.get(number, 0), number))
+        return self._order
+
+    def within(self, numbers: Iterable[int]) -> Kind:
+        rooms = {number: room for number in numbers if (room := self.rooms.get(number, 0))}
+        return replace(self, rooms=rooms, _order=None)
+
+
+@dataclass(slots=True)
+class GroupSearch:
+    trial: GroupTrial
+    nodes: Mapping[int, Node]
+    undecided: bool = False
+    best: int = 0
+    """How many could be placed at once, or have room at most, in the best case so far."""
+    _kinds: list[Kind] = field(default_factory=list)
+    _members: list[Member] = field(default_factory=list)
+    _allowed: int = 0
+    """How many may be left out."""
+    _left_out: int = 0
+
+    def run(self, kinds: Sequence[Kind], need: int) -> bool:
+        """Whether at least so many are placed now; else none is."""
+        bound = sum(each.bound for each in kinds)
+        if bound < need:
+            self.best = max(self.best, bound)
+            return False
+        try:
+            if self._run(kinds, need):
+                return True
+        except WorkExhausted:
+            self.undecided = True
+        self.trial.undo()
+        return False
+
+    def first_without_place(self, kinds: Sequence[Kind]) -> Member | None:
+        """With as many placed as can be without going back."""
+        self._fill(kinds, 0)
+        return next((each for kind in kinds for each in kind.members if each.placement is None), None)
+
+    def _run(self, kinds: Sequence[Kind], need: int) -> bool:
+        # Those with the fewest places first.
+        self._kinds = sorted(kinds, key=lambda each: (sum(each.rooms.values()) - len(each.members), len(each.rooms)))
+        if any(each.shares for each in kinds):
+            found = self._by_reach(need)
+        else:
+            found = self._fill(self._kinds, need)
+        if found or not self._is_worth_searching():
+            return found
+        self.trial.undo()
+        return self._search(need)
+
+    def _is_worth_searching(self) -> bool:
+        """Of one kind that depends on nothing elsewhere each node has as many as it can have."""
+        return len(self._kinds) > 1 or self._kinds[0].coupled
+
+    # Filling
+
+    def _fill(self, kinds: Sequence[Kind], need: int) -> bool:
+        for kind in kinds:
+            waiting = [each for each in kind.members if each.placement is None]
+            if waiting[:1] and (waiting[0].social or waiting[0].shares):
+                self._fill_in_turn(kind, waiting)
+            else:
+                self._fill_by_room(kind, waiting)
+        placed = self.trial.placed()
+        self.best = max(self.best, placed)
+        return placed >= need
+
+    def _fill_by_room(self, kind: Kind, waiting: list[Member]) -> None:
+        order = sorted((room, kind.scores.get(number, 0), number) for number, room in kind.rooms.items())
+        rooms = [room for room, _, _ in order]
+        first = 0
+        while first < len(waiting) and order:
+            position = bisect_left(rooms, len(waiting) - first)
+            # Of those with equal room the one with the best score.
+            position = bisect_right(rooms, rooms[position]) - 1 if position < len(rooms) else len(rooms) - 1
+            node = self.nodes[order.pop(position)[2]]
+            rooms.pop(position)
+            while first < len(waiting) and self.trial.add(waiting[first], node) is None:
+                first += 1
+
+    def _fill_in_turn(self, kind: Kind, waiting: list[Member]) -> None:
+        """One after the other, each on the next node that takes it: what one node says changes with each pod."""
+        order, position = [self.nodes[number] for number in kind.order], 0
+        for member in waiting:
+            for step in range(len(order)):
+                at = (position + step) % len(order)
+                if self.trial.add(member, order[at]) is None:
+                    # Pods that share devices belong together, others of that sort mostly apart.
+                    position = at if member.shares else at + 1
+                    break
+            else:
+                return
+
+    def _by_reach(self, need: int) -> bool:
+        """The first pod that gets the devices they share decides which nodes the others can go to; of the places for it
+        each that leads to other nodes is tried."""
+        sharing = next(each for each in self._kinds if each.shares)
+        anchor, tried = sharing.members[0], set[frozenset[int] | None]()
+        for number in sharing.order:
+            for _ in self._ways(anchor, self.nodes[number]):
+                reach = self._reach(sharing)
+                if reach not in tried:
+                    tried.add(reach)
+                    here = reach if reach is not None else self.nodes
+                    kinds = [each.within(here) if each.shares else each for each in self._kinds]
+                    if sum(each.bound for each in kinds) >= need and self._fill(kinds, need):
+                        return True
+                for each in self._kinds:
+                    for member in each.members:
+                        if member is not anchor:
+                            self.trial.remove(member)
+        return False
+
+    def _reach(self, kind: Kind) -> frozenset[int] | None:
+        """The nodes that the other pods can go to, now that the first has its place."""
+        for member in kind.members[1:]:
+            self.trial.prepare(member)
+            nodes = member.cycle.nodes
+            return nodes.intersection(self.nodes) if nodes is not None else None
+        return None
+
+    # Searching
+
+    def _search(self, need: int) -> bool:
+        self._members = [member for kind in self._kinds for member in kind.members]
+        self._allowed, self._left_out = len(self._members) - need, 0
+        stack = [self._options(0, 0)]
+        while stack:
+            step = next(stack[-1], None)
+            if step is None:
+                stack.pop()
+                continue
+            self.best = max(self.best, self.trial.placed())
+            if step[0] == len(self._members):
+                return True
+            stack.append(self._options(*step))
+        return False
+
+    def _options(self, index: int, start: int) -> Iterator[tuple[int, int]]:
+        """Places a member on one node after the other, from a position on; gives the next member and its position."""
+        kind, rest = self._kind_of(index)
+        member, order, allowed = self._members[index], kind.order, self._allowed - self._left_out
+        for position in range(start, len(order)):
+            if sum(kind.rooms[number] for number in order[position:]) < rest - allowed:
+                break
+            found = False
+            for _ in self._ways(member, self.nodes[order[position]]):
+                found = True
+                yield index + 1, position if rest > 1 and not member.social else 0
+            if found and not kind.coupled and kind is self._kinds[-1]:
+                # Fewer on a node help nobody.
+                return
+        if rest <= allowed:
+            self._left_out += rest
+            yield index + rest, 0
+            self._left_out -= rest
+
+    def _kind_of(self, index: int) -> tuple[Kind, int]:
+        """The kind of a member, and how many of it are left with it."""
+        for kind in self._kinds:
+            if index < len(kind.members):
+                return kind, len(kind.members) - index
+            index -= len(kind.members)
+        raise IndexError(index)
+
+    def _ways(self, member: Member, node: Node) -> Iterator[None]:
+        """Each way to have the member there that leaves others different devices; in force until the next."""
+        left_out: list[frozenset[DeviceID]] = [frozenset()]
+        for without in left_out:
+            with self.trial.without(without):
+                status = self.trial.add(member, node)
+            if status is not None:
+                continue
+            devices = self.trial.spread_devices(member)
+            yield
+            self.trial.remove(member)
+            left_out += [more for each in devices if (more := without | {each}) not in left_out]

@@ -1,0 +1,230 @@
+"""Pods that start together or not at all, with their devices: the vectors of the reference by name (T1, T2, …)."""
+
+from dray.testing import objects
+from tests import gpus
+from tests.scheduling.core import Core, bound, pod, refused_groups, victims
+
+ONE_PER_NODE = {"ports": [{"containerPort": 80, "hostPort": 8080}]}
+
+
+def gang(name, size, **members):
+    return objects.pod_group(name, minCount=size, uid=f"uid-{name}", **members)
+
+
+def member(name, *, of="g", **more):
+    return pod(name, schedulingGroup={"podGroupName": of}, **more)
+
+
+def nodes(**counts):
+    """Nodes with so many GPUs each."""
+    for name, number in counts.items():
+        yield objects.node(name)
+        yield gpus.slice_of(name, number)
+
+
+def training(name, size, number=None, request=None, start=0, **more):
+    """A gang whose pods have a claim each."""
+    yield gang(name, size)
+    for index in range(start, start + (number or size)):
+        yield objects.claim(f"{name}-{index}", *([request] if request else []))
+        yield member(f"{name}-{index}", of=name, claims=[f"{name}-{index}"], **more)
+
+
+def test_t1_a_gang_fills_two_nodes_with_two_devices_each():
+    core = Core(*nodes(a=2, b=2), *training("g", 4))
+    assert sorted(bound(core.settle()).values()) == ["a", "a", "b", "b"]
+
+
+def test_t1_with_three_free_devices_nothing_is_written():
+    core = Core(*nodes(a=2, b=1), *training("g", 4))
+    actions = core.settle()
+    assert bound(actions) == {}
+    (message,) = refused_groups(actions).values()
+    assert "4 pods have to be placed at once, and there is a place for 3" in message
+    assert "2 cannot allocate all claims" in message
+    assert core.state.inventory.usage.claims == {}
+    assert not core.scheduler.in_flight
+
+
+def test_t2_of_two_gangs_the_older_one_runs():
+    core = Core(*nodes(a=3, b=3))
+    core.put(gang("old", 4), gang("new", 4))
+    core.put(*list(training("new", 4))[1:])
+    core.put(*list(training("old", 4))[1:])
+    actions = core.settle()
+    assert {name.split("-")[0] for name in bound(actions)} == {"old"}
+    assert len(bound(actions)) == 4
+    for name in list(bound(actions)):
+        core.remove_with_claims(name)
+    assert {name.split("-")[0] for name in bound(core.settle())} == {"new"}
+
+
+def whole_or_halves(node):
+    """One GPU that can be had whole or in halves."""
+    board = {"name": "board", "counters": {"halves": {"value": "2"}}}
+
+    def takes(number):
+        return [{"counterSet": "board", "counters": {"halves": {"value": str(number)}}}]
+
+    parts = [gpus.gpu("whole", kind="whole", consumesCounters=takes(2))]
+    parts += [gpus.gpu(f"half-{n}", kind="half", consumesCounters=takes(1)) for n in range(2)]
+    pool = f"{node}-parts"
+    yield objects.resource_slice(f"{pool}-0", pool=pool, nodeName=node, resourceSliceCount=2, sharedCounters=[board])
+    yield objects.resource_slice(f"{pool}-1", *parts, pool=pool, nodeName=node, resourceSliceCount=2)
+
+
+EITHER = objects.first_available(
+    "gpu", objects.subrequest("whole", deviceClassName="whole"), objects.subrequest("half", deviceClassName="half")
+)
+
+
+def partitioned(*names):
+    for name in names:
+        yield objects.node(name)
+        yield from whole_or_halves(name)
+    yield gpus.device_class("whole")
+    yield gpus.device_class("half")
+
+
+def test_t3_two_pods_get_halves_where_the_first_would_take_the_whole():
+    core = Core(*partitioned("n"), *training("g", 2, request=EITHER))
+    assert bound(core.settle()) == {"g-0": "n", "g-1": "n"}
+    held = [gpus.held(core.get("ResourceClaim", f"g-{n}")) for n in range(2)]
+    assert sorted(held) == [["half-0"], ["half-1"]]
+
+
+def test_a_pod_by_itself_takes_the_whole():
+    core = Core(*partitioned("n"), *training("g", 1, request=EITHER))
+    core.settle()
+    assert gpus.held(core.get("ResourceClaim", "g-0")) == ["whole"]
+
+
+def network_pool(name, *reached):
+    terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": list(reached)}]}]
+    return objects.resource_slice(name, gpus.gpu(f"{name}-0", kind="net"), nodeSelector={"nodeSelectorTerms": terms})
+
+
+def test_t4_the_pool_is_chosen_that_reaches_enough_nodes():
+    names = [f"n{n}" for n in range(1, 6)]
+    core = Core(*(objects.node(name, labels={"kubernetes.io/hostname": name}) for name in names))
+    core.put(network_pool("p", "n1", "n2"), network_pool("q", "n3", "n4", "n5"))
+    entry = {"name": "claim-0", "resourceClaimName": "fabric"}
+    core.put(objects.claim("fabric", objects.request(deviceClassName="net")))
+    core.put(gang("g", 3, resourceClaims=[entry]))
+    for n in range(3):
+        core.put(member(f"w{n}", claims=["fabric"], container=ONE_PER_NODE))
+    assert sorted(bound(core.settle()).values()) == ["n3", "n4", "n5"]
+    claim = core.get("ResourceClaim", "fabric")
+    assert gpus.held(claim) == ["q-0"]
+    assert [each["resource"] for each in claim["status"]["reservedFor"]] == ["podgroups"]
+
+
+def rack(name, rack_name, number=2):
+    return objects.node(name, labels={"rack": rack_name}), gpus.slice_of(name, number)
+
+
+RACK = {"topology": [{"key": "rack"}]}
+
+
+def test_t12_nodes_without_the_label_are_never_used():
+    core = Core(*nodes(bare=4), *rack("a", "r1"), *rack("b", "r1"))
+    core.put(*training("g", 4), gang("g", 4, schedulingConstraints=RACK))
+    assert set(bound(core.settle()).values()) == {"a", "b"}
+
+
+def test_t12_where_no_node_has_it_no_placement_is_found():
+    core = Core(*nodes(bare=4), *training("g", 2), gang("g", 2, schedulingConstraints=RACK))
+    assert "no feasible placements found" in refused_groups(core.settle())["g"]
+
+
+def test_t13_a_group_that_is_in_a_rack_waits_for_room_there():
+    core = Core(*rack("a", "r1"), *rack("b", "r2", 4), gang("g", 3, schedulingConstraints=RACK))
+    placed = member("g-0", claims=["g-0"])
+    placed["spec"]["nodeName"] = "a"
+    core.put(objects.claim("g-0"), placed)
+    core.put(*list(training("g", 2, start=1))[1:])
+    core.put(pod("other", claims=["other"], nodeName="a"))
+    core.put(objects.claim("other", status={"allocation": objects.allocation("gpu-0", pool="a", nodeName="a")}))
+    actions = core.settle()
+    assert bound(actions) == {}
+    assert "rack=r1" in refused_groups(actions)["g"]
+
+
+def test_the_smallest_rack_that_has_room_for_all_is_taken():
+    core = Core(*rack("a", "big", 8), *rack("b", "small", 2), *rack("c", "small", 2), *rack("d", "tiny", 3))
+    core.put(*training("g", 4), gang("g", 4, schedulingConstraints=RACK))
+    assert set(bound(core.settle()).values()) == {"b", "c"}
+
+
+def finish(core, name):
+    core.put({**core.get("Pod", name), "status": {"phase": "Succeeded"}})
+    core.release(core.get("Pod", name)["metadata"]["uid"])
+
+
+def test_t21_pods_that_ended_well_count_towards_the_minimum():
+    core = Core(*nodes(a=2, b=2), *training("g", 4))
+    assert len(bound(core.settle())) == 4
+    finish(core, "g-0")
+    finish(core, "g-1")
+    core.remove_with_claims("g-2")
+    core.put(objects.claim("again"), member("again", claims=["again"]))
+    assert list(bound(core.settle())) == ["again"]
+
+
+def test_a_gang_is_not_tried_before_there_are_enough_pods():
+    core = Core(*nodes(a=4), *training("g", 3, number=2))
+    assert core.actions() == []
+    core.put(objects.claim("g-2"), member("g-2", claims=["g-2"]))
+    assert len(bound(core.settle())) == 3
+
+
+def test_a_lower_minimum_lets_those_that_are_there_start():
+    core = Core(*nodes(a=2), *training("g", 3))
+    assert bound(core.settle()) == {}
+    core.put(gang("g", 2))
+    assert len(bound(core.settle())) == 2
+
+
+def test_more_pods_than_the_minimum_are_placed_as_far_as_they_fit():
+    core = Core(*nodes(a=3), *training("g", 2, number=5))
+    assert len(bound(core.settle())) == 3
+
+
+def test_a_write_that_fails_brings_all_back():
+    core = Core(*nodes(a=2, b=2), *training("g", 4))
+    (action,) = core.actions()
+    for each in action.binds:
+        core.scheduler.failed(each, core.now)
+    assert core.state.inventory.usage.claims == {}
+    assert len(bound(core.settle())) == 4
+
+
+def test_pods_of_different_priorities_are_no_gang():
+    core = Core(*nodes(a=4), gang("g", 2), member("p", value=1), member("q", value=2))
+    assert "should have the same priority" in refused_groups(core.actions())["g"]
+
+
+def test_a_leader_and_workers_of_different_needs():
+    core = Core(*nodes(a=4, b=4), gang("g", 3), objects.claim("leader", objects.request(count=3)))
+    core.put(member("leader", claims=["leader"]))
+    for n in range(2):
+        core.put(objects.claim(f"w{n}", objects.request(count=2)), member(f"w{n}", claims=[f"w{n}"]))
+    places = bound(core.settle())
+    assert places["w0"] == places["w1"] != places["leader"]
+
+
+WHOLE = {"disruptionMode": {"all": {}}}
+
+
+def test_t17_but_not_for_a_pod_of_no_higher_priority():
+    core = Core(*nodes(a=2, b=1), *training("g", 3), gang("g", 3, **WHOLE))
+    assert len(bound(core.settle())) == 3
+    core.put(objects.claim("other"), pod("other", claims=["other"]))
+    assert victims(core.later()) == []
+
+
+def test_t17_all_three_are_evicted_for_one_place():
+    core = Core(*nodes(a=2, b=1), *training("g", 3), gang("g", 3, **WHOLE))
+    assert len(bound(core.settle())) == 3
+    core.put(objects.claim("high"), pod("high", claims=["high"], value=10))
+    assert victims(core.later()) == ["g-0", "g-1", "g-2"]
