@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "scheduler": ("dray.cli.scheduler:scheduler", "Place the pods of an API server on nodes, with their devices."),
     "status": ("dray.cli.status:status", "Show how a cluster that runs in the background fares."),
     "top": ("dray.cli.top:top", "Show devices, who holds them, and who waits and why; live on a terminal."),
+    "topology": ("dray.cli.topology:topology", "Draw where the devices of nodes sit, and who holds them."),
     "up": ("dray.cli.up:up", "Run a cluster on this machine: API server, scheduler, controllers, node."),
 }
 

@@ -49,6 +49,13 @@ def allocate(paths: tuple[str, ...], node: str, policy: str, output: str, plugin
 
 def load(paths: tuple[str, ...], policy: Policy, node: str, plugins: tuple[str, ...] = ()) -> Cluster:
     """The cluster in the files; leaves with status 2 where there is none to be had."""
+    return load_manifests(paths, policy, node, plugins)[0]
+
+
+def load_manifests(
+    paths: tuple[str, ...], policy: Policy, node: str, plugins: tuple[str, ...] = ()
+) -> tuple[Cluster, list[Manifest]]:
+    """The cluster, and the manifests that it is made of."""
     reading = read(paths)
     problems = [str(problem) for problem in reading.problems]
     cluster = None
@@ -58,7 +65,7 @@ def load(paths: tuple[str, ...], policy: Policy, node: str, plugins: tuple[str, 
         for problem in problems:
             click.echo(one_line(problem), err=True)
         sys.exit(2)
-    return cluster
+    return cluster, reading.manifests
 
 
 def _read_cluster(

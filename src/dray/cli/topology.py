@@ -1,0 +1,86 @@
+"""`dray topology`: where the devices of nodes sit, what is free, and who holds the rest."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from dray.api.objects import Object, key_of
+from dray.cli.cluster import Cluster, Where, ask, reaching
+from dray.cli.device_states import DeviceState, device_states
+from dray.cli.devices import listed
+from dray.cli.topology_model import Spot, node_spots
+
+_OUTPUTS: Final = ("text", "json", "svg")
+
+
+@click.command()
+@click.argument("node", default="", metavar="[NODE]")
+@click.option(
+    "--filename", "-f", "paths", multiple=True, metavar="PATH", help="Manifests instead of a cluster; repeatable."
+)
+@click.option("--output", "-o", type=click.Choice(_OUTPUTS), default="text", show_default=True)
+@reaching
+def topology(node: str, paths: tuple[str, ...], output: str, kubeconfig: Path | None, context: str) -> None:
+    """Draw sockets, NUMA nodes, PCIe roots and the devices on them, of NODE or of all nodes.
+
+    Of a cluster, or of manifests as `dray allocate` reads them: what their pods and claims would get is then in use.
+
+    Exit status: 0 drawn, 1 the server refused, 2 there is no such node, or it cannot be asked.
+    """
+    if paths:
+        sys.exit(_show(_of_files(paths), node, output))
+
+    async def work(cluster: Cluster) -> int:
+        return _show(await listed(cluster), node, output)
+
+    ask(Where(kubeconfig, context, ""), work)
+
+
+def _show(states: list[DeviceState], node: str, output: str) -> int:
+    nodes = node_spots(states)
+    found = [each for each in nodes if node in ("", each.name)]
+    if not found:
+        known = f"; there are {', '.join(each.name for each in nodes[:8])}" if nodes else ""
+        click.echo(f"error: no devices {f'on node {node}' if node else 'on any node'}{known}", err=True)
+        return 2
+    click.echo(_drawn(found, output), nl=False)
+    return 0
+
+
+def _drawn(nodes: Sequence[Spot], output: str) -> str:
+    if output == "svg":
+        from dray.cli.topology_svg import svg_of
+
+        return svg_of(nodes)
+    from dray.cli.topology_text import document_of, text_of
+
+    if output == "json":
+        return json.dumps([document_of(each) for each in nodes], indent=2, ensure_ascii=False) + "\n"
+    return "".join(f"{line}\n" for each in nodes for line in text_of(each))
+
+
+def _of_files(paths: tuple[str, ...]) -> list[DeviceState]:
+    """The devices in the files, as they are once everything there that fits is placed."""
+    from dray.allocation import POLICIES
+    from dray.cli.allocate import load_manifests
+    from dray.cli.stored import read_objects
+
+    cluster, manifests = load_manifests(paths, POLICIES["kubernetes"], "")
+    stored = read_objects(manifests)
+    claims = {key_of(each): each for each in stored.of("ResourceClaim")}
+    pods = []
+    for placement in map(cluster.place, cluster.wanted):
+        claims |= {key: _claim(*key, allocation) for key, allocation in placement.allocations.items()}
+        if placement.fits and placement.wanted.kind == "pod":
+            pods.append(placement.wanted.pod)
+    return device_states(stored.of("ResourceSlice"), claims.values(), pods, stored.of("DeviceTaintRule"))
+
+
+def _claim(namespace: str, name: str, allocation: Object) -> Object:
+    return {"metadata": {"namespace": namespace, "name": name}, "status": {"allocation": allocation}}
