@@ -3,7 +3,7 @@ import os
 import pytest
 
 from tests.server.api import Api, ProtobufApi, serving
-from tests.server.hooks import make_authority
+from tests.server.hooks import AdmissionHooks, make_authority
 
 CLIENTS = {"json": Api, "protobuf": ProtobufApi}
 # DRAY_FORM=protobuf asks in protobuf in every module.
@@ -26,3 +26,11 @@ def api(request):
 def authority():
     """Who vouches for webhooks."""
     return make_authority()
+
+
+@pytest.fixture
+def hooks(authority):
+    with serving() as server:
+        made = AdmissionHooks(server, authority)
+        yield made
+        made.close()

@@ -11,6 +11,8 @@ from aiohttp import web
 from dray.server.security import certificates
 
 HANGS = object()
+GROUP = "/apis/admissionregistration.k8s.io/v1"
+RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
 
 
 def make_authority():
@@ -64,3 +66,23 @@ class HookServer:
     def close(self):
         self.over.set()
         self.api.runner.run(self.runner.cleanup())
+
+
+class AdmissionHooks(HookServer):
+    def add(self, kind, name, answer, **webhook):
+        self.answers[name] = answer
+        body = {
+            "name": f"{name}.example.com",
+            "clientConfig": self.client(name),
+            "rules": [RULE],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            **webhook,
+        }
+        self.api.create(f"{GROUP}/{kind}webhookconfigurations", {"metadata": {"name": name}, "webhooks": [body]})
+
+
+def patch(*operations):
+    """The answer that allows an object with these changes."""
+    encoded = b64encode(msgspec.json.encode(list(operations))).decode()
+    return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}

@@ -1,45 +1,14 @@
 """Admission webhooks over HTTPS: what they are told, what their answers do, and what bad ones cannot do."""
 
 import asyncio
-from base64 import b64encode
 
 import msgspec
 import pytest
 
 from dray.server import webhook_services as services
 from dray.server.requests import Request
-from tests.server.api import MAPS, config_map, serving
-from tests.server.hooks import HANGS, HookServer
-
-GROUP = "/apis/admissionregistration.k8s.io/v1"
-RULE = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
-
-
-class Hooks(HookServer):
-    def add(self, kind, name, answer, **webhook):
-        self.answers[name] = answer
-        body = {
-            "name": f"{name}.example.com",
-            "clientConfig": self.client(name),
-            "rules": [RULE],
-            "sideEffects": "None",
-            "admissionReviewVersions": ["v1"],
-            **webhook,
-        }
-        self.api.create(f"{GROUP}/{kind}webhookconfigurations", {"metadata": {"name": name}, "webhooks": [body]})
-
-
-@pytest.fixture
-def hooks(authority):
-    with serving() as api:
-        made = Hooks(api, authority)
-        yield made
-        made.close()
-
-
-def patch(*operations):
-    encoded = b64encode(msgspec.json.encode(list(operations))).decode()
-    return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
+from tests.server.api import MAPS, config_map
+from tests.server.hooks import GROUP, HANGS, patch
 
 
 def test_a_denial_in_the_words_of_kubernetes(hooks):

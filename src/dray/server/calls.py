@@ -14,6 +14,7 @@ from dray.server.authorization import Access, User
 from dray.server.context import Context
 from dray.server.negotiation import Accepted, Form
 from dray.server.parameters import WriteOptions
+from dray.server.part_kinds import PartKind
 from dray.server.paths import ResourcePath
 from dray.server.requests import Request
 from dray.server.resources import Resource
@@ -35,10 +36,13 @@ class Write(msgspec.Struct, frozen=True):
     repeated: Sequence[str] = ()
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
-    def attributes(self, operation: str, obj: Object, old: Object | None = None) -> Attributes:
-        """The write as admission sees it."""
+    def attributes(
+        self, operation: str, obj: Object, old: Object | None = None, part: PartKind | None = None
+    ) -> Attributes:
+        """The write as admission sees it; where it is about a `part`, with objects of that kind."""
         told = (self.subresource, self.verb, self.warnings, self.annotations, self.options.dry_run)
-        return Attributes(operation, self.context, self.resource, self.user, obj, old, *told)
+        place = self.place if part is not None else None
+        return Attributes(operation, self.context, self.resource, self.user, obj, old, *told, part, place)
 
 
 class Call(msgspec.Struct, frozen=True):

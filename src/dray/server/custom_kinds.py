@@ -143,8 +143,9 @@ class CustomCleanup:
         return not left
 
     async def _delete(self, resource: CustomResource, place: Place) -> bool:
+        options = deletion.DeleteOptions()
         try:
-            return (await deletion.delete(self._context, resource, place, deletion.DeleteOptions()))[1]
+            return (await deletion.delete(self._context, resource, place, options, admitted=True))[1]
         except status.ApiError as error:
             return error.code == 404
 

@@ -55,6 +55,11 @@ class CustomResource(Resource):
             served.subresources,
         )
         self.scale = served.scale
+        # By apiVersion, where each version that can be scaled has its replicas.
+        self.replica_paths = {
+            version.api_version: version.scale["specReplicasPath"].removeprefix(".") if version.scale else None
+            for version in versions
+        }
         self.custom_schema = served.schema
         self.selectable_fields = served.selectable_fields
         self.effort = schema_check.effort(served.schema)

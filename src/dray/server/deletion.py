@@ -66,9 +66,18 @@ def delete_options(body: Object, query: Mapping[str, str]) -> DeleteOptions:
 
 
 async def delete(
-    context: Context, resource: Resource, place: Place, options: DeleteOptions, request: Request | None = None
+    context: Context,
+    resource: Resource,
+    place: Place,
+    options: DeleteOptions,
+    request: Request | None = None,
+    *,
+    admitted: bool = False,
 ) -> tuple[bytes, bool]:
-    """The document as it is or was, and whether it is gone. Without a request the server itself wants it."""
+    """The document as it is or was, and whether it is gone. Without a request the server itself wants it.
+
+    Policies and webhooks are not asked about what was `admitted` before.
+    """
     user = request.user if request is not None else ADMIN
     for _ in range(_TRIES):
         record = reads.get(context, resource, place)
@@ -79,7 +88,8 @@ async def delete(
         if request is not None:
             attributes.warnings, attributes.annotations = request.warnings, request.annotations
         admission.admit(attributes)
-        await admission.validate(attributes)
+        if not admitted:
+            await admission.validate(attributes)
         try:
             return await _delete(context, resource, record, resource.read(value), obj, options)
         except Conflict:

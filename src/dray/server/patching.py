@@ -79,9 +79,7 @@ def _patched(change: Callable[[Object], Any], document: Object) -> Object:
 async def apply(call: Call) -> tuple[bytes, bool]:
     """The document as it is stored, and whether it was created."""
     options = write_options(call.request, call.query, "PatchOptions")
-    if not options.field_manager:
-        problem = errors.required("fieldManager", "is required for apply patch")
-        raise status.invalid("PatchOptions", "meta.k8s.io", "", [problem])
+    require_manager(options)
     applied = await bodies.read_applied(call.context, call.request)
     exists = call.context.store.get(call.resource.key(call.path.namespace, call.path.name)) is not None
     if not exists and call.path.subresource:
@@ -93,6 +91,12 @@ async def apply(call: Call) -> tuple[bytes, bool]:
     except field_validation.Undecodable as error:
         raise status.bad_request(error.message) from None
     return value, not exists
+
+
+def require_manager(options: WriteOptions) -> None:
+    if not options.field_manager:
+        problem = errors.required("fieldManager", "is required for apply patch")
+        raise status.invalid("PatchOptions", "meta.k8s.io", "", [problem])
 
 
 def _merge(call: Call, live: Object | None, applied: Object, options: WriteOptions) -> Object:

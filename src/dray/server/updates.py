@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from dray.api.intake import Accepted, Place, Refusal
 from dray.api.objects import Object
@@ -14,6 +15,7 @@ from dray.server.calls import Write
 from dray.server.context import Context
 from dray.server.custom import conversion
 from dray.server.fieldmanager import tracking
+from dray.server.part_kinds import PartKind
 from dray.server.resources import Resource
 from dray.store.interface import Conflict, Missing, Record, StoreError
 
@@ -27,7 +29,19 @@ _TRIES = 20
 _MARKS = 4096
 
 
-async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
+class View(Protocol):
+    """A subresource that shows a part of the object as one of another kind: admission sees that."""
+
+    kind: PartKind
+
+    def of(self, obj: Object) -> Object: ...
+
+    def put(self, document: Object, part: Object) -> Object:
+        """The document with what the part says."""
+        ...
+
+
+async def update(write: Write, make: Make, track: Track | None = None, view: View | None = None) -> bytes:
     """The document as it is stored. `make` may be called again when somebody else was faster."""
     context, resource, place, options = write.context, write.resource, write.place, write.options
     subresource = write.subresource
@@ -36,7 +50,7 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
         """The object as it is, and as it is to be."""
         old = resource.read(value)
         document = make(old) if mutated is None else mutated
-        _check_preconditions(resource, place, document, old)
+        check_preconditions(resource, place, document, old)
 
         def attempt(document: Object) -> Accepted | Refusal:
             # A scale stands for the object, of which it changes the spec.
@@ -61,12 +75,14 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
         if mutating.concerns(write, admission.UPDATE):
             before = resource.read(value)
             sent = await conversion.run(context.worker, effort, make, before)
-            _check_preconditions(resource, place, sent, before)
-            mutated = await mutating.mutate(write, admission.UPDATE, sent, before)
+            check_preconditions(resource, place, sent, before)
+            mutated = await _mutated(write, sent, before, view)
         now = context.now()
         old, obj = await conversion.run(context.worker, effort, prepare, value, rules, now, mutated)
         attributes = write.attributes(admission.UPDATE, obj, old)
         admission.admit(attributes)
+        if view is not None:
+            attributes = write.attributes(admission.UPDATE, view.of(obj), view.of(old), view.kind)
         await admission.validate(attributes)
         obj["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         obj = tracking.settle_times(old, obj)
@@ -76,6 +92,13 @@ async def update(write: Write, make: Make, track: Track | None = None) -> bytes:
             # A client that said which version it wants to replace is refused in the next round.
             continue
     raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
+
+
+async def _mutated(write: Write, sent: Object, before: Object, view: View | None) -> Object:
+    if view is None:
+        return await mutating.mutate(write, admission.UPDATE, sent, before)
+    part = await mutating.mutate(write, admission.UPDATE, view.of(sent), view.of(before), view.kind)
+    return view.put(sent, part)
 
 
 async def modify(
@@ -114,7 +137,7 @@ async def modify(
     raise status.conflict(resource.group, resource.plural, place.name, status.MODIFIED)
 
 
-def _check_preconditions(resource: Resource, place: Place, document: Object, old: Object) -> None:
+def check_preconditions(resource: Resource, place: Place, document: Object, old: Object) -> None:
     """Raises a conflict where the client said which version it wants to replace, and it is another one."""
     metadata = document.get("metadata")
     if not isinstance(metadata, dict):

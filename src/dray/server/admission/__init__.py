@@ -128,7 +128,7 @@ def admit(attributes: Attributes) -> None:
 
 async def validate(attributes: Attributes) -> None:
     """Asks policies and webhooks."""
-    if await validating.validate(attributes) and attributes.operation != DELETE:
+    if await validating.validate(attributes) and attributes.operation != DELETE and attributes.part is None:
         recheck(attributes)
 
 

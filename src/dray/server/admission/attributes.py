@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
+from dray.api.intake import Place
 from dray.api.objects import Object
 from dray.server import status
 from dray.server.authorization import User
 from dray.server.context import Context
+from dray.server.part_kinds import PartKind
 from dray.server.resources import Resource
 
 
 class Attributes(msgspec.Struct):
-    """`obj` is in hub form and may be changed; `old` is what is stored, None on create."""
+    """`obj` is in hub form and may be changed; `old` is what is stored, None on create.
+
+    Of a subresource that takes objects of a kind of its own (`part`) both are of that kind, and `place` tells where.
+    """
 
     operation: str
     context: Context
@@ -27,13 +32,19 @@ class Attributes(msgspec.Struct):
     # What the audit log is told.
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
     dry_run: bool = False
+    part: PartKind | None = None
+    place: Place | None = None
 
     @property
     def namespace(self) -> str:
+        if self.place is not None:
+            return self.place.namespace
         return str(self.obj["metadata"].get("namespace", ""))
 
     @property
     def name(self) -> str:
+        if self.place is not None:
+            return self.place.name
         metadata = self.obj["metadata"]
         return str(metadata.get("name") or metadata.get("generateName", ""))
 

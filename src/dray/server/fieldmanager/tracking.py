@@ -19,7 +19,7 @@ manager_name = lru_cache(maxsize=256)(server_side.manager_name)
 def track_create(resource: Resource, obj: Object, sent: Object, options: WriteOptions, now: str) -> None:
     """`sent` is the object as the client meant it."""
     manager = manager_name(options.field_manager, options.user_agent)
-    _set(obj, server_side.track_update(None, sent, manager, kind=resource.tracked, now=now))
+    put_entries(obj, server_side.track_update(None, sent, manager, kind=resource.tracked, now=now))
 
 
 def track_update(
@@ -28,7 +28,9 @@ def track_update(
     """Notes the owner of what an update changes; to be called before admission has changed the object."""
     manager = manager_name(options.field_manager, options.user_agent)
     before, after = resource.tracked_form(old), resource.tracked_form(obj)
-    _set(obj, server_side.track_update(before, after, manager, kind=resource.tracked, now=now, subresource=subresource))
+    put_entries(
+        obj, server_side.track_update(before, after, manager, kind=resource.tracked, now=now, subresource=subresource)
+    )
 
 
 class Applied:
@@ -43,10 +45,10 @@ class Applied:
         return {**document, "metadata": metadata}
 
     def __call__(self, old: Object, obj: Object) -> None:
-        _set(obj, self._entries)
+        put_entries(obj, self._entries)
 
 
-def _set(obj: Object, entries: list[Object]) -> None:
+def put_entries(obj: Object, entries: list[Object]) -> None:
     if entries:
         obj["metadata"]["managedFields"] = entries
     else:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from dray.api import names
 from dray.api.objects import Object, mapping, text
 from dray.server import bodies, status, updates
+from dray.server.admission import CREATE, parts
 from dray.server.calls import Call
 from dray.server.parameters import write_options
+from dray.server.part_kinds import BINDING
 from dray.server.requests import Answer, document
 
 
@@ -27,9 +29,8 @@ async def create_named(call: Call) -> Answer:
 async def create(call: Call) -> Answer:
     options = write_options(call.request, call.query, "CreateOptions")
     binding = await bodies.read(call.context, call.request, strict=options.strict)
+    binding = await parts.admit(call.write(options, "create"), CREATE, binding, BINDING)
     metadata, target = mapping(binding.get("metadata")), mapping(binding.get("target"))
-    if binding.get("kind") not in (None, "", "Binding"):
-        raise status.bad_request(f"the body is a {binding.get('kind')}, not a Binding")
     if text(metadata.get("name")) not in ("", call.path.name):
         raise status.bad_request("name in URL does not match name in Binding object")
     problem = _problem(target)

@@ -6,8 +6,10 @@ from dray.api import label_selectors
 from dray.api.intake import Place
 from dray.api.objects import Object, mapping, text
 from dray.server import bodies, deletion, documents, status, updates
+from dray.server.admission import CREATE, parts
 from dray.server.calls import Call
 from dray.server.parameters import write_options
+from dray.server.part_kinds import EVICTION
 from dray.server.requests import Answer, document
 from dray.server.resources import key_prefix
 
@@ -18,6 +20,7 @@ _DONE = ("Succeeded", "Failed")
 async def create(call: Call) -> Answer:
     options = write_options(call.request, call.query, "CreateOptions")
     body = await bodies.read(call.context, call.request, strict=options.strict)
+    body = await parts.admit(call.write(options, "create"), CREATE, body, EVICTION)
     if text(mapping(body.get("metadata")).get("name")) not in ("", call.path.name):
         raise status.bad_request("name in URL does not match name in Eviction object")
     given = mapping(body.get("deleteOptions"))
@@ -25,7 +28,8 @@ async def create(call: Call) -> Answer:
     pod = await call.stored()
     if not _may_go_freely(pod):
         await _use_budget(call, pod, dry_run=wanted.dry_run or options.dry_run)
-    await deletion.delete(call.context, call.resource, call.place, wanted, call.request)
+    # Who may have something against it was asked about the eviction.
+    await deletion.delete(call.context, call.resource, call.place, wanted, call.request, admitted=True)
     return document(status.success(code=201), 201)
 
 

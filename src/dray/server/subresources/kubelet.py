@@ -15,9 +15,12 @@ from dray.api import errors
 from dray.api.errors import FieldError
 from dray.api.objects import Object, mappings
 from dray.server import parameters, status
+from dray.server.admission import parts
 from dray.server.calls import Call
 from dray.server.kubelets.client import Endpoint, KubeletAnswer, Unreachable, endpoint_of
 from dray.server.kubelets.upgrades import upgrade, upgrade_to_spdy, wants_spdy, wants_upgrade
+from dray.server.parameters import WriteOptions
+from dray.server.part_kinds import ATTACH_OPTIONS, EXEC_OPTIONS, NODE_PROXY_OPTIONS, PORT_FORWARD_OPTIONS, PartKind
 from dray.server.requests import Answer, Response, Stream
 
 _FLAGS = ("follow", "previous", "timestamps")
@@ -33,7 +36,7 @@ _MOST_BYTES = 1 << 20
 async def log(call: Call) -> Answer:
     pod = await call.stored()
     query = _options(call)
-    container = container_of(call, pod)
+    container = container_of(call, pod, call.query.get("container", ""))
     endpoint = node_of(call, pod)
     path = f"/containerLogs/{call.path.namespace}/{call.path.name}/{container}"
     try:
@@ -93,10 +96,9 @@ def _take_since(asked: Mapping[str, str], made: dict[str, str], problems: list[F
     made["sinceTime"] = since
 
 
-def container_of(call: Call, pod: Object) -> str:
+def container_of(call: Call, pod: Object, wanted: str) -> str:
     """The one that was asked for, or the only one; raises a 400."""
     spec, name = pod["spec"], call.path.name
-    wanted = call.query.get("container", "")
     if wanted:
         if wanted not in (*_names(spec, "initContainers"), *_names(spec, "containers"), *_names(spec, _EPHEMERAL)):
             raise status.bad_request(f"container {wanted} is not valid for pod {name}")
@@ -124,25 +126,39 @@ def _names(spec: Object, member: str) -> list[str]:
 
 
 async def execute(call: Call) -> Answer:
-    return await _connect(call, "exec", lambda: [*_command(call), *_streams(call)])
+    given = {**_streams(call), "command": [value for name, value in _pairs(call) if name == "command"]}
+    options = await _admitted(call, given, EXEC_OPTIONS)
+    return await _connect(call, "exec", options, lambda: [*_command(options), *_stream_query(options)])
 
 
 async def attach(call: Call) -> Answer:
-    return await _connect(call, "attach", lambda: _streams(call))
+    options = await _admitted(call, _streams(call), ATTACH_OPTIONS)
+    return await _connect(call, "attach", options, lambda: _stream_query(options))
 
 
 async def port_forward(call: Call) -> Answer:
     values = [value for name, value in _pairs(call) if name in ("port", "ports")]
-    return await _connect(call, "portForward", lambda: [("port", each) for each in ",".join(values).split(",") if each])
+    texts = [each for each in ",".join(values).split(",") if each]
+    if not all(each.isascii() and each.isdigit() and len(each) < 6 for each in texts):
+        raise status.bad_request(f"ports must be numbers, not {','.join(values)[:100]!r}")
+    given: Object = {"ports": [int(each) for each in texts]} if texts else {}
+    options = await _admitted(call, given, PORT_FORWARD_OPTIONS)
+    ports = [("port", str(each)) for each in options.get("ports") or ()]
+    return await _connect(call, "portForward", options, lambda: ports)
 
 
-async def _connect(call: Call, action: str, query: Callable[[], list[tuple[str, str]]]) -> Answer:
+async def _admitted(call: Call, options: Object, part: PartKind) -> Object:
+    """The options of a connection as admission leaves them."""
     if call.request.method in ("GET", "HEAD"):
         call.authorize_create()
+    return await parts.admit(call.write(WriteOptions(), "connect"), parts.CONNECT, options, part)
+
+
+async def _connect(call: Call, action: str, options: Object, query: Callable[[], list[tuple[str, str]]]) -> Answer:
     pod = await call.stored()
     path = f"/{action}/{call.path.namespace}/{call.path.name}"
     if action != "portForward":
-        path = f"{path}/{container_of(call, pod)}"
+        path = f"{path}/{container_of(call, pod, str(options.get('container') or ''))}"
     endpoint = node_of(call, pod)
     target = f"{path}?{urlencode(query())}"
     if not wants_upgrade(call.request.headers):
@@ -152,15 +168,21 @@ async def _connect(call: Call, action: str, query: Callable[[], list[tuple[str, 
     return await upgrade(call.context.kubelets, endpoint, target, call.request.headers)
 
 
-def _command(call: Call) -> list[tuple[str, str]]:
-    found = [(name, value) for name, value in _pairs(call) if name == "command"]
+def _command(options: Object) -> list[tuple[str, str]]:
+    found = [("command", str(each)) for each in options.get("command") or ()]
     if not found:
         raise status.bad_request("you must specify at least one command for execution")
     return found
 
 
-def _streams(call: Call) -> list[tuple[str, str]]:
-    found = [(theirs, "1") for ours, theirs in _STREAM_NAMES.items() if parameters.boolean(call.query, ours)]
+def _streams(call: Call) -> Object:
+    """What the client wants of its command, or of the one that runs."""
+    found: Object = {each: True for each in _STREAM_NAMES if parameters.boolean(call.query, each)}
+    return {**found, **({"container": call.query["container"]} if call.query.get("container") else {})}
+
+
+def _stream_query(options: Object) -> list[tuple[str, str]]:
+    found = [(theirs, "1") for ours, theirs in _STREAM_NAMES.items() if options.get(ours)]
     if not any(name != "tty" for name, _ in found):
         raise status.bad_request("you must specify at least 1 of stdin, stdout, stderr")
     return found
@@ -174,13 +196,16 @@ def _pairs(call: Call) -> list[tuple[str, str]]:
 
 
 async def proxy(call: Call) -> Answer:
+    given = {"path": f"/{call.path.rest}"} if call.path.rest else {}
+    options = await parts.admit(call.write(WriteOptions(), "connect"), parts.CONNECT, given, NODE_PROXY_OPTIONS)
     await call.stored()
+    path = str(options.get("path") or "").removeprefix("/")
     endpoint = endpoint_of(call.context, call.path.name)
     request = call.request
     try:
         answer = await call.context.kubelets.request(
             endpoint,
-            f"/{quote(call.path.rest)}",
+            f"/{quote(path)}",
             request.query,
             method=request.method,
             body=request.body,

@@ -18,7 +18,8 @@ from dray.api.pod_defaults import qos_class
 from dray.api.validation import pods
 from dray.server import bodies, patching, status, updates, verbs
 from dray.server.admission import UPDATE, limit_ranges, quota, validate
-from dray.server.calls import Call
+from dray.server.admission.dynamic import mutating
+from dray.server.calls import Call, Write
 from dray.server.parameters import WriteOptions, write_options
 from dray.server.requests import Answer, Response
 from dray.server.resources import BuiltIn
@@ -38,10 +39,15 @@ async def patch(call: Call) -> Answer:
 
 
 async def _write(call: Call, make: Callable[[Object], Any], options: WriteOptions) -> Answer:
-    take = _TAKE[call.path.subresource]
+    take, write = _TAKE[call.path.subresource], call.write(options)
+    if mutating.concerns(write, UPDATE):
+        make = await _mutated(write, await call.stored(), make)
 
     def change(pod: Object) -> None:
-        wanted = _decoded(call, make(call.resource.answer(pod)))
+        document = make(call.resource.answer(pod))
+        if isinstance(document, dict):
+            updates.check_preconditions(call.resource, call.place, document, pod)
+        wanted = _decoded(call, document)
         before = pod["spec"]
         pod["spec"] = deepcopy(before)
         problems = take(pod["spec"], wanted["spec"])
@@ -53,7 +59,7 @@ async def _write(call: Call, make: Callable[[Object], Any], options: WriteOption
 
     async def admit(old: Object, pod: Object) -> None:
         if pod["spec"] != old["spec"]:
-            attributes = call.write(options).attributes(UPDATE, pod, old)
+            attributes = write.attributes(UPDATE, pod, old)
             limit_ranges.limit_pod(attributes)
             quota.charge(attributes)
             await validate(attributes)
@@ -63,6 +69,13 @@ async def _write(call: Call, make: Callable[[Object], Any], options: WriteOption
         call.context, call.resource, call.place, change, dry_run=options.dry_run, size=size, admit=admit
     )
     return Response(200, await verbs.shown(call, value, form))
+
+
+async def _mutated(write: Write, pod: Object, make: Callable[[Object], Any]) -> Callable[[Object], Any]:
+    """Gives what others make of it; a pod that changes meanwhile is a conflict."""
+    sent = make(write.resource.answer(pod))
+    mutated = await mutating.mutate(write, UPDATE, sent, pod) if isinstance(sent, dict) else sent
+    return lambda document: mutated
 
 
 def _decoded(call: Call, document: Any) -> Object:

@@ -11,25 +11,28 @@ from typing import Any, Final
 import msgspec
 
 from dray.api import errors
+from dray.api.intake import Refusal
 from dray.api.label_selectors import text_of
 from dray.api.objects import Object, mapping
-from dray.server import bodies, negotiation, status, updates
+from dray.server import bodies, negotiation, patching, status, updates
 from dray.server.calls import Call
 from dray.server.custom_resource import CustomResource
-from dray.server.parameters import write_options
+from dray.server.fieldmanager import server_side, tracking
+from dray.server.fieldmanager.scale_managers import ScaleManagers
+from dray.server.parameters import WriteOptions, write_options
+from dray.server.part_kinds import SCALE, PartKind
 from dray.server.patches.json_patch import json_patch
 from dray.server.patches.merge_patch import merge_patch
 from dray.server.patches.strategic import strategic_merge
-from dray.server.patching import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE
+from dray.server.patching import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE
 from dray.server.requests import Answer, document
 from dray.server.resources import Resource
 
-_API_VERSION: Final = "autoscaling/v1"
-_SCHEMA: Final = "autoscaling_v1.Scale"
+_SCALE: Final = "scale"
 _PATCHES: Final[dict[str, Callable[[Object, Any], Any]]] = {
     JSON_PATCH: json_patch,
     MERGE_PATCH: merge_patch,
-    STRATEGIC_MERGE: lambda scale, given: strategic_merge(scale, given, _SCHEMA),
+    STRATEGIC_MERGE: lambda scale, given: strategic_merge(scale, given, SCALE.schema),
 }
 _KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 # Where the built-in kinds have what a Scale says.
@@ -45,41 +48,85 @@ async def get(call: Call) -> Answer:
 
 
 async def update(call: Call) -> Answer:
-    body = await bodies.read(call.context, call.request)
-    return await _write(call, lambda scale: body, "update")
+    options = write_options(call.request, call.query, "UpdateOptions")
+    body = await bodies.read(call.context, call.request, strict=options.strict)
+    return await _write(call, _Scaling(call, options, lambda scale: body), "update")
 
 
 async def patch(call: Call) -> Answer:
+    options = write_options(call.request, call.query, "PatchOptions")
     supported = [media for media in _PATCHES if call.resource.strategic or media != STRATEGIC_MERGE]
     media = negotiation.media_type(call.request.headers.get("content-type", ""))
+    if media == APPLY_PATCH:
+        patching.require_manager(options)
+        applied = await bodies.read_applied(call.context, call.request)
+        return await _write(call, _Scaling(call, options, lambda scale: applied, applies=True), "patch")
     if media not in supported:
-        raise status.unsupported_media_type(supported)
+        raise status.unsupported_media_type([*supported, APPLY_PATCH])
     try:
         given = call.request.decoded_body()
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise status.bad_request(f"error decoding patch: {error}") from error
-    return await _write(call, lambda scale: _PATCHES[media](scale, given), "patch")
+    return await _write(call, _Scaling(call, options, lambda scale: _PATCHES[media](scale, given)), "patch")
 
 
-async def _write(call: Call, make: Callable[[Object], Any], verb: str) -> Answer:
-    options = write_options(call.request, call.query, "UpdateOptions")
-
-    def change(old: Object) -> Object:
-        scale = mapping(make(_scale(call.resource, old)))
-        given = mapping(scale.get("metadata"))
-        if given.get("name") not in (None, "", call.path.name):
-            raise status.bad_request(
-                f"the name of the object ({given['name']}) does not match the name on the URL ({call.path.name})"
-            )
-        replicas = _replicas(scale, call.path.name)
-        obj = call.resource.answer(old)
-        pinned = {name: given[name] for name in ("uid", "resourceVersion") if given.get(name)}
-        obj = {**obj, "metadata": {**obj["metadata"], **pinned}}
-        return _put(obj, _path(call.resource, "specReplicasPath"), replicas)
-
-    value = await updates.update(call.write(options, verb), change)
+async def _write(call: Call, scaling: _Scaling, verb: str) -> Answer:
+    write = call.write(scaling.options, verb)
+    value = await updates.update(write, scaling.document, track=scaling.track, view=scaling)
     (seen,) = await call.resource.seen([value])
     return document(_scale(call.resource, call.resource.read(seen)))
+
+
+class _Scaling:
+    """One write of a scale: what becomes of the object, and who owns its replicas then."""
+
+    kind: PartKind = SCALE
+
+    def __init__(
+        self, call: Call, options: WriteOptions, make: Callable[[Object], Any], *, applies: bool = False
+    ) -> None:
+        self.options = options
+        self._call, self._make, self._applies = call, make, applies
+        self._entries: list[Object] = []
+
+    def document(self, old: Object) -> Object:
+        resource, managed = self._call.resource, old["metadata"].get("managedFields") or []
+        owners = ScaleManagers(managed, resource.api_version, replica_paths(resource))
+        before = self.of(old)
+        before["metadata"]["managedFields"] = owners.of_scale()
+        after = self._changed(before)
+        self._entries = owners.of_parent(mapping(after.get("metadata")).get("managedFields") or [])
+        return self.put(resource.answer(old), after)
+
+    def _changed(self, before: Object) -> Object:
+        manager = tracking.manager_name(self.options.field_manager, self.options.user_agent)
+        now, shown = self._call.context.now(), self.kind.answer(before)
+        if self._applies:
+            force, applied = bool(self.options.force), self._make(before)
+            return server_side.apply(shown, applied, manager, kind=SCALE, now=now, force=force, subresource=_SCALE)
+        bare = {**before, "metadata": {m: v for m, v in before["metadata"].items() if m != "managedFields"}}
+        after = mapping(self._make(bare))
+        decoded = SCALE.decode(after, now, self._call.context.gates)
+        if isinstance(decoded, Refusal):
+            raise status.refused(decoded, "Scale", "autoscaling", self._call.path.name)
+        entries = server_side.track_update(shown, decoded, manager, kind=SCALE, now=now, subresource=_SCALE)
+        return {**after, "metadata": {**mapping(after.get("metadata")), "managedFields": entries}}
+
+    def of(self, obj: Object) -> Object:
+        return _scale(self._call.resource, obj)
+
+    def put(self, document: Object, part: Object) -> Object:
+        given, name = mapping(part.get("metadata")), self._call.path.name
+        if given.get("name") not in (None, "", name):
+            raise status.bad_request(
+                f"the name of the object ({given['name']}) does not match the name on the URL ({name})"
+            )
+        pinned = {member: given[member] for member in ("uid", "resourceVersion") if given.get(member)}
+        document = {**document, "metadata": {**document["metadata"], **pinned}}
+        return _put(document, _path(self._call.resource, "specReplicasPath"), _replicas(part, name))
+
+    def track(self, old: Object, obj: Object) -> None:
+        tracking.put_entries(obj, self._entries)
 
 
 def _replicas(scale: Object, name: str) -> int:
@@ -90,6 +137,19 @@ def _replicas(scale: Object, name: str) -> int:
         problem = errors.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise status.invalid("Scale", "autoscaling", name, [problem])
     return replicas
+
+
+def replica_paths(resource: Resource) -> Callable[[str], str | None]:
+    """Where the replicas are in a version; None where it cannot be scaled, a KeyError where it is not known."""
+    if isinstance(resource, CustomResource):
+        return lambda api_version: resource.replica_paths[api_version]
+
+    def built_in(api_version: str) -> str:
+        if resource.tracked.field_type(api_version) is None:
+            raise KeyError(api_version)
+        return "spec.replicas"
+
+    return built_in
 
 
 def _path(resource: Resource, member: str) -> list[str]:
@@ -123,8 +183,7 @@ def _scale(resource: Resource, obj: Object) -> Object:
     metadata = {m: obj["metadata"][m] for m in _KEPT if m in obj["metadata"]}
     selector = _selector(resource, obj)
     return {
-        "kind": "Scale",
-        "apiVersion": _API_VERSION,
+        **SCALE.identity,
         "metadata": metadata,
         "spec": {"replicas": _dig(obj, _path(resource, "specReplicasPath")) or 0},
         "status": {

@@ -101,7 +101,8 @@ class Matcher:
     def _selects_object(self, request: AdmissionRequest) -> bool:
         if self._objects is None:
             return True
-        there = (each for each in (request.object, request.old) if each is not None)
+        # Options of a connection cannot have labels, so that no selector means them.
+        there = (each for each in (request.object, request.old) if each is not None and "metadata" in each)
         return any(self._objects(labels_of(each)) for each in there)
 
 

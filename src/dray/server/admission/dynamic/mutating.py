@@ -20,6 +20,7 @@ from dray.server.admission.dynamic.request import AdmissionRequest
 from dray.server.admission.dynamic.validating import effort
 from dray.server.admission.dynamic.webhooks import Webhook
 from dray.server.calls import Write
+from dray.server.part_kinds import PartKind
 from dray.server.patches.json_patch import json_patch
 from dray.server.status import ApiError
 
@@ -32,22 +33,26 @@ def concerns(write: Write, operation: str) -> bool:
     return dynamic is not None and bool(dynamic.concerned(write.resource, write.subresource, operation).mutators)
 
 
-async def mutate(write: Write, operation: str, document: Object, old: Object | None = None) -> Object:
+async def mutate(
+    write: Write, operation: str, document: Object, old: Object | None = None, part: PartKind | None = None
+) -> Object:
     """The document as they leave it; the very document where nobody changes it."""
     context, resource, dynamic = write.context, write.resource, write.context.dynamic
     assert dynamic is not None
-    decoded = resource.decode(document, context.now(), context.gates)
+    shape = part or resource
+    decoded = shape.decode(document, context.now(), context.gates)
     if isinstance(decoded, Refusal):
         # It is refused with more to say when it is taken in.
         return document
-    if resource.namespaced:
+    if part is None and resource.namespaced:
         decoded["metadata"].setdefault("namespace", write.place.namespace)
-    if write.place.name:
+    if part is None and write.place.name:
         decoded["metadata"].setdefault("name", write.place.name)
     place = (resource.group, resource.version, resource.plural, write.subresource, operation)
-    request = AdmissionRequest(write.attributes(operation, decoded, old), Target(*place, resource.namespaced))
+    attributes = write.attributes(operation, decoded, old, part)
+    request = AdmissionRequest(attributes, Target(*place, resource.namespaced))
     changed = await _run(dynamic, request)
-    return resource.answer(request.object) if changed and request.object is not None else document
+    return shape.answer(request.object) if changed and request.object is not None else document
 
 
 async def _run(dynamic: DynamicAdmission, request: AdmissionRequest) -> bool:
@@ -65,7 +70,7 @@ async def _run(dynamic: DynamicAdmission, request: AdmissionRequest) -> bool:
 
 async def _apply(dynamic: DynamicAdmission, mutator: Mutator, version: str, request: AdmissionRequest) -> bool:
     """Whether it changed the object."""
-    resource, worker, now = request.resource(version), request.context.worker, request.context.now()
+    shape, worker, now = request.shape(version), request.context.worker, request.context.now()
     gates = request.context.gates
     await request.prepare(version)
     if isinstance(mutator, Webhook):
@@ -81,12 +86,12 @@ async def _apply(dynamic: DynamicAdmission, mutator: Mutator, version: str, requ
         if not plan:
             return False
         try:
-            document = await worker.run(effort(mutator.loops, request), mutator.mutated, plan, resource, now, gates)
+            document = await worker.run(effort(mutator.loops, request), mutator.mutated, plan, shape, now, gates)
         except MutationError as error:
             raise request.attributes.forbid(str(error)) from None
     if document is None or document == request.shown(request.object, version):
         return False
-    decoded = resource.decode(document, now, gates)
+    decoded = shape.decode(document, now, gates)
     if isinstance(decoded, Refusal):
         why = f"{mutator.name} made an object that cannot be read: {decoded.message}"
         raise ApiError(500, "InternalError", f"Internal error occurred: {why}")

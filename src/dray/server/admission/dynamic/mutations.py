@@ -21,6 +21,7 @@ from dray.server.admission.dynamic.expressions import Evaluation, loops
 from dray.server.admission.dynamic.policies import Planned, Policy
 from dray.server.admission.dynamic.request import AdmissionRequest
 from dray.server.fieldmanager import server_side
+from dray.server.part_kinds import PartKind
 from dray.server.patches.json_patch import json_patch
 from dray.server.resources import Resource
 from dray.server.status import ApiError
@@ -46,7 +47,7 @@ class MutatingPolicy(Policy):
         yield from self.conditions.programs
         yield from (program for _, program in self._mutations)
 
-    def mutated(self, plan: list[Planned], resource: Resource, now: str, gates: FeatureGates) -> Object | None:
+    def mutated(self, plan: list[Planned], shape: Resource | PartKind, now: str, gates: FeatureGates) -> Object | None:
         """The document that comes out of it, None where nothing changes; raises MutationError."""
         document: Object | None = None
         for planned in plan:
@@ -55,13 +56,13 @@ class MutatingPolicy(Policy):
                     raise EvaluationError(f"failed to configure binding: {planned.error}")
                 for values in planned.values:
                     seen = values if document is None else {**values, "object": document}
-                    document = self._mutate(planned._replace(values=[seen]), resource, now, gates) or document
+                    document = self._mutate(planned._replace(values=[seen]), shape, now, gates) or document
             except (EvaluationError, ApiError) as error:
                 if self.fails:
                     raise MutationError(self.name, planned.binding.name, str(error)) from None
         return document
 
-    def _mutate(self, planned: Planned, resource: Resource, now: str, gates: FeatureGates) -> Object | None:
+    def _mutate(self, planned: Planned, shape: Resource | PartKind, now: str, gates: FeatureGates) -> Object | None:
         document: Object | None = None
         for run in self.runs(planned):
             for merges, program in self._mutations:
@@ -70,8 +71,8 @@ class MutatingPolicy(Policy):
                     run.set_variables(self.declared.programs)
                 before = document if document is not None else planned.values[0]["object"]
                 value = _native(run.value(program))
-                changed = _merged(before, value, resource, now) if merges else json_patch(before, value)
-                document = _read(changed, resource, now, gates)
+                changed = _merged(before, value, shape, now) if merges else json_patch(before, value)
+                document = _read(changed, shape, now, gates)
         return document
 
 
@@ -80,22 +81,22 @@ class MutationError(Exception):
         super().__init__(f"MutatingAdmissionPolicy '{policy}' with binding '{binding}' denied request: {why}")
 
 
-def _read(document: Any, resource: Resource, now: str, gates: FeatureGates) -> Object:
+def _read(document: Any, shape: Resource | PartKind, now: str, gates: FeatureGates) -> Object:
     """What came out, as the next mutation sees it: an object of the same kind."""
     if not isinstance(document, dict):
         raise EvaluationError("the patch leaves no object")
-    decoded = resource.decode(document, now, gates)
+    decoded = shape.decode(document, now, gates)
     if isinstance(decoded, Refusal):
         raise EvaluationError(decoded.message)
-    return resource.answer(decoded)
+    return shape.answer(decoded)
 
 
-def _merged(document: Object, configuration: Object, resource: Resource, now: str) -> Object:
+def _merged(document: Object, configuration: Object, shape: Resource | PartKind, now: str) -> Object:
     """Who owns the fields is told later, of the request as a whole."""
     managed = document["metadata"].get("managedFields")
     bare = {**document, "metadata": {key: each for key, each in document["metadata"].items() if key != "managedFields"}}
-    applied = {**configuration, "apiVersion": resource.api_version, "kind": resource.kind}
-    merged = server_side.apply(bare, applied, _MANAGER, kind=resource.tracked, now=now, force=True)
+    applied = {**configuration, "apiVersion": shape.api_version, "kind": shape.kind}
+    merged = server_side.apply(bare, applied, _MANAGER, kind=shape.tracked, now=now, force=True)
     metadata = {key: each for key, each in merged["metadata"].items() if key != "managedFields"}
     return {**merged, "metadata": {**metadata, **({"managedFields": managed} if managed is not None else {})}}
 

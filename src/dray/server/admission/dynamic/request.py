@@ -12,6 +12,7 @@ from dray.cel.library.authorizer import Authorizer, Decision, Question, Resource
 from dray.cel.values import Value
 from dray.server.admission.attributes import Attributes
 from dray.server.authorization import AUTHENTICATED, Access, User
+from dray.server.part_kinds import PartKind
 from dray.server.resources import Resource
 from dray.server.security import users
 
@@ -29,7 +30,7 @@ class AdmissionRequest:
         self.context = attributes.context
         self.object: Object | None = None if attributes.operation == DELETE else attributes.obj
         self.old: Object | None = attributes.old
-        self.name = str(attributes.obj["metadata"].get("name") or "")
+        self.name = attributes.place.name if attributes.place else str(attributes.obj["metadata"].get("name") or "")
         self.namespace = attributes.namespace
         self.uid = attributes.context.new_uid()
         self._namespace_object: Object | None = None
@@ -39,20 +40,24 @@ class AdmissionRequest:
         found = self.context.registry.find(self.target.group, version, self.target.plural)
         return found if found is not None else self.attributes.resource
 
+    def shape(self, version: str) -> Resource | PartKind:
+        """What reads and writes the objects of the request, in a version."""
+        return self.attributes.part or self.resource(version)
+
     def shown(self, obj: Object | None, version: str) -> Object | None:
         if obj is None:
             return None
         for seen, known, shown in self._shown:
             if seen == version and known is obj:
                 return shown
-        answer = self.resource(version).answer(obj)
+        answer = self.shape(version).answer(obj)
         self._shown.append((version, obj, answer))
         return answer
 
     async def prepare(self, version: str) -> None:
         """Has the objects converted where others do that; to be called before they are shown."""
         own = self.attributes.resource
-        if not own.converts or version == own.version:
+        if not self._converts(version):
             return
         missing = [
             obj
@@ -63,10 +68,14 @@ class AdmissionRequest:
             converted = await own.in_version([own.answer(obj) for obj in missing], version)
             self._shown += [(version, obj, shown) for obj, shown in zip(missing, converted, strict=True)]
 
+    def _converts(self, version: str) -> bool:
+        own = self.attributes.resource
+        return own.converts and version != own.version and self.attributes.part is None
+
     async def replace(self, decoded: Object, version: str) -> None:
         """Takes the object as somebody left it who saw it in a version."""
         own = self.attributes.resource
-        if own.converts and version != own.version:
+        if self._converts(version):
             decoded = (await own.in_version([decoded], own.version))[0]
         self.object = decoded
 
@@ -86,19 +95,21 @@ class AdmissionRequest:
 
     def document(self, version: str) -> Object:
         """As `request` in expressions and in reviews, without the objects."""
-        asked, seen = self.attributes.resource, self.resource(version)
+        asked, seen, part = self.attributes.resource, self.resource(version), self.attributes.part
         user = self.attributes.user
         info: Object = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
         info["extra"] = {key: list(values) for key, values in user.extra.items()}
-        options: Object = {"kind": _OPTIONS[self.target.operation], "apiVersion": "meta.k8s.io/v1"}
-        if self.attributes.dry_run:
-            options["dryRun"] = ["All"]
+        options: Object | None = None
+        if self.target.operation in _OPTIONS:
+            options = {"kind": _OPTIONS[self.target.operation], "apiVersion": "meta.k8s.io/v1"}
+            if self.attributes.dry_run:
+                options["dryRun"] = ["All"]
         return {
             "uid": self.uid,
-            "kind": {"group": seen.group, "version": seen.version, "kind": seen.kind},
+            "kind": _kind(part or seen),
             "resource": {"group": seen.group, "version": seen.version, "resource": seen.plural},
             "subResource": self.target.subresource,
-            "requestKind": {"group": asked.group, "version": asked.version, "kind": asked.kind},
+            "requestKind": _kind(part or asked),
             "requestResource": {"group": asked.group, "version": asked.version, "resource": asked.plural},
             "requestSubResource": self.target.subresource,
             "name": self.name,
@@ -144,3 +155,7 @@ class AdmissionRequest:
             access = Access(asked.verb, asked.group, asked.resource, *place, field_selector=asked.field_selector)
         decided = self.context.authorizer.authorize(user, access)
         return Decision(decided.allowed, decided.reason)
+
+
+def _kind(shape: Resource | PartKind) -> Object:
+    return {"group": shape.group, "version": shape.version, "kind": shape.kind}
