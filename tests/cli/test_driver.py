@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from dray.cli import main
 from dray.cli.driver import driver
 from dray.drivers.cpu.options import CpuOptions
+from dray.drivers.gpu.options import GpuOptions
 from dray.drivers.registry import setting_names
 from dray.testing.api_endpoint import ApiEndpoint
 from dray.testing.cluster import LocalCluster
@@ -101,8 +102,9 @@ def test_all_options_and_settings_are_documented():
     docs = Path(__file__).parents[2] / "docs" / "drivers"
     options = [name for each in driver.params for name in each.opts if name.startswith("--")]
     assert [each for each in options if f"`{each}" not in (docs / "running.md").read_text()] == []
-    told = (docs / "cpu.md").read_text()
-    assert [each for each in setting_names(CpuOptions) if f"`{each}`" not in told] == []
+    for page, settings in (("cpu.md", CpuOptions), ("gpu.md", GpuOptions)):
+        told = (docs / page).read_text()
+        assert [each for each in setting_names(settings) if f"`{each}`" not in told] == []
 
 
 @pytest.mark.parametrize(

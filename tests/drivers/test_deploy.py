@@ -1,5 +1,6 @@
-"""The manifest of the CPU driver in examples/deploy: its rights are enough and not more, its policy holds."""
+"""The manifests of drivers in examples/deploy: their rights are enough and not more, their policy holds."""
 
+import json
 from contextlib import asynccontextmanager, suppress
 
 import msgspec
@@ -14,6 +15,10 @@ from dray.driver import RunnerOptions
 from dray.driver.runner import DriverRunner
 from dray.drivers.cpu.driver import CpuDriver
 from dray.drivers.cpu.options import CpuOptions
+from dray.drivers.devices.classes import device_classes
+from dray.drivers.devices.gpu import DRIVER as GPU
+from dray.drivers.gpu.options import GpuOptions
+from dray.drivers.registry import setting_names
 from dray.node.errors import NodeError
 from dray.scheduling.scheduler import Options
 from dray.server.authorization import User
@@ -29,8 +34,8 @@ ACCOUNT = "system:serviceaccount:kube-system:dray-driver-cpu"
 SERVED = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "DeviceClass")
 
 
-def document(kind):
-    return next(each for each in manifests("driver-cpu") if each["kind"] == kind)
+def document(kind, driver="cpu"):
+    return next(each for each in manifests(f"driver-{driver}") if each["kind"] == kind)
 
 
 @asynccontextmanager
@@ -192,11 +197,23 @@ def test_the_policy_keeps_the_driver_to_slices_of_its_own_node(operation):
     assert judged(operation, "worker", token_node="")[0].startswith("the token of the driver names no node")
 
 
-def test_the_daemon_set_runs_what_the_manifest_grants():
-    pod_spec = document("DaemonSet")["spec"]["template"]["spec"]
+@pytest.mark.parametrize(("name", "options"), [("cpu", CpuOptions), ("gpu", GpuOptions)])
+def test_the_daemon_set_runs_what_the_manifest_grants(name, options):
+    pod_spec = document("DaemonSet", name)["spec"]["template"]["spec"]
     (container,) = pod_spec["containers"]
-    assert pod_spec["serviceAccountName"] == document("ServiceAccount")["metadata"]["name"]
+    assert pod_spec["serviceAccountName"] == document("ServiceAccount", name)["metadata"]["name"]
     assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod_spec["volumes"]}
     made = driver.make_context("driver", [*container["command"][2:], "--inspect"])
-    assert made.params["name"] == "cpu"
+    assert made.params["name"] == name
     assert made.params["metrics_port"] == container["ports"][0]["containerPort"]
+    assert {each.partition("=")[0] for each in made.params["settings"]} <= set(setting_names(options))
+
+
+def test_the_gpu_driver_has_the_rights_of_the_cpu_driver_and_its_own_classes():
+    def written(kind, name):
+        text = json.dumps(document(kind, name))
+        return text.replace(f"dray-driver-{name}", "NAME").replace("dra.cpu", "DRIVER").replace(GPU, "DRIVER")
+
+    for kind in ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        assert written(kind, "gpu") == written(kind, "cpu")
+    assert [each for each in manifests("driver-gpu") if each["kind"] == "DeviceClass"] == device_classes([GPU])

@@ -388,8 +388,9 @@ int nvmlDeviceCreateGpuInstanceWithPlacement(handle_t *device, unsigned int id, 
     if (free < 0 || same >= profile.count) return INSUFFICIENT_RESOURCES;
     instance_t made_one = {id, wanted->start, wanted->size, -1, ""};
     snprintf(made_one.uuid, TEXT, "MIG-00000000-0000-4000-8000-%06d%06d", (int)fact_number(gpu, "minor"), free);
-    keep(gpu, free, &made_one);
+    /* Whoever is killed between the two has made nothing. */
     show(gpu, free, -1, 1);
+    keep(gpu, free, &made_one);
     *made = &instances[gpu][free];
     return SUCCESS;
 }
@@ -399,9 +400,9 @@ int nvmlGpuInstanceDestroy(handle_t *which) {
     note("DestroyGpuInstance gpu-%d %d", which->gpu, which->gi);
     if (!instance(which->gpu, which->gi, &found)) return NOT_FOUND;
     if (found.ci >= 0) return IN_USE;
-    show(which->gpu, which->gi, -1, 0);
     snprintf(name, sizeof name, "instances/%d", which->gi);
     unlink(place(path, which->gpu, name));
+    show(which->gpu, which->gi, -1, 0);
     return SUCCESS;
 }
 int nvmlDeviceGetGpuInstances(handle_t *device, unsigned int id, handle_t **found, unsigned int *count) {
@@ -446,8 +447,8 @@ int nvmlGpuInstanceCreateComputeInstance(handle_t *which, unsigned int profile, 
     if (!instance(which->gpu, which->gi, &found)) return NOT_FOUND;
     if (found.ci >= 0) return INSUFFICIENT_RESOURCES;
     found.ci = profile;
-    keep(which->gpu, which->gi, &found);
     show(which->gpu, which->gi, 0, 1);
+    keep(which->gpu, which->gi, &found);
     *made = &computes[which->gpu][which->gi];
     return SUCCESS;
 }
@@ -470,9 +471,9 @@ int nvmlComputeInstanceDestroy(handle_t *which) {
     int error = failing("nvmlComputeInstanceDestroy");
     if (error) return error;
     if (!instance(which->gpu, which->gi, &found) || found.ci < 0) return NOT_FOUND;
-    show(which->gpu, which->gi, 0, 0);
     found.ci = -1;
     keep(which->gpu, which->gi, &found);
+    show(which->gpu, which->gi, 0, 0);
     return SUCCESS;
 }
 int nvmlDeviceGetMaxMigDeviceCount(handle_t *device, unsigned int *count) {

@@ -57,7 +57,7 @@ class GpuEdits:
         for name, words in _HOOK_PROGRAMS.items():
             path = self.files.program(name)
             if path is not None:
-                return path, (name, *words)
+                return self.files.host_path(path), (name, *words)
         return None
 
     def _mounts(self) -> Iterator[Mount]:

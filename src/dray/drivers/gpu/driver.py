@@ -67,7 +67,7 @@ class GpuDriver(Driver):
     def __init__(self, options: GpuOptions | None = None) -> None:
         """Raises DriverError where the machine has no NVIDIA driver."""
         self._options = options or GpuOptions()
-        self._files = find_driver_files(self._options.driver_root)
+        self._files = find_driver_files(self._options.driver_root, self._options.host_driver_root)
         self._nvml = Nvml(self._files.management_library)
         self._monitor = HealthMonitor(self._nvml, self._options)
         self._found = Found()
@@ -179,4 +179,4 @@ class GpuDriver(Driver):
         while True:
             await asyncio.sleep(_SUPERVISION)
             async with self._changing:
-                await finished(asyncio.to_thread(self._recovery.restart_daemons))
+                await finished(asyncio.to_thread(self._recovery.supervise))

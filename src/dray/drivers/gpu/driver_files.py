@@ -70,16 +70,24 @@ class MountedFile:
 
 @dataclass(frozen=True)
 class DriverFiles:
-    """`root` has the driver; `library_directory` is the one of its directories that has the management library."""
+    """`root` has the driver; `library_directory` is the one of its directories that has the management library.
+
+    `host_root` is the root as the container runtime sees it, which differs where this process is in a container.
+    """
 
     root: Path
     library_directory: Path
+    host_root: Path
 
     @cached_property
     def container_libraries(self) -> str:
         """The directory of libraries in a container: that of the machine, seen from the root."""
         inside = "/" + str(self.library_directory.relative_to(self.root))
         return inside if inside.startswith("/usr/") else "/usr/lib64"
+
+    def host_path(self, path: Path) -> Path:
+        """What a file is called on the host."""
+        return self.host_root / path.relative_to(self.root) if path.is_relative_to(self.root) else path
 
     @property
     def management_library(self) -> Path:
@@ -95,13 +103,17 @@ class DriverFiles:
             elif path.is_symlink() and ".so" in path.name:
                 links.setdefault(Path(os.path.realpath(path)).name, []).append(path.name)
         return [
-            MountedFile(path, f"{self.container_libraries}/{name}", tuple(sorted(links.get(name, ()))))
+            MountedFile(self.host_path(path), f"{self.container_libraries}/{name}", tuple(sorted(links.get(name, ()))))
             for name, path in sorted(found.items())
         ]
 
     def programs(self) -> list[MountedFile]:
         found = ((name, self.program(name)) for name in _PROGRAMS)
-        return [MountedFile(path, f"{_CONTAINER_PROGRAMS}/{name}") for name, path in found if path is not None]
+        return [
+            MountedFile(self.host_path(path), f"{_CONTAINER_PROGRAMS}/{name}")
+            for name, path in found
+            if path is not None
+        ]
 
     def further_files(self, version: str) -> list[MountedFile]:
         """Firmware, and the socket of the persistence daemon."""
@@ -109,7 +121,7 @@ class DriverFiles:
         paths = [path for directory in firmware for path in _listed(directory) if path.suffix == ".bin"]
         socket = self.root / "run/nvidia-persistenced/socket"
         paths += [socket] if socket.exists() else []
-        return [MountedFile(path, "/" + str(path.relative_to(self.root))) for path in paths]
+        return [MountedFile(self.host_path(path), "/" + str(path.relative_to(self.root))) for path in paths]
 
     def program(self, name: str) -> Path | None:
         """A program of the driver or of the container toolkit; the latter may be beside the driver's root."""
@@ -135,13 +147,13 @@ class DriverFiles:
         return {**os.environ, "LD_LIBRARY_PATH": f"{self.library_directory}{':' if before else ''}{before}"}
 
 
-def find_driver_files(root: str = "") -> DriverFiles:
+def find_driver_files(root: str = "", host_root: str = "") -> DriverFiles:
     """Raises DriverError where no root has the management library."""
     roots = [Path(root)] if root else [Path(each) for each in _ROOTS]
     for each in roots:
         for directory in _library_directories(each):
             if (directory / MANAGEMENT_LIBRARY).exists():
-                return DriverFiles(each, directory)
+                return DriverFiles(each, directory, Path(host_root or each))
     where = f"below {root}" if root else f"in the system, nor below {', '.join(_ROOTS[1:])}"
     raise DriverError(f"there is no NVIDIA driver on this machine: no {MANAGEMENT_LIBRARY} {where}")
 

@@ -30,6 +30,8 @@ class GpuOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
     """`/dev/shm` of an MPS daemon and its clients: a file system of their own, or that of the machine."""
     driver_root: str = ""
     """Where the vendor's libraries and programs are installed; empty for the usual places."""
+    host_driver_root: str = ""
+    """The same directory as the container runtime sees it, where this process is in a container."""
     dev_root: str = "/"
     """The directory that has `dev/nvidia0`."""
     proc_root: str = "/proc"

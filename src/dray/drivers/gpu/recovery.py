@@ -26,17 +26,24 @@ class Recovery:
     def recover(self, cut: Sequence[FoundGpu]) -> None:
         """At the start; `cut` are the GPUs whose partitions are made for claims."""
         records = self._recorded_claims()
-        states = recorded_states(records.claims)
         if records.unreadable:
             _logger.error("records of claims %s cannot be read: nothing is cleaned up", ", ".join(records.unreadable))
         else:
-            self._destroy_partitions(cut, states)
-            self._stop_daemons({each.reference.uid for each in states})
-        self.restart_daemons()
+            self._destroy_partitions(cut, recorded_states(records.claims))
+        self.supervise()
 
-    def restart_daemons(self) -> None:
-        """Those that should run for a claim and do not. Their clients have lost their work, and can start anew."""
-        for each in recorded_states(self._recorded_claims().claims):
+    def supervise(self) -> None:
+        """Daemons of claims run, and no others. In a rolling update the other driver may be stopping one just now:
+        if it is started again here, it is found to belong to nobody the next time."""
+        records = self._recorded_claims()
+        states = recorded_states(records.claims)
+        if not records.unreadable:
+            self._stop_daemons({each.reference.uid for each in states})
+        self._restart_daemons(states)
+
+    def _restart_daemons(self, states: Sequence[RecordedState]) -> None:
+        """Clients of a daemon that died have lost their work, and can start anew."""
+        for each in states:
             for daemon in each.state.mps if each.is_complete else ():
                 if self._changes.mps.is_running(daemon.id):
                     continue

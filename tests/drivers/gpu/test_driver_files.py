@@ -1,0 +1,71 @@
+"""The vendor's files in the layouts of several distributions, and what of them a container gets."""
+
+import pytest
+
+from dray.driver import DriverError
+from dray.drivers.gpu.driver_files import find_driver_files
+
+VERSION = "580.105.08"
+
+
+def install(root, libraries, programs):
+    for directory in (libraries, programs):
+        (root / directory).mkdir(parents=True)
+    for name in ("libnvidia-ml", "libcuda", "libnvidia-ptxjitcompiler"):
+        (root / libraries / f"{name}.so.{VERSION}").touch()
+        (root / libraries / f"{name}.so.1").symlink_to(f"{name}.so.{VERSION}")
+    # Of another version, and of another vendor.
+    (root / libraries / "libcuda.so.535.54").touch()
+    (root / libraries / "libc.so.6").touch()
+    (root / programs / "nvidia-smi").touch(mode=0o755)
+
+
+@pytest.mark.parametrize(
+    ("libraries", "programs", "inside"),
+    [
+        ("usr/lib64", "usr/bin", "/usr/lib64"),
+        ("usr/lib/aarch64-linux-gnu", "usr/bin", "/usr/lib/aarch64-linux-gnu"),
+        ("usr/lib/x86_64-linux-gnu/nvidia/current", "usr/bin", "/usr/lib/x86_64-linux-gnu/nvidia/current"),
+        ("usr/lib/nvidia-580", "usr/bin", "/usr/lib/nvidia-580"),
+        # The driver of a cloud's machines, which is not installed in the system.
+        ("lib64", "bin", "/usr/lib64"),
+    ],
+)
+def test_layouts(tmp_path, libraries, programs, inside):
+    install(tmp_path, libraries, programs)
+    files = find_driver_files(str(tmp_path))
+    assert files.management_library == tmp_path / libraries / "libnvidia-ml.so.1"
+    found = {each.container: each for each in files.libraries(VERSION)}
+    names = ("libcuda", "libnvidia-ml", "libnvidia-ptxjitcompiler")
+    assert list(found) == [f"{inside}/{name}.so.{VERSION}" for name in names]
+    cuda = found[f"{inside}/libcuda.so.{VERSION}"]
+    assert (cuda.host, cuda.links) == (tmp_path / libraries / f"libcuda.so.{VERSION}", ("libcuda.so.1",))
+    (smi,) = files.programs()
+    assert (smi.host, smi.container) == (tmp_path / programs / "nvidia-smi", "/usr/bin/nvidia-smi")
+    assert files.environment()["LD_LIBRARY_PATH"].split(":")[0] == str(tmp_path / libraries)
+
+
+def test_a_container_mounts_files_by_their_names_on_the_host(tmp_path):
+    install(tmp_path, "usr/lib64", "usr/bin")
+    files = find_driver_files(str(tmp_path), "/run/nvidia/driver")
+    hosts = [str(each.host) for each in (*files.libraries(VERSION), *files.programs())]
+    assert hosts[0] == f"/run/nvidia/driver/usr/lib64/libcuda.so.{VERSION}"
+    assert hosts[-1] == "/run/nvidia/driver/usr/bin/nvidia-smi"
+    # It loads and runs what it sees itself.
+    assert files.management_library.is_relative_to(tmp_path)
+    assert files.needed_program("nvidia-smi").is_relative_to(tmp_path)
+
+
+def test_firmware_and_the_socket_of_the_persistence_daemon(tmp_path):
+    install(tmp_path, "usr/lib64", "usr/bin")
+    for path in (f"lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin", "run/nvidia-persistenced/socket"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).touch()
+    found = [each.container for each in find_driver_files(str(tmp_path)).further_files(VERSION)]
+    assert found == [f"/lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin", "/run/nvidia-persistenced/socket"]
+
+
+def test_a_program_that_is_missing_is_named(tmp_path):
+    install(tmp_path, "usr/lib64", "usr/bin")
+    with pytest.raises(DriverError, match=r"there is no nvidia-cuda-mps-control below .*: install"):
+        find_driver_files(str(tmp_path)).needed_program("nvidia-cuda-mps-control")
