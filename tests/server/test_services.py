@@ -1,5 +1,7 @@
 """Services: addresses and node ports are given, refused, kept and given back."""
 
+import asyncio
+
 import pytest
 
 from dray.server import kubernetes_service
@@ -81,3 +83,64 @@ def test_the_service_of_the_server_itself(api):
     assert endpoints["subsets"][0]["addresses"] == [{"ip": "192.0.2.8"}]
     found = api.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes")
     assert found["endpoints"][0]["addresses"] == ["192.0.2.8"]
+
+
+RANGES = "/apis/networking.k8s.io/v1/servicecidrs"
+ADDRESSES = "/apis/networking.k8s.io/v1/ipaddresses"
+
+
+def settled(api):
+    """Housekeeping has its turn."""
+    for _ in range(20):
+        api.runner.run(asyncio.sleep(0))
+
+
+def test_the_range_of_the_server_is_an_object_that_is_ready(api):
+    found = api.get(f"{RANGES}/kubernetes")
+    assert found["spec"]["cidrs"] == [api.context.service_range]
+    assert [(each["type"], each["status"]) for each in found["status"]["conditions"]] == [("Ready", "True")]
+    assert found["status"]["conditions"][0]["message"] == "Kubernetes default Service CIDR is ready"
+
+
+def test_an_address_is_an_object_for_as_long_as_its_service_has_it(api):
+    address = api.create(SERVICES, service("web"))["spec"]["clusterIP"]
+    settled(api)
+    found = api.get(f"{ADDRESSES}/{address}")
+    assert found["spec"]["parentRef"] == {"resource": "services", "namespace": "default", "name": "web"}
+    assert found["metadata"]["labels"]["ipaddress.kubernetes.io/managed-by"] == "ipallocator.k8s.io"
+    api.delete(f"{ADDRESSES}/{address}")
+    settled(api)
+    assert api.get(f"{ADDRESSES}/{address}")["metadata"]["uid"] != found["metadata"]["uid"]
+    api.delete(f"{SERVICES}/web")
+    settled(api)
+    assert api.ask("GET", f"{ADDRESSES}/{address}")[0] == 404
+
+
+def test_an_address_of_somebody_else_is_taken(api):
+    parent = {"group": "example.com", "resource": "things", "name": "x"}
+    api.create(ADDRESSES, {"metadata": {"name": "10.96.7.7"}, "spec": {"parentRef": parent}})
+    code, answer = api.ask("POST", SERVICES, service("web", clusterIP="10.96.7.7"))
+    assert code == 422
+    assert "provided IP is already allocated" in answer["message"]
+
+
+def test_addresses_come_from_a_further_range_which_stays_while_they_are_used(api):
+    made = api.create(RANGES, {"metadata": {"name": "more"}, "spec": {"cidrs": ["203.0.113.0/24"]}})
+    assert made["status"]["conditions"][0]["status"] == "True"
+    api.create(SERVICES, service("web", clusterIP="203.0.113.10"))
+    settled(api)
+    api.delete(f"{RANGES}/more")
+    settled(api)
+    condition = api.get(f"{RANGES}/more")["status"]["conditions"][0]
+    assert (condition["status"], condition["reason"]) == ("False", "Terminating")
+    assert api.ask("POST", SERVICES, service("other", clusterIP="203.0.113.11"))[0] == 422
+    api.delete(f"{SERVICES}/web")
+    settled(api)
+    assert api.ask("GET", f"{RANGES}/more")[0] == 404
+
+
+def test_the_range_of_the_server_comes_back(api):
+    api.delete(f"{RANGES}/kubernetes")
+    settled(api)
+    found = api.get(f"{RANGES}/kubernetes")
+    assert "deletionTimestamp" not in found["metadata"]

@@ -64,7 +64,7 @@ def _storage(name: str, plural: str, *short_names: str, stored_only: str = "", *
     return _kind("storage_v1", name, plural, *short_names, group=STORAGE_GROUP, stored_only=stored_only, **rest)
 
 
-def _network(name: str, plural: str, *short_names: str, stored_only: str, **rest: Any) -> Kind:
+def _network(name: str, plural: str, *short_names: str, stored_only: str = "", **rest: Any) -> Kind:
     return _kind("networking_v1", name, plural, *short_names, group=NETWORKING_GROUP, stored_only=stored_only, **rest)
 
 
@@ -108,18 +108,8 @@ CLUSTER_KINDS: tuple[Kind, ...] = (
         generation=True,
         stored_only="is stored and not enforced: traffic of pods is not filtered",
     ),
-    _network(
-        "IPAddress",
-        "ipaddresses",
-        "ip",
-        stored_only="is stored and has no effect: the server knows by its Services which addresses are taken",
-    ),
-    _network(
-        "ServiceCIDR",
-        "servicecidrs",
-        status=True,
-        stored_only="is stored and has no effect: the range of Service addresses is an option of the server",
-    ),
+    _network("IPAddress", "ipaddresses", "ip"),
+    _network("ServiceCIDR", "servicecidrs", status=True),
     _kind(
         "discovery_v1",
         "EndpointSlice",

@@ -6,7 +6,7 @@ that depends on the Service, and the next that is free. The first addresses of t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from typing import Final
 from zlib import crc32
@@ -85,19 +85,21 @@ def set_families(service: Object) -> None:
         spec["ipFamilies"] = ["IPv4", "IPv6"] if is_open else ["IPv4"]
 
 
-def allocate_address(service: Object, cidr: str, taken: Collection[str], own: str = "") -> FieldError | None:
+def allocate_address(
+    service: Object, ranges: Sequence[str], taken: Collection[str], own: str = ""
+) -> FieldError | None:
     """Gives the Service its address; what is wrong if that cannot be. `own` is the one that it has already."""
     spec = service["spec"]
-    wanted, network = spec.get("clusterIP") or "", IPv4Network(cidr)
+    wanted, networks = spec.get("clusterIP") or "", [IPv4Network(each) for each in ranges]
     if wanted == HEADLESS:
         spec["clusterIPs"] = [HEADLESS]
         return None
     if wanted and wanted != own:
-        problem = _unusable(wanted, network, taken)
+        problem = _unusable(wanted, networks, taken)
         if problem:
             return errors.invalid("spec.clusterIPs", [wanted], f"failed to allocate IP {wanted}: {problem}")
     elif not wanted:
-        wanted = next(_free(service, network, taken), "")
+        wanted = next((free for network in networks for free in _free(service, network, taken)), "")
         if not wanted:
             return errors.FieldError(errors.ErrorType.INTERNAL, "spec.clusterIPs", "range is full")
         spec["clusterIP"] = wanted
@@ -105,10 +107,11 @@ def allocate_address(service: Object, cidr: str, taken: Collection[str], own: st
     return None
 
 
-def _unusable(wanted: str, network: IPv4Network, taken: Collection[str]) -> str:
+def _unusable(wanted: str, networks: Sequence[IPv4Network], taken: Collection[str]) -> str:
     address = IPv4Address(wanted) if ":" not in wanted else None
-    if address is None or address not in network or address in (network[0], network[-1]):
-        return f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {network}"
+    if address is None or not any(address in each and address not in (each[0], each[-1]) for each in networks):
+        valid = ", ".join(map(str, networks))
+        return f"the provided IP ({wanted}) is not in the valid range. The range of valid IPs is {valid}"
     return "provided IP is already allocated" if wanted in taken else ""
 
 

@@ -45,6 +45,7 @@ _ITS_NAMES: Final = {
     "endpoints": "endpoints-controller",
     "endpointslice": "endpointslice-controller",
     "endpointslicemirroring": "endpointslicemirroring-controller",
+    "storage-version-migrator": "storage-version-migrator-controller",
 }
 _logger = logging.getLogger("dray")
 

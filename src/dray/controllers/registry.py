@@ -39,6 +39,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "ephemeral-volume": "dray.controllers.volumes.ephemeral:EphemeralVolumes",
     "persistentvolumeclaim-protection": "dray.controllers.volumes.protection:ClaimProtection",
     "persistentvolume-protection": "dray.controllers.volumes.protection:VolumeProtection",
+    "storage-version-migrator": "dray.controllers.storage_migrations:StorageVersionMigrator",
     "bare-node": "dray.controllers.bare_nodes:BareNodes",
 }
 

@@ -22,6 +22,7 @@ from dray.server.nonresource_paths import NonresourcePaths
 from dray.server.paths import ResourcePath
 from dray.server.requests import JSON, Answer, Request, Response, code_of
 from dray.server.role_aggregation import RoleAggregation
+from dray.server.service_range_keeping import ServiceRanges
 from dray.store.interface import NotDurable
 from dray.store.retention import Retention
 
@@ -46,6 +47,7 @@ _HOOKS = {
         "rbac/bootstrap-roles",
     ),
     "custom kinds": ("start-apiextensions-controllers",),
+    "ranges": ("start-kubernetes-service-cidr-controller", "start-service-ip-repair-controllers"),
     "API services": (
         "apiservice-registration-controller",
         "apiservice-status-local-available-controller",
@@ -67,6 +69,7 @@ class ApiServer:
         self._roles = RoleAggregation(context)
         self._signer = CertificateSigner(context)
         self._services = ApiServices(context)
+        self._ranges = ServiceRanges(context)
         self._retention = retention or Retention()
         self._compacting: asyncio.Task[None] | None = None
         context.health.expect(*(hook for hooks in _HOOKS.values() for hook in hooks))
@@ -88,6 +91,8 @@ class ApiServer:
         health.finish(*_HOOKS["custom kinds"])
         await self._services.start()
         health.finish(*_HOOKS["API services"])
+        await self._ranges.start()
+        health.finish(*_HOOKS["ranges"])
         self._compacting = asyncio.create_task(self._retention.run(self.context.store), name="retention")
 
     async def close(self) -> None:
@@ -97,6 +102,7 @@ class ApiServer:
         await self._roles.close()
         await self._signer.close()
         await self._services.close()
+        await self._ranges.close()
         await self.custom_kinds.close()
         await self.context.close()
 

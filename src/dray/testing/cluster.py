@@ -52,6 +52,7 @@ _VERSIONS = (
     "coordination.k8s.io/v1",
     "apiextensions.k8s.io/v1",
     "discovery.k8s.io/v1",
+    "storagemigration.k8s.io/v1",
     "networking.k8s.io/v1",
     "node.k8s.io/v1",
     "storage.k8s.io/v1",

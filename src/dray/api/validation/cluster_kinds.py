@@ -54,9 +54,7 @@ CHECKS: dict[tuple[str, str], Checks] = {
     (NETWORKING_GROUP, "IngressClass"): Checks(ingresses.validate_class, ingresses.validate_class_update),
     (NETWORKING_GROUP, "NetworkPolicy"): Checks(network_policies.validate, network_policies.validate_update),
     (NETWORKING_GROUP, "IPAddress"): Checks(service_ranges.validate_address, service_ranges.validate_address_update),
-    (NETWORKING_GROUP, "ServiceCIDR"): Checks(
-        service_ranges.validate_range, service_ranges.validate_range_update, service_ranges.validate_range_status
-    ),
+    (NETWORKING_GROUP, "ServiceCIDR"): Checks(service_ranges.validate_range, service_ranges.validate_range_update),
     (NODE_GROUP, "RuntimeClass"): Checks(runtime_classes.validate, runtime_classes.validate_update),
     (FLOW_CONTROL_GROUP, "FlowSchema"): Checks(flow_control.validate_schema, flow_control.validate_schema_update),
     (FLOW_CONTROL_GROUP, "PriorityLevelConfiguration"): Checks(

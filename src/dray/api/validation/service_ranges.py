@@ -59,7 +59,3 @@ def validate_range_update(service_range: Object, old: Object, rules: Rules) -> E
         given = service_range["spec"].get("cidrs") or []
         if index >= len(given) or given[index] != each:
             yield errors.invalid(f"spec.cidrs[{index}]", given, "field is immutable")
-
-
-def validate_range_status(service_range: Object, old: Object, rules: Rules) -> Errors:
-    yield from fields.conditions(service_range["status"].get("conditions") or [], "status.conditions")

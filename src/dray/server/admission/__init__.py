@@ -87,6 +87,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         ("PriorityClass.scheduling.k8s.io", priority.check_default),
         (_DEFINITION, custom_definitions.establish),
         ("Service", services.allocate),
+        ("ServiceCIDR.networking.k8s.io", services.open_range),
         ("PersistentVolumeClaim", storage.choose_class),
         ("PersistentVolume PersistentVolumeClaim", storage.protect),
         ("Ingress.networking.k8s.io", stored_kinds.choose_ingress_class),

@@ -9,7 +9,7 @@ import msgspec
 
 from dray.api import service_addresses
 from dray.api.service_addresses import Port
-from dray.server import status
+from dray.server import service_ranges, status
 from dray.server.admission.attributes import Attributes
 from dray.server.resources import key_prefix
 
@@ -43,13 +43,27 @@ def allocate(attributes: Attributes) -> None:
     old = attributes.old
     key = f"{_SERVICES}{attributes.namespace}/{service['metadata'].get('name', '')}"
     addresses, ports = _taken(attributes, key)
+    addresses |= service_ranges.taken(attributes.context, (attributes.namespace, attributes.name))
     service_addresses.set_families(service)
     own = old["spec"].get("clusterIP", "") if old is not None else ""
     own_ports = service_addresses.ports_of(old) if old is not None else set()
-    problem = service_addresses.allocate_address(service, attributes.context.service_range, addresses, own)
+    problem = service_addresses.allocate_address(service, service_ranges.usable(attributes.context), addresses, own)
     problems = [*([problem] if problem else []), *service_addresses.allocate_ports(service, ports, own_ports)]
     if problems:
         raise status.invalid("Service", "", service["metadata"].get("name", ""), problems)
+
+
+def open_range(attributes: Attributes) -> None:
+    """A new range is ready at once, and stays for as long as addresses of it are taken."""
+    obj, now = attributes.obj, attributes.context.now()
+    if attributes.name == service_ranges.DEFAULT:
+        obj["status"] = {"conditions": [service_ranges.ready(now, "Kubernetes default Service CIDR is ready")]}
+    else:
+        obj["status"] = {"conditions": [service_ranges.ready(now)]}
+    if service_ranges.FINALIZER not in (finalizers := obj["metadata"].setdefault("finalizers", [])):
+        finalizers.append(service_ranges.FINALIZER)
+    if any(network.version != 4 for network in service_ranges.networks_of(obj)):
+        attributes.warnings.append("addresses of Services are IPv4 here: nothing is taken from a range of IPv6")
 
 
 def _taken(attributes: Attributes, own_key: str) -> tuple[set[str], set[Port]]:

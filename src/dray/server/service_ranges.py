@@ -1,0 +1,50 @@
+"""Ranges and addresses of Services as objects: what new addresses are taken from, and which are taken.
+
+A range is a ServiceCIDR, an address an IPAddress; `service_range_keeping` keeps them.
+"""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Final
+
+from dray.api.cluster_kinds import NETWORKING_GROUP
+from dray.api.objects import Object, is_deleting, is_true, mapping, spec_of
+from dray.server import documents
+from dray.server.context import Context
+from dray.server.resources import key_prefix
+
+DEFAULT: Final = "kubernetes"
+FINALIZER: Final = "networking.k8s.io/service-cidr-finalizer"
+RANGES: Final = key_prefix(NETWORKING_GROUP, "servicecidrs")
+ADDRESSES: Final = key_prefix(NETWORKING_GROUP, "ipaddresses")
+
+
+def ready(now: str, message: str = "Kubernetes Service CIDR is ready") -> Object:
+    return {"type": "Ready", "status": "True", "reason": "", "message": message, "lastTransitionTime": now}
+
+
+def networks_of(service_range: Object) -> list[IPv4Network | IPv6Network]:
+    return [ip_network(each) for each in spec_of(service_range).get("cidrs") or ()]
+
+
+def usable(context: Context) -> list[str]:
+    """Ranges of IPv4 that new addresses are taken from, that of the server first."""
+    found = [documents.decode(record.value) for record in context.store.list(RANGES).records]
+    ranges = [each for each in found if is_true(each, "Ready") and not is_deleting(each)]
+    networks = [str(network) for each in ranges for network in networks_of(each) if network.version == 4]
+    return list(dict.fromkeys((context.service_range, *networks)))
+
+
+def taken(context: Context, service: tuple[str, str]) -> set[str]:
+    """Addresses that an IPAddress gives to others than the Service, by namespace and name."""
+    found = (documents.decode(record.value) for record in context.store.list(ADDRESSES).records)
+    return {each["metadata"]["name"] for each in found if parent_of(each) != service}
+
+
+def parent_of(address: Object) -> tuple[str, str] | None:
+    """The Service that an IPAddress is for."""
+    parent = mapping(spec_of(address).get("parentRef"))
+    if (parent.get("group") or "", parent.get("resource")) != ("", "services"):
+        return None
+    return str(parent.get("namespace") or ""), str(parent.get("name") or "")
