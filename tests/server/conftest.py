@@ -4,6 +4,8 @@ import pytest
 
 from tests.server.api import Api, ProtobufApi, serving
 from tests.server.hooks import AdmissionHooks, make_authority
+from tests.server.kubectl import Kubectl
+from tests.server.process import listening
 
 CLIENTS = {"json": Api, "protobuf": ProtobufApi}
 # DRAY_FORM=protobuf asks in protobuf in every module.
@@ -34,3 +36,9 @@ def hooks(authority):
         made = AdmissionHooks(server, authority)
         yield made
         made.close()
+
+
+@pytest.fixture
+def kubectl(tmp_path):
+    with listening() as server:
+        yield Kubectl(server, tmp_path)

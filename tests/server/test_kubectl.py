@@ -1,19 +1,15 @@
 """kubectl against a server of its own for every test: the commands people use, and what they see."""
 
 import json
-import os
-import shutil
 import subprocess
 import time
 
-import pytest
 import yaml
 
 from dray.testing import objects
-from tests.server.process import listening
+from tests.server.kubectl import WITH_KUBECTL
 
-KUBECTL = shutil.which("kubectl")
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="there is no kubectl on PATH")
+pytestmark = WITH_KUBECTL
 
 POD = """
 apiVersion: v1
@@ -41,45 +37,6 @@ status:
   allocatable: {cpu: "4", memory: 8Gi, pods: "110"}
   conditions: [{type: Ready, status: "True", reason: KubeletReady, message: ready}]
 """
-
-
-class Kubectl:
-    def __init__(self, server, home):
-        self.server = server
-        self.environment = {
-            "HOME": str(home),
-            "KUBECONFIG": str(home / "none"),
-            "PATH": os.environ["PATH"],
-        }
-
-    def command(self, *arguments):
-        return [KUBECTL, "--server", self.server.url, *arguments]
-
-    def run(self, *arguments, text="", **environment):
-        return subprocess.run(
-            self.command(*arguments),
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            env={**self.environment, **environment},
-            check=False,
-        )
-
-    def __call__(self, *arguments, text="", **environment):
-        """What a command that must succeed prints."""
-        done = self.run(*arguments, text=text, **environment)
-        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}{done.stdout}"
-        return done.stdout
-
-    def json(self, *arguments):
-        return json.loads(self(*arguments, "-o", "json"))
-
-
-@pytest.fixture
-def kubectl(tmp_path):
-    with listening() as server:
-        yield Kubectl(server, tmp_path)
 
 
 def test_api_resources(kubectl):
