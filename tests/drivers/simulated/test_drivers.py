@@ -15,6 +15,7 @@ from dray.drivers.registry import load
 from dray.fleet.choice import choose
 from dray.fleet.machine_drivers import drivers_of
 from dray.node.cdi import resolve
+from dray.node.errors import PrepareError
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import LocalCluster
 from dray.testing.kubelet.double import KubeletDouble
@@ -37,6 +38,11 @@ class World:
         return await self.edits_of(pod(name, claims=[name]))
 
     async def edits_of(self, document, container="main"):
+        name = await self.place(document)
+        started = await self.kubelet.start_pod(name)
+        return resolve(started.cdi_ids[container], [self.kubelet.cdi])
+
+    async def place(self, document):
         name = document["metadata"]["name"]
         await self.cluster.create(document)
 
@@ -44,8 +50,14 @@ class World:
             return (await self.cluster.get("Pod", name))["spec"].get("nodeName")
 
         await self.cluster.eventually(bound)
-        started = await self.kubelet.start_pod(name)
-        return resolve(started.cdi_ids[container], [self.kubelet.cdi])
+        return name
+
+    async def refusal(self, name, *requests, config=None):
+        """Why the claim of a pod is not prepared."""
+        await self.cluster.create(claim(name, *requests, config=config))
+        with pytest.raises(PrepareError) as refused:
+            await self.kubelet.try_pod(await self.place(pod(name, claims=[name])))
+        return str(refused.value)
 
 
 @asynccontextmanager
@@ -206,3 +218,43 @@ async def test_devices_as_somebody_published_them(tmp_path):
             if "attributes" in device
         ]
         assert boards == [machine.uuid("1")]
+
+
+def gpu_config(sharing, kind="GpuConfig"):
+    parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": kind, "sharing": sharing}
+    return [{"opaque": {"driver": GPU, "parameters": parameters}}]
+
+
+TIME_SLICING = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}
+MPS = {
+    "strategy": "MPS",
+    "mpsConfig": {"defaultActiveThreadPercentage": 50, "defaultPinnedDeviceMemoryLimit": "15Gi"},
+}
+
+
+async def test_nvidia_smi_shows_how_a_gpu_is_shared():
+    async with world("simulated-gpu", machine="p5.48xlarge") as here:
+        sliced = await here.edits("sliced", request("gpu", deviceClassName=GPU), config=gpu_config(TIME_SLICING))
+        assert nvidia_smi(sliced)[1][-1].endswith("Default            TimeSlicing Long")
+        assert nvidia_smi(sliced, "compute-policy", "--list")[1] == ["GPU 0: Timeslice Long"]
+        served = await here.edits("served", request("gpu", deviceClassName=GPU), config=gpu_config(MPS))
+        assert nvidia_smi(served)[1][-1].endswith("Exclusive_Process  MPS 50% 15360M")
+        assert nvidia_smi(served, "--query-gpu=index,compute_mode", "--format=csv,noheader")[1] == [
+            "1, Exclusive_Process"
+        ]
+        assert served.environment["CUDA_MPS_PIPE_DIRECTORY"] == "/tmp/nvidia-mps"
+
+
+async def test_sharing_that_the_real_driver_refuses_is_refused():
+    async with world("simulated-gpu", machine="a3-highgpu-1g:mig") as here:
+        wanted = request("part", deviceClassName=MIG)
+        said = await here.refusal("part", wanted, config=gpu_config(MPS, "MigDeviceConfig"))
+        assert "MPS is not for partitions that are made for a claim" in said
+
+
+async def test_claims_that_share_a_gpu_need_the_same_configuration():
+    async with world("simulated-gpu", machine="a3-highgpu-1g:shared-memory") as here:
+        share = request("gpu", deviceClassName=GPU, capacity={"requests": {"memory": "20Gi"}})
+        edits = await here.edits("first", share, config=gpu_config(TIME_SLICING))
+        assert "20480MiB" in nvidia_smi(edits)[1][-1]
+        assert "claims that share a GPU need the same" in await here.refusal("second", share)

@@ -135,11 +135,11 @@ def _found(handle: Handle, gpu: Gpu, options: GpuOptions) -> FoundGpu:
     mode = nvml_mig.mig_mode(handle)
     can_be_cut = mode is not None and bool(gpu.model.mig) and (mode or not gpu.model.keeps_mig_mode)
     if options.dynamic_mig and can_be_cut:
-        return FoundGpu(gpu, mode, True, _possible(gpu))
+        return FoundGpu(gpu, mode, True, possible_partitions(gpu))
     return FoundGpu(gpu, mode, partitions=_existing(handle, gpu) if mode else {})
 
 
-def _possible(gpu: Gpu) -> dict[str, Partition]:
+def possible_partitions(gpu: Gpu) -> dict[str, Partition]:
     return {
         profile.device_name(gpu.name, start): Partition(profile, start)
         for profile in gpu.model.mig

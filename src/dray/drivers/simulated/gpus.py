@@ -6,6 +6,7 @@ shows the devices of that container alone, however claims and requests are sprea
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +15,8 @@ from uuid import NAMESPACE_OID, uuid5
 
 from dray.api.quantity import Quantity
 from dray.driver import (
-    AllocatedDevice,
     Capacity,
     Claim,
-    ClaimFailed,
     Config,
     ContainerEdits,
     Device,
@@ -30,12 +29,19 @@ from dray.driver import (
 )
 from dray.driver.files import replace_file
 from dray.drivers.devices.gpu import DRIVER, Gpu
-from dray.drivers.devices.gpu_configs import GpuConfig, MigDeviceConfig
+from dray.drivers.devices.gpu_configs import GpuConfig, MigDeviceConfig, MpsConfig
+from dray.drivers.gpu.claim_state import recorded_states
+from dray.drivers.gpu.discovery import Found, FoundGpu, possible_partitions
+from dray.drivers.gpu.machine_changes import check_agreement
+from dray.drivers.gpu.options import GpuOptions
+from dray.drivers.gpu.planning import planned_state
+from dray.drivers.gpu.sharing import Wanted, wanted_devices
 
 _SCRIPT: Final = Path(__file__).parent / "nvidia-smi.sh"
 # Every image and shell looks for programs there; few files stand there beside which it is mounted.
 _NVIDIA_SMI: Final = "/usr/local/bin/nvidia-smi"
 _MPS: Final = "/tmp/nvidia-mps"
+_OPTIONS: Final = GpuOptions()
 
 
 class SimulatedGpus(Driver):
@@ -56,8 +62,13 @@ class SimulatedGpus(Driver):
         return {device.name: device for device in self._machine[0].all_devices()}
 
     @cached_property
-    def _gpus(self) -> dict[str, Gpu]:
-        return {gpu.uuid: gpu for gpu in self._machine[1]}
+    def _hardware(self) -> Found:
+        """As the real driver would find it."""
+        return Found([self._found_gpu(gpu) for gpu in self._machine[1]])
+
+    def _found_gpu(self, gpu: Gpu) -> FoundGpu:
+        partitions = {name: each for name, each in possible_partitions(gpu).items() if name in self._devices}
+        return FoundGpu(gpu, bool(partitions), bool(partitions), partitions)
 
     async def start(self) -> None:
         replace_file(self.context.directory / "nvidia-smi", _SCRIPT.read_bytes(), mode=0o755)
@@ -66,32 +77,31 @@ class SimulatedGpus(Driver):
         return [self._machine[0]]
 
     async def prepare(self, claim: Claim) -> Prepared:
-        return Prepared([PreparedDevice(each, self._edits(claim, each)) for each in claim.devices])
+        """By the rules of the real driver, which refuses what contradicts itself or what another claim has set."""
+        wanted = wanted_devices(claim.devices, self._hardware, _OPTIONS)
+        state = planned_state(claim.uid, wanted, _OPTIONS)
+        records = await asyncio.to_thread(self.context.recorded_claims)
+        check_agreement(state, recorded_states(records.claims, but=claim.uid))
+        prepared = [PreparedDevice(each.allocated, self._edits(claim, each)) for each in wanted]
+        return Prepared(prepared, state.document())
 
-    def _edits(self, claim: Claim, allocated: AllocatedDevice) -> ContainerEdits:
-        device = self._devices.get(allocated.device)
-        if device is None:
-            raise ClaimFailed(f"there is no device {allocated.device} on this machine; it may have been replaced")
-        is_partition = device.attributes["type"] == "mig"
-        config = allocated.config(MigDeviceConfig if is_partition else GpuConfig)
+    def _edits(self, claim: Claim, wanted: Wanted) -> ContainerEdits:
+        device = self._devices[wanted.allocated.device]
         environment = {
             "NVIDIA_VISIBLE_DEVICES": "void",
-            _variable(self._gpu(device), device): self._description(claim, allocated, device),
+            _variable(wanted.found.gpu, device): self._description(claim, wanted, device),
         }
-        if config is not None and config.sharing is not None and config.sharing.strategy == "MPS":
+        if wanted.sharing is not None and wanted.sharing.strategy == "MPS":
             environment["CUDA_MPS_PIPE_DIRECTORY"] = _MPS
         script = str(self.context.directory / "nvidia-smi")
         mount = Mount(script, _NVIDIA_SMI, ("ro", "nosuid", "nodev", "bind"))
         return ContainerEdits(env=variables(environment), mounts=(mount,))
 
-    def _gpu(self, device: Device) -> Gpu:
-        uuid = device.attributes.get("uuid") or device.attributes["parentUUID"]
-        return self._gpus[str(uuid)]
-
-    def _description(self, claim: Claim, allocated: AllocatedDevice, device: Device) -> str:
-        """What the script reads: index, product, UUID, MiB, bus, profile, partition, driver, MiB of the whole GPU."""
-        gpu = self._gpu(device)
-        profile = str(device.attributes.get("profile") or "")
+    def _description(self, claim: Claim, wanted: Wanted, device: Device) -> str:
+        """What the script reads: index, product, UUID, MiB, bus, profile, partition, driver, MiB of the whole GPU,
+        compute mode, interval of time slices, and how it is shared."""
+        gpu, allocated = wanted.found.gpu, wanted.allocated
+        profile = "" if wanted.partition is None else wanted.partition.profile.profile
         partition = f"MIG-{uuid5(NAMESPACE_OID, f'{claim.uid}/{allocated.device}')}" if profile else ""
         memory = device.capacity["memory"]
         whole = Quantity.parse(str(memory.value if isinstance(memory, Capacity) else memory))
@@ -99,7 +109,23 @@ class SimulatedGpus(Driver):
         size = (share if share.sign() else whole).value() // 2**20
         fields = (gpu.minor, gpu.model.product_name, gpu.uuid, size, gpu.pci_bus_id, profile, partition)
         board = Quantity.parse(gpu.model.memory).value() // 2**20
-        return "|".join(map(str, (*fields, gpu.driver_version, board)))
+        return "|".join(map(str, (*fields, gpu.driver_version, board, *_shared(wanted))))
+
+
+def _shared(wanted: Wanted) -> tuple[str, str, str]:
+    """Compute mode, interval of time slices, and all of it in words."""
+    sharing = wanted.sharing
+    if sharing is None:
+        shares = wanted.allocated.consumed_capacity.get("shares")
+        amount = f"{shares} shares" if shares and shares != "1" else "one share" if shares else "a share"
+        return "Default", "Default", amount if wanted.allocated.share_id else "-"
+    if sharing.strategy == "TimeSlicing":
+        return "Default", sharing.interval, f"TimeSlicing {sharing.interval}"
+    config = sharing.mps_config or MpsConfig()
+    percentage = config.default_active_thread_percentage
+    limits = config.pinned_memory_limits([wanted.found.gpu.uuid]) if wanted.partition is None else {}
+    words = ["MPS", *([f"{percentage}%"] if percentage is not None else []), *limits.values()]
+    return "Exclusive_Process", "Default", " ".join(words)
 
 
 def _variable(gpu: Gpu, device: Device) -> str:
