@@ -25,7 +25,6 @@ _PART_KINDS = {
     "exec": ("PodExecOptions", ""),
     "attach": ("PodAttachOptions", ""),
     "portforward": ("PodPortForwardOptions", ""),
-    "proxy": ("NodeProxyOptions", ""),
 }
 
 
@@ -122,8 +121,14 @@ def part_type(resource: Resource, part: str) -> str | None:
     return type_of(api_version or "v1", kind) if kind and not kind.endswith("Options") else None
 
 
+def _part_kind(resource: Resource, part: str) -> tuple[str, str]:
+    if part == "proxy":
+        return f"{resource.kind}ProxyOptions", ""
+    return _PART_KINDS.get(part, (resource.kind, ""))
+
+
 def _part(resource: Resource, part: str) -> Object:
-    kind, api_version = _PART_KINDS.get(part, (resource.kind, ""))
+    kind, api_version = _part_kind(resource, part)
     group, version = split_api_version(api_version) if api_version else ("", "")
     return {
         "name": f"{resource.plural}/{part}",
@@ -171,7 +176,7 @@ def _aggregated_resource(item: Resource | Review) -> Object:
 
 
 def _aggregated_part(resource: Resource, part: str) -> Object:
-    kind, api_version = _PART_KINDS.get(part, (resource.kind, ""))
+    kind, api_version = _part_kind(resource, part)
     group, version = split_api_version(api_version) if api_version else (resource.group, resource.version)
     response = {"group": group, "version": version, "kind": kind}
     return {"subresource": part, "responseKind": response, "verbs": part_verbs(resource, part)}

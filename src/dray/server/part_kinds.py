@@ -65,7 +65,14 @@ SCALE: Final = PartKind("autoscaling", "v1", "Scale", "autoscaling_v1.Scale")
 BINDING: Final = PartKind("", "v1", "Binding", "core_v1.Binding")
 EVICTION: Final = PartKind("policy", "v1", "Eviction", "policy_v1.Eviction")
 TOKEN_REQUEST: Final = PartKind("authentication.k8s.io", "v1", "TokenRequest", "authentication_v1.TokenRequest")
-EXEC_OPTIONS, ATTACH_OPTIONS, PORT_FORWARD_OPTIONS, NODE_PROXY_OPTIONS = (
+EXEC_OPTIONS, ATTACH_OPTIONS, PORT_FORWARD_OPTIONS, NODE_PROXY_OPTIONS, POD_PROXY_OPTIONS, SERVICE_PROXY_OPTIONS = (
     PartKind("", "v1", kind, f"core_v1.{kind}")
-    for kind in ("PodExecOptions", "PodAttachOptions", "PodPortForwardOptions", "NodeProxyOptions")
+    for kind in (
+        "PodExecOptions",
+        "PodAttachOptions",
+        "PodPortForwardOptions",
+        "NodeProxyOptions",
+        "PodProxyOptions",
+        "ServiceProxyOptions",
+    )
 )

@@ -93,7 +93,7 @@ class KubeletClient:
         """`seconds` limits the whole answer; without it, it may last. Raises Unreachable."""
         import aiohttp
 
-        session = self._opened()
+        session = self.session
         url = f"https://{endpoint.place}{path}"
         try:
             answer = await session.request(
@@ -109,7 +109,7 @@ class KubeletClient:
             )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise Unreachable(f'{method.capitalize()} "{url}": {error or type(error).__name__}') from error
-        return KubeletAnswer(answer.status, answer.headers.get("Content-Type", "text/plain"), _Body(answer))
+        return KubeletAnswer(answer.status, answer.headers.get("Content-Type", "text/plain"), Body(answer))
 
     async def websocket(
         self, endpoint: Endpoint, path: str, query: str, protocol: str
@@ -119,7 +119,7 @@ class KubeletClient:
 
         url = f"https://{endpoint.place}{path}"
         try:
-            return await self._opened().ws_connect(
+            return await self.session.ws_connect(
                 f"{url}?{query}",
                 protocols=(protocol,),
                 ssl=self.tls,
@@ -131,7 +131,8 @@ class KubeletClient:
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise Unreachable(f'Get "{url}": {error or type(error).__name__}') from error
 
-    def _opened(self) -> aiohttp.ClientSession:
+    @property
+    def session(self) -> aiohttp.ClientSession:
         import aiohttp
 
         if self._session is None:
@@ -147,7 +148,7 @@ class KubeletClient:
             await asyncio.sleep(0)
 
 
-class _Body(AsyncGenerator[bytes, None]):
+class Body(AsyncGenerator[bytes, None]):
     """What is left of an answer. Closing it lets go of the connection, also if nothing was read of it."""
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:

@@ -8,7 +8,7 @@ from dray.server import verbs
 from dray.server.calls import Call
 from dray.server.requests import Answer
 from dray.server.resources import Resource
-from dray.server.subresources import binding, eviction, finalize, kubelet, pod_parts, scale, token
+from dray.server.subresources import binding, eviction, finalize, kubelet, pod_parts, proxy, scale, token
 
 Handler = Callable[[Call], Awaitable[Answer]]
 Choices = Mapping[str, tuple[str, Handler]]
@@ -17,8 +17,15 @@ _SPECIAL: dict[tuple[str, str, str], Choices] = {
     ("", "pods", "binding"): {"POST": ("create", binding.create)},
     ("", "pods", "eviction"): {"POST": ("create", eviction.create)},
     ("", "pods", "log"): {"GET": ("get", kubelet.log)},
-    ("", "nodes", "proxy"): {
-        method: (verb, kubelet.proxy)
+    ("", "namespaces", "finalize"): {"PUT": ("update", finalize.update)},
+    ("", "serviceaccounts", "token"): {"POST": ("create", token.create)},
+}
+
+
+_PROXIES: Mapping[str, Handler] = {"nodes": kubelet.proxy, "pods": proxy.pod, "services": proxy.service}
+_SPECIAL |= {
+    ("", plural, "proxy"): {
+        method: (verb, handler)
         for method, verb in (
             ("GET", "get"),
             ("POST", "create"),
@@ -26,12 +33,9 @@ _SPECIAL: dict[tuple[str, str, str], Choices] = {
             ("PATCH", "patch"),
             ("DELETE", "delete"),
         )
-    },
-    ("", "namespaces", "finalize"): {"PUT": ("update", finalize.update)},
-    ("", "serviceaccounts", "token"): {"POST": ("create", token.create)},
+    }
+    for plural, handler in _PROXIES.items()
 }
-
-
 _POD_PART: Choices = {
     "GET": ("get", verbs.get),
     "PUT": ("update", pod_parts.update),

@@ -1,0 +1,89 @@
+"""`pods/proxy` and `services/proxy`: requests reach what listens behind the address of a pod."""
+
+import http.server
+import threading
+
+import pytest
+
+from dray.server.listening import own_address
+from dray.server.requests import Stream
+from dray.server.security.loopback import is_loopback
+from tests.server.api import PODS, pod
+
+SERVICES = "/api/v1/namespaces/default/services"
+
+
+class Echo(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self._answer(200, f"{self.path} {self.headers.get('X-Mine')} {self.headers.get('Authorization')}")
+
+    def do_POST(self):
+        self._answer(201, self.rfile.read(int(self.headers["Content-Length"])).decode())
+
+    def _answer(self, code, text):
+        self.send_response(code)
+        self.send_header("Content-Type", "text/echo")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def backend():
+    address = own_address()
+    if is_loopback(address):
+        pytest.skip("this machine has no address but loopback")
+    with http.server.ThreadingHTTPServer((address, 0), Echo) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_address[:2]
+        server.shutdown()
+        thread.join()
+
+
+def read(api, answer):
+    async def all_of():
+        return b"".join([chunk async for chunk in answer.chunks])
+
+    return api.runner.run(all_of()) if isinstance(answer, Stream) else answer.body
+
+
+def running(api, address, port):
+    made = pod("p")
+    made["spec"]["containers"][0]["ports"] = [{"name": "web", "containerPort": port}]
+    api.create(PODS, made)
+    api.patch(f"{PODS}/p/status", {"status": {"podIP": address, "podIPs": [{"ip": address}]}})
+
+
+def test_a_pod_by_port_name_and_number(api, backend):
+    running(api, *backend)
+    for name in ("p", "p:web", f"http:p:{backend[1]}"):
+        answer = api.raw("GET", f"{PODS}/{name}/proxy/some/path?a=b", authorization="Bearer x", x_mine="yes")
+        assert read(api, answer) == b"/some/path?a=b yes None"
+        assert answer.content_type == "text/echo"
+    answer = api.raw("POST", f"{PODS}/p/proxy/x", b"sent")
+    assert (answer.code, answer.body) == (201, b"sent")
+    assert api.raw("GET", f"{PODS}/p:none/proxy/").code == 400
+    assert api.raw("GET", f"{PODS}/ftp:p:1/proxy/").code == 400
+
+
+def test_a_service_by_its_endpoints(api, backend):
+    api.create(SERVICES, {"metadata": {"name": "s"}, "spec": {"ports": [{"name": "web", "port": 80}]}})
+    code, answer = api.ask("GET", f"{SERVICES}/s:web/proxy/")
+    assert (code, answer["message"]) == (503, 'no endpoints available for service "s"')
+    address, port = backend
+    subset = {"addresses": [{"ip": address}], "ports": [{"name": "web", "port": port}]}
+    api.create("/api/v1/namespaces/default/endpoints", {"metadata": {"name": "s"}, "subsets": [subset]})
+    for name in ("s", "s:web", "s:80"):
+        assert read(api, api.raw("GET", f"{SERVICES}/{name}/proxy/")) == b"/ None None"
+    assert api.raw("GET", f"{SERVICES}/s:none/proxy/").code == 503
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::1"])
+def test_addresses_of_the_machine_itself_are_not_reached(api, address):
+    running(api, address, 80)
+    code, answer = api.ask("GET", f"{PODS}/p/proxy/")
+    assert (code, answer["message"]) == (403, f"address not allowed: {address}")
