@@ -1,12 +1,14 @@
 """Answers in the form that the client wants: they are made as JSON, and written anew as YAML or protobuf.
 
 Lists are written item by item, and what several watchers see once for them all. Documents that have no message, as
-those of custom kinds, stay JSON.
+those of custom kinds, stay JSON. JSON is indented for whoever asks for that with `pretty`, and for curl, wget and
+browsers unless they ask for the opposite, as in Kubernetes.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from urllib.parse import parse_qs
 
 import msgspec
 
@@ -21,16 +23,23 @@ from dray.server.worker import AT_ONCE, Worker
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _items = msgspec.json.Decoder(list[msgspec.Raw] | None).decode
+# Programs with a person in front of them, and what Kubernetes reads as true.
+_BY_HAND = ("curl", "Wget", "Mozilla/5.0")
+_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _frames: Cache[bytes, bytes] = Cache(1024, 8 << 20)
 
 
 async def written(worker: Worker, request: Request, answer: Answer) -> Answer:
     """Raises an `ApiError` if there is too much to do at once."""
     media = negotiation.media(request.headers.get("accept", ""))
-    if media == JSON or not isinstance(answer, Response) or answer.content_type != JSON or answer.final:
+    if not isinstance(answer, Response) or answer.content_type != JSON or answer.final:
+        return answer
+    if media == JSON and not _is_pretty(request):
         return answer
     size = len(answer.body) if answer.rest is None else AT_ONCE + 1
-    if media == negotiation.YAML:
+    if media == JSON:
+        answer.body = await worker.run(size, lambda: msgspec.json.format(answer.whole(), indent=2))
+    elif media == negotiation.YAML:
         answer.body = await worker.run(size, lambda: representations.as_yaml(answer.whole()))
     else:
         body = await worker.run(size, lambda: as_protobuf(answer.whole()))
@@ -39,6 +48,13 @@ async def written(worker: Worker, request: Request, answer: Answer) -> Answer:
         answer.body = body
     answer.content_type = media
     return answer
+
+
+def _is_pretty(request: Request) -> bool:
+    asked = parse_qs(request.query).get("pretty", [""])[0] if "pretty" in request.query else ""
+    if asked:
+        return asked in _TRUE
+    return request.headers.get("user-agent", "").startswith(_BY_HAND)
 
 
 class _Event(msgspec.Struct):

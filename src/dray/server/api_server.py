@@ -110,7 +110,7 @@ class ApiServer:
         started = time.perf_counter()
         path = paths.parse(request.path)
         answer = await self._handle(request, path)
-        if request.headers.get("accept", JSON) != JSON:
+        if request.headers.get("accept", JSON) != JSON or "pretty" in request.query:
             answer = await self.written(request, answer)
         code = code_of(answer)
         where = (path.group, path.plural, path.subresource) if path and code != 404 else ("", "", "")
