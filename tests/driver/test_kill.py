@@ -6,7 +6,6 @@ itself notes a device that it finds in the hands of another claim.
 """
 
 import asyncio
-import contextlib
 import os
 import random
 import sys
@@ -15,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from dray.testing.api_endpoint import ApiEndpoint
-from dray.testing.kubelet.faults import during, lost_answer
 from dray.testing.objects import request
 from tests.node.clusters import NODE, bound_pod, kubelet_on_cluster
 
 from .gpu_driver import COUNT, DRIVER, GpuDriver
+from .killed import KilledDriver
 
 CYCLES = int(os.environ.get("DRAY_DRIVER_CYCLES", "12"))
 PATIENCE = 60
@@ -34,28 +33,12 @@ class Trial:
         self.kubelet = kubelet
         self.rng = rng
         self.hardware = GpuDriver(kubelet.root / "hardware")
-        self.kills = 0
         command = [sys.executable, "-m", "tests.driver.gpu_driver", kubelet.root, kubelet.root / "hardware"]
-        self.process = kubelet.start_driver(command, {"PYTHONPATH": f"{SOURCE}:{SOURCE / 'src'}"})
-
-    def kill(self):
-        if self.process.is_alive:
-            self.kills += 1
-            self.process.kill()
-
-    async def keep_alive(self):
-        while True:
-            if not self.process.is_alive:
-                self.process.start()
-            await asyncio.sleep(0.05)
+        process = kubelet.start_driver(command, {"PYTHONPATH": f"{SOURCE}:{SOURCE / 'src'}"})
+        self.driver = KilledDriver(process, rng)
 
     def upset(self, schedule):
-        """What happens to the next call: often a kill at some moment of it, sometimes a lost answer, or nothing."""
-        chance = self.rng.random()
-        if chance < 0.25:
-            schedule(during(self.kill, after=self.rng.uniform(0, 0.03)))
-        elif chance < 0.4:
-            schedule(lost_answer())
+        self.driver.upset(schedule, within=0.03)
 
     async def cycle(self, number):
         free = [f"gpu-{index}" for index in range(COUNT)]
@@ -111,15 +94,10 @@ async def test_kill_9_in_the_midst_of_it_leaves_nothing_half_prepared():
     async with kubelet_on_cluster() as (cluster, kubelet), ApiEndpoint(cluster.application) as endpoint:
         kubelet.kubeconfig = endpoint.write_kubeconfig(kubelet.root / "kubeconfig")
         trial = Trial(cluster, kubelet, random.Random(seed))
-        keeper = asyncio.create_task(trial.keep_alive())
-        try:
+        async with trial.driver.kept_alive():
             await kubelet.registered(DRIVER, within=PATIENCE)
             for number in range(CYCLES):
                 await trial.cycle(number)
-        finally:
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
         assert not [line for line in trial.hardware.asked if "twice" in line]
-        print(f"{trial.kills} kills in {CYCLES} cycles")
-        assert trial.kills >= CYCLES // 10
+        print(f"{trial.driver.kills} kills in {CYCLES} cycles")
+        assert trial.driver.kills >= CYCLES // 10

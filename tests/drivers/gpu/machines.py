@@ -183,6 +183,15 @@ class GpuMachine:
     def remove(self, name, number=0):
         (self.state / "gpus" / str(number) / name).unlink()
 
+    def forget(self):
+        """What is lost when the machine is started anew."""
+        for number in range(len(self.gpus)):
+            place = self.state / "gpus" / str(number)
+            for each in (*(place / "instances").iterdir(), place / "compute_mode"):
+                each.unlink(missing_ok=True)
+            (place / "mig_mode").write_text("0")
+        self.calls()
+
     def fail(self, function, how):
         (self.state / "fail" / function).write_text(str(how))
 

@@ -1,6 +1,7 @@
 """The driver behind a kubelet: the calls and commands that prepare and unprepare a claim, in their order."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -256,28 +257,55 @@ async def test_device_files_are_looked_for_before_cdi_is_written(gpu_machine):
         assert not list(world.kubelet.cdi.glob("*"))
 
 
-@pytest.mark.parametrize(
-    ("devices", "configs", "problem"),
-    [
-        (["gpu-0"], [config("GpuConfig", sharing={"strategy": "Magic"})], "sharing.strategy"),
-        (["gpu-0"], [config("GpuConfig", sharing={})], "missing required field `strategy`"),
-        (["gpu-0"], [config("GpuConfig", colour="red")], "unknown field `colour`"),
-        (["gpu-0"], [mps(defaultActiveThreadPercentage=101)], "give a number from 0 to 100"),
-        (["gpu-0"], [mps(defaultPinnedDeviceMemoryLimit="1Ki")], "give at least 1Mi"),
-        (["gpu-0"], [mps(defaultPerDevicePinnedMemoryLimit={"7": "1Gi"})], "has '7', and the claim has no such device"),
-        (["gpu-0"], [config("MigDeviceConfig", "r0")], "is a GPU, which takes a GpuConfig"),
-        (["gpu-0-mig-1g10gb-19-0"], [config("GpuConfig", "r0")], "is a partition, which takes a MigDeviceConfig"),
-        (["gpu-0-mig-1g10gb-19-0"], [mps(kind="MigDeviceConfig")], "not for partitions that are made for a claim"),
-        (["gpu-0-mig-1g10gb-19-0"], [time_slicing("Long", kind="MigDeviceConfig")], "have no timeSlicingConfig"),
-        (["gpu-9"], [], "there is no device gpu-9 on this machine"),
-    ],
-)
-async def test_configuration_that_makes_no_sense_is_refused(gpu_machine, devices, configs, problem):
+REFUSED = [
+    (["gpu-0"], [config("GpuConfig", sharing={"strategy": "Magic"})], "sharing.strategy"),
+    (["gpu-0"], [config("GpuConfig", sharing={})], "missing required field `strategy`"),
+    (["gpu-0"], [config("GpuConfig", colour="red")], "unknown field `colour`"),
+    (["gpu-0"], [mps(defaultActiveThreadPercentage=101)], "give a number from 0 to 100"),
+    (["gpu-0"], [mps(defaultPinnedDeviceMemoryLimit="1Ki")], "give at least 1Mi"),
+    (["gpu-0"], [mps(defaultPerDevicePinnedMemoryLimit={"7": "1Gi"})], "has '7', and the claim has no such device"),
+    (["gpu-0"], [config("MigDeviceConfig", "r0")], "is a GPU, which takes a GpuConfig"),
+    (["gpu-0-mig-1g10gb-19-0"], [config("GpuConfig", "r0")], "is a partition, which takes a MigDeviceConfig"),
+    (["gpu-0-mig-1g10gb-19-0"], [mps(kind="MigDeviceConfig")], "not for partitions that are made for a claim"),
+    (["gpu-0-mig-1g10gb-19-0"], [time_slicing("Long", kind="MigDeviceConfig")], "have no timeSlicingConfig"),
+    (["gpu-9"], [], "there is no device gpu-9 on this machine"),
+]
+"""Devices of a claim, its configuration, and what is wrong with it."""
+
+
+async def test_configuration_that_makes_no_sense_is_refused(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 1)
     async with gpu_world(machine) as world, world.driver(DynamicMIG=True):
-        with pytest.raises(PrepareError, match=problem):
-            await world.start("wrong", *devices, configs=configs)
+        for number, (devices, configs, problem) in enumerate(REFUSED):
+            with pytest.raises(PrepareError, match=problem):
+                await world.start(f"wrong-{number}", *devices, configs=configs)
+            await world.kubelet.end_pod(f"wrong-{number}")
         assert machine.calls() == []
+        assert world.leftovers() == []
+
+
+async def test_the_machine_is_started_anew(gpu_machine, tmp_path):
+    machine = gpu_machine("p5.48xlarge", 2)
+    part = "gpu-1-mig-3g40gb-9-4"
+    async with gpu_world(machine) as world:
+        async with world.driver(DynamicMIG=True):
+            uid = await world.start("both", "gpu-0", part, configs=[mps()])
+            before = world.edits(uid)
+        for pid in machine.daemons():
+            os.kill(pid, signal.SIGKILL)
+        machine.forget()
+        shutil.rmtree(world.kubelet.cdi)
+        (tmp_path / "boot_id").write_text("another")
+        async with world.driver({"boot_id_file": tmp_path / "boot_id"}, DynamicMIG=True):
+            # Nothing is made again before the kubelet asks for it.
+            assert (machine.calls(), machine.daemons()) == ([], [])
+            await world.kubelet.restart()
+            await world.kubelet.start_pod("both")
+            assert world.edits(uid) == before
+            assert machine.instances(1) == [(9, 4)]
+            assert machine.daemons()
+            await world.kubelet.end_pod("both")
+        assert world.leftovers() == []
 
 
 @pytest.mark.parametrize(

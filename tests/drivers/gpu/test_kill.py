@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dray.testing.api_endpoint import ApiEndpoint
-from dray.testing.kubelet.faults import during, lost_answer
+from tests.driver.killed import KilledDriver
 
 from .world import GPU, gpu_world, mps, time_slicing
 
@@ -30,32 +30,15 @@ class Trial:
 
     def __init__(self, world, rng, **settings):
         self.world = world
-        self.machine = world.machine
         self.rng = rng
-        self.kills = 0
-        kubelet = world.kubelet
-        chosen = [f"--set={key}={value}" for key, value in self.machine.settings(**settings).items()]
+        kubelet, machine = world.kubelet, world.machine
+        chosen = [f"--set={key}={value}" for key, value in machine.settings(**settings).items()]
         places = ["--kubelet-root", kubelet.root, "--cdi-dir", kubelet.cdi]
-        environment = {"NVML_STAND_IN": str(self.machine.state)}
-        self.process = kubelet.start_driver([DRAY, "driver", "gpu", *places, *chosen], environment)
-
-    def kill(self):
-        if self.process.is_alive:
-            self.kills += 1
-            self.process.kill()
-
-    async def keep_alive(self):
-        while True:
-            if not self.process.is_alive:
-                self.process.start()
-            await asyncio.sleep(0.05)
+        command = [DRAY, "driver", "gpu", *places, *chosen]
+        self.driver = KilledDriver(kubelet.start_driver(command, {"NVML_STAND_IN": str(machine.state)}), rng)
 
     def upset(self, schedule):
-        chance = self.rng.random()
-        if chance < 0.3:
-            schedule(during(self.kill, after=self.rng.uniform(0, 0.3)))
-        elif chance < 0.4:
-            schedule(lost_answer())
+        self.driver.upset(schedule, within=0.3)
 
     async def life(self, name, devices, configs, check, **members):
         """A pod with these devices, from its start to its end."""
@@ -78,18 +61,15 @@ class Trial:
 
     async def run(self, lives):
         """`lives` gives what happens at the same time in a cycle."""
-        keeper = asyncio.create_task(self.keep_alive())
-        try:
+        async with self.driver.kept_alive():
             await self.world.kubelet.registered(GPU, within=PATIENCE)
             for number in range(CYCLES):
                 await asyncio.gather(*lives(number))
                 if not await self._eventually_clean():
-                    raise AssertionError(f"cycle {number}: left are {self.world.leftovers()}\n{self.process.output}")
-        finally:
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
-        print(f"{self.kills} kills in {CYCLES} cycles")
+                    output = self.driver.process.output
+                    raise AssertionError(f"cycle {number}: left are {self.world.leftovers()}\n{output}")
+        print(f"{self.driver.kills} kills in {CYCLES} cycles")
+        assert self.driver.kills >= CYCLES // 10
 
     async def _eventually_clean(self):
         with contextlib.suppress(AssertionError):

@@ -54,8 +54,10 @@ class World:
         self.machine = machine
 
     @asynccontextmanager
-    async def driver(self, **settings):
-        async with self.kubelet.running(load("gpu", self.machine.settings(**settings))) as runner:
+    async def driver(self, options=None, **settings):
+        """`options` are those of the runner."""
+        driver = load("gpu", self.machine.settings(**settings))
+        async with self.kubelet.running(driver, **(options or {})) as runner:
             await self.kubelet.registered(GPU)
             yield runner
 

@@ -171,8 +171,11 @@ class GpuDriver(Driver):
             except DriverError as error:
                 self._log.warning("discovery", "GPUs cannot be looked for: %s", error)
                 continue
+            for each in self._found.left_out:
+                if each not in before.left_out:
+                    _logger.warning("left out: %s", each)
             if self._found != before:
-                self._monitor.watch(self._found.gpus)
+                await asyncio.to_thread(self._monitor.watch, self._found.gpus)
                 self.context.publish()
 
     async def _supervise(self) -> None:

@@ -151,13 +151,17 @@ def create_compute_instance(gpu: Handle, instance: Instance) -> None:
 
 
 def destroy_instance(instance: Instance) -> None:
-    """With its compute instances."""
+    """With its compute instances. One that is gone meanwhile is no error."""
     doing = f"destroy GPU instance {instance.id}"
-    for info in _compute_profiles(instance):
-        listing = pynvml.nvmlGpuInstanceGetComputeInstances
-        for each in _listed(listing, instance.handle, info.id, pynvml.c_nvmlComputeInstance_t, info.instanceCount):
-            call(doing, pynvml.nvmlComputeInstanceDestroy, each)
-    call(doing, pynvml.nvmlGpuInstanceDestroy, instance.handle)
+    try:
+        for info in _compute_profiles(instance):
+            listing = pynvml.nvmlGpuInstanceGetComputeInstances
+            for each in _listed(listing, instance.handle, info.id, pynvml.c_nvmlComputeInstance_t, info.instanceCount):
+                call(doing, pynvml.nvmlComputeInstanceDestroy, each)
+        call(doing, pynvml.nvmlGpuInstanceDestroy, instance.handle)
+    except NvmlError as error:
+        if not error.is_not_found:
+            raise
 
 
 def _compute_profiles(instance: Instance) -> Iterator[Any]:
