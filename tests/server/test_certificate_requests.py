@@ -193,3 +193,10 @@ def test_requests_are_selected_by_their_signer(api):
     found = api.get(f"{PATH}?fieldSelector=spec.signerName={NODE_CLIENT}")["items"]
     assert [item["metadata"]["name"] for item in found] == ["r"]
     assert api.get(f"{PATH}?fieldSelector=spec.signerName=example.com/other")["items"] == []
+
+
+def test_who_approves_or_signs_may_annotate(api):
+    api.create(PATH, request(signer="example.com/other"))
+    for part in ("approval", "status"):
+        api.patch(f"{PATH}/r/{part}", {"metadata": {"annotations": {part: "yes"}}})
+    assert api.get(f"{PATH}/r")["metadata"]["annotations"] == {"approval": "yes", "status": "yes"}

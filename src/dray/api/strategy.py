@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dray.api import disabled_fields, service_addresses
-from dray.api.catalogue import CERTIFICATES_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
+from dray.api.catalogue import ADMISSION_GROUP, CERTIFICATES_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object, mapping, take_members
 from dray.api.pod_defaults import admit_pod, qos_class
@@ -18,11 +18,19 @@ from dray.api.resource_claims import allocation_results
 PODGROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
 
 _DEVICE_KEY = ("driver", "pool", "device", "shareID")
-# What the status of the newer kinds cannot change besides; that of the older ones can.
+# What the status of some kinds cannot change besides; that of others can.
 _STATUS_ALONE = ("labels", "annotations", "finalizers", "ownerReferences")
-_OLDER_GROUPS = frozenset(
-    {"", "apiregistration.k8s.io", "apps", "autoscaling", "batch", "networking.k8s.io", "policy", "storage.k8s.io"}
+_STATUS_ALONE_GROUPS = frozenset(
+    {
+        ADMISSION_GROUP,
+        "apiextensions.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        RESOURCE_GROUP,
+        SCHEDULING_GROUP,
+        "storagemigration.k8s.io",
+    }
 )
+_STATUS_ALONE_KINDS = frozenset({"CSINode", "PodCertificateRequest", "ServiceCIDR", "VolumeAttachment"})
 # A pod's status written by somebody who does not know these leaves them as they are; an empty list clears one.
 _KEPT_POD_STATUS = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
 # A node registers itself together with what it has.
@@ -89,7 +97,7 @@ def _counted(obj: Object, kind: Kind) -> Any:
 
 def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *, now: str) -> None:
     take_members(obj["metadata"], old["metadata"], SERVER_OWNED)
-    if kind.group not in _OLDER_GROUPS:
+    if kind.group in _STATUS_ALONE_GROUPS or kind.name in _STATUS_ALONE_KINDS:
         take_members(obj["metadata"], old["metadata"], _STATUS_ALONE)
     elif kind.name == "Deployment":
         take_members(obj["metadata"], old["metadata"], ("labels",))
@@ -108,10 +116,10 @@ def prepare_status_update(obj: Object, old: Object, kind: Kind, gates: FeatureGa
 
 
 def prepare_approval(obj: Object, old: Object, *, now: str) -> None:
-    """Of a CertificateSigningRequest: the conditions, and nothing else."""
+    """Of a CertificateSigningRequest: the conditions, and labels and the like."""
     conditions = mapping(obj.get("status")).get("conditions") or []
     take_members(obj, old, ("spec", "status"))
-    obj["metadata"] = dict(old["metadata"])
+    take_members(obj["metadata"], old["metadata"], SERVER_OWNED)
     obj["status"] = {**mapping(old.get("status")), "conditions": conditions}
     _date_conditions(obj["status"], mapping(old.get("status")), now)
 
