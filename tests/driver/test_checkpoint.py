@@ -135,3 +135,11 @@ async def test_after_a_start_of_the_machine_nothing_is_prepared(kubelet_node: No
     assert previous is not None
     assert (previous.state, previous.is_complete) == ({"lamps": ["lamp-0"]}, False)
     assert driver.unprepared[0].is_complete
+
+
+def test_all_records_are_read_and_damaged_ones_named(directory: Path) -> None:
+    checkpoint = opened(directory)
+    record = checkpoint.begin(CLAIM, DEVICES, "attempt-1", None)
+    (directory / "u-2.json").write_text("?")
+    found = checkpoint.recorded_claims()
+    assert (found.claims, found.unreadable) == ((record.claim(),), ("u-2",))

@@ -99,3 +99,12 @@ def test_the_last_entry_that_applies_counts(
     config: list[dict[str, Any]], request_name: str, expected: int | None
 ) -> None:
     assert brightness_of(config, request_name) == expected
+
+
+def test_entries_that_name_the_request_are_told_from_those_for_all() -> None:
+    config = [entry("FromClass", 1, "lamp"), entry("FromClaim", 2), entry("FromClaim", 3, "lamp/large")]
+    results = [{"request": name, "driver": DRIVER, "pool": "p", "device": "d"} for name in ("lamp/large", "other")]
+    allocation = {"devices": {"results": results, "config": config}}
+    large, other = allocated_devices(allocation, DRIVER, decode_entries(allocation, DRIVER, TYPES))
+    assert [each.max_brightness for each in large.named_configs if isinstance(each, LampConfig)] == [1, 3]
+    assert (len(large.configs), len(other.configs), other.named_configs) == (3, 1, ())

@@ -209,11 +209,14 @@ def test_the_daemon_set_runs_what_the_manifest_grants(name, options):
     assert {each.partition("=")[0] for each in made.params["settings"]} <= set(setting_names(options))
 
 
-def test_the_gpu_driver_has_the_rights_of_the_cpu_driver_and_its_own_classes():
+def test_the_gpu_driver_has_the_rights_of_the_cpu_driver_writes_events_and_has_its_own_classes():
     def written(kind, name):
         text = json.dumps(document(kind, name))
         return text.replace(f"dray-driver-{name}", "NAME").replace("dra.cpu", "DRIVER").replace(GPU, "DRIVER")
 
-    for kind in ("ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+    for kind in ("ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
         assert written(kind, "gpu") == written(kind, "cpu")
+    *rules, events = document("ClusterRole", "gpu")["rules"]
+    assert json.dumps(rules).replace(GPU, "dra.cpu") == json.dumps(document("ClusterRole")["rules"])
+    assert events == {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}
     assert [each for each in manifests("driver-gpu") if each["kind"] == "DeviceClass"] == device_classes([GPU])

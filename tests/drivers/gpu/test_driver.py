@@ -69,6 +69,13 @@ async def test_time_slicing(gpu_machine):
             f"nvidia-smi compute-policy -i {second} --set-timeslice 0",
         ]
         assert world.edits(uid)["gpu-0"]["env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
+        message = "NVIDIA's own driver takes this configuration only with its feature gate TimeSlicingSettings"
+
+        async def told():
+            events = await world.cluster.list("Event")
+            return [each for each in events if each["involvedObject"]["uid"] == uid and message in each["message"]]
+
+        await world.kubelet.eventually(told, "an event of the claim")
         await world.kubelet.end_pod("sliced")
         assert machine.calls() == [
             f"nvidia-smi compute-policy -i {first} --set-timeslice 0",

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Final
 
+from dray.client.events import EventRecorder
 from dray.client.log_throttling import ThrottledLog
 from dray.driver import (
     Claim,
@@ -42,7 +43,7 @@ from dray.drivers.gpu.partitions import Partitions
 from dray.drivers.gpu.planning import planned_state
 from dray.drivers.gpu.prepared_devices import PreparedDevices
 from dray.drivers.gpu.recovery import Recovery
-from dray.drivers.gpu.sharing import wanted_devices
+from dray.drivers.gpu.sharing import published_gates, wanted_devices
 from dray.drivers.gpu.time_slices import TimeSlices
 from dray.node.runtimes.cancelling import finished
 from dray.process.tasks import end_tasks
@@ -84,14 +85,18 @@ class GpuDriver(Driver):
     def _recovery(self) -> Recovery:
         return Recovery(self._changes, self.context.recorded_claims)
 
+    @cached_property
+    def _events(self) -> EventRecorder:
+        return EventRecorder(self.context.client, DRIVER)
+
     async def start(self) -> None:
         await self._discover()
         for each in self._found.left_out:
             _logger.warning("left out: %s", each)
         cut = [each for each in self._found.gpus if each.is_cut]
         await finished(asyncio.to_thread(self._recovery.recover, cut))
-        self._tasks.append(asyncio.create_task(self._supervise()))
-        self._tasks.append(asyncio.create_task(self._rediscover()))
+        work = (self._supervise(), self._rediscover(), self._events.run())
+        self._tasks += [asyncio.create_task(each) for each in work]
 
     async def stop(self) -> None:
         await end_tasks(self._tasks)
@@ -116,6 +121,9 @@ class GpuDriver(Driver):
             edits = GpuEdits(self._files, self._options, self._nvml.driver_version)
             devices = PreparedDevices(self._changes, edits, self._options.proc)
             prepared = await finished(asyncio.to_thread(devices.make, wanted, state))
+        for gate in published_gates(wanted):
+            message = f"NVIDIA's own driver takes this configuration only with its feature gate {gate}, off by default"
+            self._events.normal(claim.document, "NeedsFeatureGate", message)
         return Prepared(prepared, state.document())
 
     async def unprepare(self, claim: PreparedClaim) -> None:

@@ -104,3 +104,13 @@ def _check_agreement(wanted: Sequence[Wanted]) -> None:
 
 def described(sharing: Sharing | None) -> str:
     return "none" if sharing is None else str(sharing)
+
+
+def published_gates(wanted: Sequence[Wanted]) -> list[str]:
+    """The feature gates that the published driver, which has them off, needs for such configuration."""
+    sharing = [each.sharing for each in wanted if each.sharing is not None]
+    gates = {
+        "MPSSupport": any(each.strategy == "MPS" for each in sharing),
+        "TimeSlicingSettings": any(each.time_slicing_config is not None for each in sharing),
+    }
+    return [gate for gate, is_needed in gates.items() if is_needed]
