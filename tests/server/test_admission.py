@@ -329,3 +329,14 @@ class TestGangs:
         spec = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, **reference}
         api.create(composite, {"metadata": {"name": "all"}, "spec": spec})
         self.told(api, "spec")
+
+
+def test_a_pod_keeps_the_tolerations_it_was_given_when_its_author_writes_others(api):
+    made = api.create(PODS, pod("p"))
+    given = made["spec"]["tolerations"]
+    assert {each["key"] for each in given} == {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+    mine = {"key": "mine", "operator": "Exists"}
+    code, changed = api.ask("PUT", f"{PODS}/p", {**made, "spec": {**made["spec"], "tolerations": [mine]}})
+    assert code == 200, changed
+    assert changed["spec"]["tolerations"] == [mine, *given]
+    assert changed["metadata"]["generation"] == 2

@@ -167,6 +167,11 @@ def admit_pod(spec: Object, *, priority: int = 0, preemption_policy: str = "Pree
     _same_service_account(spec)
     spec["priority"] = priority
     spec.setdefault("preemptionPolicy", preemption_policy)
+    tolerate_eviction(spec)
+
+
+def tolerate_eviction(spec: Object) -> None:
+    """For a while: pods that say nothing of it stay on a node that is briefly away, also after a change of theirs."""
     tolerations = list(spec.get("tolerations") or ())
     for key in _EVICTION_TOLERATIONS:
         if not any(_tolerates(toleration, key) for toleration in tolerations):

@@ -12,7 +12,7 @@ from dray.api import disabled_fields, service_addresses
 from dray.api.catalogue import ADMISSION_GROUP, CERTIFICATES_GROUP, RESOURCE_GROUP, SCHEDULING_GROUP, Kind
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object, mapping, take_members
-from dray.api.pod_defaults import admit_pod, qos_class
+from dray.api.pod_defaults import admit_pod, qos_class, tolerate_eviction
 from dray.api.resource_claims import allocation_results
 
 PODGROUP_FINALIZER = "scheduling.k8s.io/podgroup-protection"
@@ -74,6 +74,8 @@ def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *,
         take_members(obj, old, ("spec",))
     if (kind.group, kind.name) == ("", "Service"):
         service_addresses.keep(obj, old)
+    if (kind.group, kind.name) == ("", "Pod"):
+        tolerate_eviction(obj["spec"])
     disabled_fields.drop(obj, old, kind, gates)
     if kind.generation and _counted(obj, kind) != _counted(old, kind):
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
