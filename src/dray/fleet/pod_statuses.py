@@ -182,6 +182,7 @@ def _conditions(pod: Object, containers: list[Object], phase: str, now: str) -> 
     shut = [each for each in gates if condition_of(pod, each, "True") is None]
     initialized = phase != "Pending" or not spec_of(pod).get("initContainers")
     wanted = [
+        ("PodScheduled", True, "", ""),
         ("PodReadyToStartContainers", phase == "Running", "", ""),
         ("Initialized", initialized, "PodCompleted" if phase == "Succeeded" else "", ""),
         ("ContainersReady", not why, why, message),
