@@ -5,7 +5,7 @@ import pytest
 
 from dray.api.gates import ALL_GATES
 from dray.server.requests import Response
-from tests.server.api import CLAIMS, PODS, claim, pod, serving
+from tests.server.api import CLAIMS, PODS, PROTOBUF, as_json, claim, pod, serving
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -33,6 +33,26 @@ class TestDiscovery:
         items = msgspec.json.decode(answer.body)["items"]
         assert ("name" not in items[0]["metadata"]) is core
         assert all(version["resources"] for item in items for version in item["versions"])
+
+    @pytest.mark.parametrize("path", ["/api", "/apis"])
+    def test_all_at_once_in_every_form(self, api, path):
+        suffix = ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        expected = msgspec.json.decode(api.raw("GET", path, accept=AGGREGATED).body)
+        # It is what such a client gets, wherever in the header it asks for it.
+        answer = api.raw("GET", path, accept=f"application/json,{PROTOBUF}{suffix}")
+        assert answer.content_type == f"{PROTOBUF}{suffix}"
+        assert as_json(answer.body) == expected
+        in_yaml = api.raw("GET", path, accept=f"application/yaml{suffix}")
+        assert in_yaml.body.startswith(b"kind: APIGroupDiscoveryList")
+        # The older version is gone, as in Kubernetes: such clients get the plain form.
+        old = api.raw("GET", path, accept=AGGREGATED.replace("v=v2", "v=v2beta1"))
+        assert old.content_type == "application/json"
+
+    def test_what_a_client_has_is_not_sent_again(self, api):
+        first = api.raw("GET", "/apis", accept=AGGREGATED)
+        again = api.raw("GET", "/apis", accept=AGGREGATED, if_none_match=first.headers["ETag"])
+        assert (again.code, again.body) == (304, b"")
+        assert api.raw("GET", "/apis", accept=AGGREGATED, if_none_match='"x"').code == 200
 
     @pytest.mark.parametrize("path", ["/apis/none", "/apis/none/v1", "/apis/resource.k8s.io/v9", "/api/v9"])
     def test_what_is_not_served(self, api, path):

@@ -140,16 +140,16 @@ def _part(resource: Resource, part: str) -> Object:
     }
 
 
-def aggregated(registry: ResourceRegistry, *, core: bool, form: str) -> Object:
+def aggregated(registry: ResourceRegistry, *, core: bool) -> Object:
     """Every group with its versions and their resources; `core` for the group without a name, as asked at /api."""
     groups = [""] if core else [group for group in group_names(registry) if group]
     return {
         "kind": "APIGroupDiscoveryList",
-        "apiVersion": f"apidiscovery.k8s.io/{form}",
+        "apiVersion": "apidiscovery.k8s.io/v2",
         "metadata": {},
         "items": [
             {
-                "metadata": {**({"name": group} if group else {}), "creationTimestamp": None},
+                "metadata": {"name": group} if group else {},
                 "versions": [_aggregated_version(registry, group, version) for version in versions(registry, group)],
             }
             for group in groups

@@ -135,16 +135,17 @@ def media(accept: str) -> str:
 
 
 @remember(64)
-def wants_aggregated_discovery(accept: str) -> str:
-    """The version of the aggregated form that the client prefers, empty if it wants the plain one."""
-    for kind, parameters in clauses(accept):
-        if kind != JSON:
-            continue
-        if parameters.get("g") == "apidiscovery.k8s.io" and parameters.get("as") == "APIGroupDiscoveryList":
-            if parameters.get("v") in ("v2", "v2beta1"):
-                return parameters["v"]
-        elif not parameters.get("as"):
-            return ""
+def aggregated_discovery(accept: str) -> str:
+    """The media type in which the client takes aggregated discovery, empty if it wants the plain one.
+
+    A clause that names it counts wherever it stands: plain discovery is what is left for others.
+    """
+    for kind, parameters in clauses(accept) if accept else ():
+        wanted = (parameters.get("g"), parameters.get("v"), parameters.get("as"))
+        if wanted == ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList"):
+            for media in MEDIA_TYPES:
+                if kind in (media, "application/*", "*/*"):
+                    return media
     return ""
 
 

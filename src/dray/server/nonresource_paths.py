@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import sys
 from urllib.parse import parse_qs
 
 from dray.api.catalogue import RELEASE
 from dray.api.objects import Object
-from dray.server import discovery, negotiation, paths, status
+from dray.api.protobuf import envelope
+from dray.server import discovery, negotiation, paths, representations, status
 from dray.server.authorization import Access
 from dray.server.context import Context
 from dray.server.metrics import CONTENT_TYPE, Metrics
 from dray.server.openapi.service import OpenApiService
-from dray.server.requests import JSON, Request, Response, document
+from dray.server.requests import Request, Response, document
 
 _TEXT = "text/plain; charset=utf-8"
 _PLACES = ("api", "apis", "healthz", "livez", "metrics", "openapi/v2", "openapi/v3", "readyz", "version")
@@ -47,11 +49,9 @@ class NonresourcePaths:
 
     def _discovery(self, request: Request, root: str, rest: list[str]) -> Response:
         registry = self._context.registry
-        form = negotiation.wants_aggregated_discovery(request.headers.get("accept", ""))
-        if not rest and form:
-            answer = document(discovery.aggregated(registry, core=root == "api", form=form))
-            answer.content_type = f"{JSON};g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList"
-            return answer
+        media = negotiation.aggregated_discovery(request.headers.get("accept", ""))
+        if not rest and media:
+            return _aggregated(request, discovery.aggregated(registry, core=root == "api"), media)
         match root, rest:
             case "api", []:
                 return document(discovery.api_versions())
@@ -73,6 +73,22 @@ class NonresourcePaths:
         well, report = found
         body = report if not well or "verbose" in query else "ok"
         return Response(200 if well else 500, body.encode(), _TEXT)
+
+
+def _aggregated(request: Request, found: Object, media: str) -> Response:
+    """Discovery at once, which a client that has it already need not read again."""
+    answer = document(found)
+    etag = f'"{hashlib.sha512(answer.body).hexdigest().upper()}"'
+    answer.headers = {"ETag": etag, "Vary": "Accept", "Cache-Control": "public"}
+    answer.final = True
+    if request.headers.get("if-none-match") == etag:
+        answer.code, answer.body = 304, b""
+    elif media == negotiation.PROTOBUF:
+        answer.body = envelope.encode(found)
+    elif media == negotiation.YAML:
+        answer.body = representations.as_yaml(answer.body)
+    answer.content_type = f"{media};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    return answer
 
 
 def version() -> Object:

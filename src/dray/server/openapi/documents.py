@@ -55,6 +55,6 @@ def _types(served: Served) -> list[str]:
             continue
         found += _OF_OBJECTS
         if item.custom_schema is None:
-            found += [item.schema, f"{item.schema}List"]
+            found += [item.schema, f"{item.schema}List"] if "list" in item.verbs else [item.schema]
         found += [name for part in item.subresources if (name := discovery.part_type(item, part))]
     return [name for name in dict.fromkeys(found) if name in TYPES or name == "patch"]

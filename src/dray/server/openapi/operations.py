@@ -72,8 +72,9 @@ class Operations:
         found: Object = {inside: {"parameters": [*scope, _PRETTY], **self._collection()}}
         if not isinstance(resource, Resource):
             return found
-        found[f"{inside}/{{name}}"] = {"parameters": [_path("name"), *scope, _PRETTY], **self._object()}
-        if resource.namespaced:
+        if one := self._object():
+            found[f"{inside}/{{name}}"] = {"parameters": [_path("name"), *scope, _PRETTY], **one}
+        if resource.namespaced and "list" in resource.verbs:
             listed = self._operation("list", f"{self._camel('')}ForAllNamespaces", "list", answer=self._many)
             found[f"{base}/{resource.plural}"] = {"parameters": [*_LIST, _PRETTY], "get": listed}
         for part in resource.subresources:
@@ -103,16 +104,17 @@ class Operations:
         gone = STATUS
         if isinstance(self._resource, Resource) and self._resource.returns_deleted:
             gone = one
-        return {
-            "get": self._operation("read", name, "get", answer=one),
-            "put": self._operation(
+        every = {
+            ("get", "get"): self._operation("read", name, "get", answer=one),
+            ("update", "put"): self._operation(
                 "replace", name, "put", parameters=_WRITE, body=one, answer=one, codes=("200", "201")
             ),
-            "patch": self._patch(name, one),
-            "delete": self._operation(
+            ("patch", "patch"): self._patch(name, one),
+            ("delete", "delete"): self._operation(
                 "delete", name, "delete", parameters=_DELETE, body=DELETE_OPTIONS, answer=gone, codes=("200", "202")
             ),
         }
+        return {method: operation for (verb, method), operation in every.items() if verb in self._resource.verbs}
 
     def _part(self, resource: Resource, part: str) -> Object:
         name = self._camel(self._scope) + part.capitalize()

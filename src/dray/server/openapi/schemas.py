@@ -71,6 +71,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "resource.DeviceToleration.operator": "Equal",
     "resource.ResourcePoolStatusRequestSpec.limit": 100,
     "autoscaling.ScaleSpec.replicas": 0,
+    "certificates.PodCertificateRequestSpec.maxExpirationSeconds": 86400,
     "core.ReplicationControllerSpec.minReadySeconds": 0,
     "core.GRPCAction.service": "",
     **dict.fromkeys(
