@@ -122,6 +122,8 @@ class Core:
             for each in action.binds:
                 self.bind(each)
         elif isinstance(action, RefuseGroup):
+            for victim in action.preemption.victims if action.preemption is not None else ():
+                self.remove_with_claims(victim.key[1])
             for claim in action.release:
                 self.put({**self.get("ResourceClaim", claim["metadata"]["name"]), "status": {}})
         elif action.preemption is not None:
@@ -196,7 +198,7 @@ def victims(actions):
     return sorted(
         victim.key[1]
         for each in actions
-        if isinstance(each, Refuse) and each.preemption is not None
+        if isinstance(each, Refuse | RefuseGroup) and each.preemption is not None
         for victim in each.preemption.victims
     )
 

@@ -1,5 +1,6 @@
 """Pods that start together or not at all, with their devices: the vectors of the reference by name (T1, T2, …)."""
 
+from dray.scheduling.explainer import Explainer
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod, refused_groups, victims
@@ -228,3 +229,59 @@ def test_t17_all_three_are_evicted_for_one_place():
     assert len(bound(core.settle())) == 3
     core.put(objects.claim("high"), pod("high", claims=["high"], value=10))
     assert victims(core.later()) == ["g-0", "g-1", "g-2"]
+
+
+def test_a_gang_of_higher_priority_has_as_few_pods_removed_as_it_needs():
+    core = Core(*nodes(a=4, b=4))
+    for n in range(8):
+        core.put(objects.claim(f"low-{n}"), pod(f"low-{n}", claims=[f"low-{n}"], value=1 if n < 4 else 5))
+    assert len(bound(core.settle())) == 8
+    core.put(*training("g", 3, value=10))
+    removed = victims(core.later())
+    assert len(removed) == 3
+    assert {core.get("Pod", name)["spec"]["priority"] for name in removed} <= {1, 5}
+    for name in removed:
+        core.remove_with_claims(name)
+    actions = core.settle()
+    assert sorted(bound(actions)) == ["g-0", "g-1", "g-2"]
+    assert victims(actions) == []
+
+
+def test_nobody_is_removed_for_a_gang_that_does_not_fit_even_then():
+    core = Core(*nodes(a=2))
+    core.put(objects.claim("low"), pod("low", claims=["low"]))
+    core.settle()
+    core.put(*training("g", 3, value=10))
+    actions = core.settle()
+    assert victims(actions) == []
+    assert bound(actions) == {}
+
+
+def test_nor_for_one_that_wants_to_preempt_nobody():
+    core = Core(*nodes(a=2))
+    core.put(objects.claim("low"), pod("low", claims=["low"]))
+    core.settle()
+    core.put(*training("g", 2, value=10, preemptionPolicy="Never"))
+    assert victims(core.settle()) == []
+
+
+def test_what_is_kept_for_a_gang_nobody_else_takes():
+    core = Core(*nodes(a=2))
+    core.put(objects.claim("low"), pod("low", claims=["low"]))
+    core.settle()
+    core.put(*training("g", 2, value=10))
+    assert victims(core.later()) == ["low"]
+    core.put(objects.claim("other"), pod("other", claims=["other"], value=5))
+    assert bound(core.later()) == {}
+    core.remove_with_claims("low")
+    assert sorted(bound(core.settle())) == ["g-0", "g-1"]
+
+
+def test_an_explanation_speaks_of_the_whole_group():
+    core = Core(*nodes(a=2), *training("g", 3))
+    first = core.scheduler.queue.get(core.get("Pod", "g-0")["metadata"]["uid"]).pod
+    found = Explainer(core.scheduler).explain(first, core.now)
+    assert "3 pods have to be placed at once, and there is a place for 2" in found.problem
+    assert core.state.inventory.usage.claims == {}
+    core.put(gang("g", 2))
+    assert Explainer(core.scheduler).explain(first, core.now).chosen == "a"

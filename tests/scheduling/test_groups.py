@@ -23,7 +23,7 @@ def reserved_for(name="g"):
 
 def world(*more):
     core = Core(objects.node("n"), gpus.slice_of("n", 2))
-    core.scheduler.state.groups.served = True
+    core.scheduler.state.groups.served.add("scheduling.k8s.io")
     core.put(*more)
     return core
 

@@ -21,7 +21,7 @@ from dray.cli.explanation_trees import NodeAnswers, few, holding
 from dray.cli.explanations import Explanation
 from dray.cli.plugins import asked_scheduler
 from dray.cli.wanted import claim as wanted_claim
-from dray.scheduling.front_ends import native
+from dray.scheduling.front_ends import FRONT_ENDS, native
 from dray.scheduling.pods import read
 from dray.scheduling.scheduler import Options, Scheduler
 
@@ -46,7 +46,7 @@ _DISPENSABLE: Final = (
     "PersistentVolume",
     "StorageClass",
     "PodDisruptionBudget",
-    "PodGroup",
+    *FRONT_ENDS,
     "Namespace",
     "ResourceClaimTemplate",
 )
@@ -107,18 +107,20 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
     from dray.api.catalogue import find
     from dray.client.discovery import served_version, serves
     from dray.client.errors import ApiError
+    from dray.client.foreign_kinds import COSCHEDULING
     from dray.scheduling_loop import volumes
 
     wanted: dict[str, Resource | None] = {name: find(version, name) for name, version in _KINDS.items()}
     wanted["DeviceTaintRule"] = await served_version(cluster.client, "resource.k8s.io", "devicetaintrules")
     wanted["PodGroup"] = await served_version(cluster.client, native.API_GROUP, native.PLURAL)
     found: dict[str, list[Object]] = {}
-    of_volumes = {
+    optional: dict[str, Resource] = {
         "PersistentVolumeClaim": volumes.CLAIMS,
         "PersistentVolume": volumes.PERSISTENT_VOLUMES,
         "StorageClass": volumes.STORAGE_CLASSES,
+        f"{COSCHEDULING.kind}.{COSCHEDULING.group}": COSCHEDULING,
     }
-    wanted |= {name: kind for name, kind in of_volumes.items() if await serves(cluster.client, kind)}
+    wanted |= {name: kind for name, kind in optional.items() if await serves(cluster.client, kind)}
     for name, served in wanted.items():
         if served is None:
             continue
@@ -151,7 +153,9 @@ class World:
     def _scheduler(self, name: str) -> Scheduler:
         scheduler = asked_scheduler(Options(name, policy=self._policy), self._plugins)
         listed, state = self._listed, scheduler.state
-        state.groups.served = "PodGroup" in listed
+        for kind, front_end in FRONT_ENDS.items():
+            if kind in listed:
+                state.groups.served.add(front_end.API_GROUP)
         state.volumes.known = "PersistentVolumeClaim" in listed
         state.volumes.volumes_known = "PersistentVolume" in listed and "StorageClass" in listed
         last = ("ResourceClaim", "Pod")

@@ -161,12 +161,15 @@ class OptionalInformer:
         group: str,
         plural: str,
         *,
+        version: ServedResource | None = None,
         indexes: dict[str, Index] | None = None,
         retries: Retries = _RETRIES,
         look_again: float = _LOOK_AGAIN,
     ) -> None:
-        self.version: KindVersion | None = None
+        """`version` is that of a kind that the catalogue does not have."""
+        self.version: KindVersion | ServedResource | None = None
         """What the server serves of it."""
+        self._custom = version
         self._client = client
         self._informers = informers
         self._group, self._plural = group, plural
@@ -198,7 +201,10 @@ class OptionalInformer:
         await asyncio.Event().wait()
 
     async def _look(self) -> None:
-        self.version = await served_version(self._client, self._group, self._plural)
+        if self._custom is None:
+            self.version = await served_version(self._client, self._group, self._plural)
+        else:
+            self.version = self._custom if await serves(self._client, self._custom) else None
         if self.version is None:
             _logger.debug("%s.%s is not served", self._plural, self._group)
             return

@@ -28,6 +28,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "cronjob": "dray.controllers.cron_jobs.controller:CronJobController",
     "daemonset": "dray.controllers.daemon_sets.controller:DaemonSetController",
     "statefulset": "dray.controllers.stateful_sets.controller:StatefulSetController",
+    "coscheduling": "dray.controllers.coscheduling:Coscheduling",
     "podgroup-protection": "dray.controllers.pod_groups:PodGroupProtection",
     "certificatesigningrequest-approving": "dray.controllers.certificates.approver:CertificateApprover",
     "certificatesigningrequest-cleaner": "dray.controllers.certificates.cleaner:CertificateCleaner",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -83,12 +84,22 @@ class BindGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupPreemption:
+    """Pods to be removed so that a group finds its places; none if those that are going already will do."""
+
+    victims: tuple[Pod, ...]
+    places: Mapping[str, Preemption]
+    """Where each pod of the group is to go, by its uid."""
+
+
+@dataclass(frozen=True, slots=True)
 class RefuseGroup:
     group: Group
     pods: tuple[Pod, ...]
     diagnosis: GroupDiagnosis
     release: tuple[Object, ...] = ()
     """Claims whose devices are in the way and should be given back."""
+    preemption: GroupPreemption | None = None
 
     @property
     def message(self) -> str:

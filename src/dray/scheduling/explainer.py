@@ -13,7 +13,7 @@ from dray.scheduling import faults
 from dray.scheduling.actions import Preemption
 from dray.scheduling.algorithm import Placement
 from dray.scheduling.cycle import Cycle
-from dray.scheduling.messages import status_text
+from dray.scheduling.messages import group_text, status_text
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugins.dynamic_resources import NOT_AVAILABLE, DynamicResources
 from dray.scheduling.reasons import Detail
@@ -63,6 +63,8 @@ class Explainer:
         status = framework.pre_enqueue(pod) or framework.prefilter(cycle) or self._scheduler.devices.full_claim(cycle)
         if status is not None:
             return Explanation(status_text(status))
+        if (group := self._scheduler.group_attempts.diagnose(pod, now)) is not None:
+            return Explanation(group_text(group))
         answers = tuple(self._answers(cycle))
         fits = any(each.placement for each in answers)
         if fits and (error := algorithm.find_error(cycle)) is not None:

@@ -7,27 +7,26 @@ domain where the group is.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from dray.allocation import ATTEMPT, Work, WorkExhausted
+from dray.allocation import ATTEMPT, Work
 from dray.api.objects import Key, Object, key_of
-from dray.scheduling.actions import BindGroup, ClaimWrite, RefuseGroup
-from dray.scheduling.cycle import Cycle, PodClaims
+from dray.scheduling.actions import BindGroup, ClaimWrite, GroupPreemption, RefuseGroup
+from dray.scheduling.cycle import Cycle
 from dray.scheduling.group_model import Group
-from dray.scheduling.group_search import GroupSearch, Kind
-from dray.scheduling.group_trial import GroupTrial, Member
+from dray.scheduling.group_placement import GroupPlacer
+from dray.scheduling.group_preemption import GroupPreemptor
+from dray.scheduling.group_trial import Member
 from dray.scheduling.groups import reference
 from dray.scheduling.model import Pod
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
-from dray.scheduling.plugins.node_resources_fit import room
 from dray.scheduling.queue import QueuedPod, SubQueue
 from dray.scheduling.reasons import Code
-from dray.scheduling.status import Diagnosis, GroupDiagnosis, Status
-from dray.scheduling.topology import Domain, domains_of, rank_of
+from dray.scheduling.status import GroupDiagnosis, Status
+from dray.scheduling.topology import rank_of
 
 if TYPE_CHECKING:
     from dray.scheduling.scheduler import Scheduler
@@ -35,10 +34,6 @@ if TYPE_CHECKING:
 # Units of work for a group, beside those for each of its pods.
 _GROUP: Final = 5 * ATTEMPT
 _POD: Final = 1_000
-# More are not placed in thought only to say what the next one lacks.
-_MOST_EXPLAINED: Final = 64
-_ANY_NUMBER: Final = 1 << 30
-_NO_CLAIMS: Final[frozenset[Key]] = frozenset()
 
 
 class GroupAttempts:
@@ -49,6 +44,8 @@ class GroupAttempts:
         self._framework = scheduler.framework
         self._algorithm = scheduler.algorithm
         self._devices = scheduler.devices
+        self._placer = GroupPlacer(scheduler.state, scheduler.framework, scheduler.algorithm, scheduler.devices)
+        self._preemptor = GroupPreemptor(scheduler.state, scheduler.preemptor, self._placer)
 
     def group_of(self, pod: Pod) -> Group | None:
         """The group, if the pod cannot be placed by itself."""
@@ -103,6 +100,26 @@ class GroupAttempts:
         self, group: Group, queued: Sequence[QueuedPod], need: int, now: float, work: Work
     ) -> BindGroup | RefuseGroup | None:
         """What each pod needs by itself; then a place for all of them."""
+        found, rejected = self._prepared(queued, now, work)
+        if len(found) < need:
+            return self._reject(group, queued, rejected, need, now)
+        before = self._state.pods_revision
+        with self._placer.trial(found, work) as (trial, members):
+            idle = _idle(self._devices, members)
+            answer = self._placer.place(group, members, need, trial)
+            if answer is None:
+                return self._bind(group, members)
+            preemption = None
+            if members[0].queued.pod.preempts and not (answer.error or answer.undecided or idle):
+                preemption = self._preemptor.find(group, members, need, trial)
+        self._scheduler.hints.undone(before)
+        social = any(each.social for each in members)
+        return self._refuse(group, queued, answer, now, idle, preemption, cluster_wide=social)
+
+    def _prepared(
+        self, queued: Sequence[QueuedPod], now: float, work: Work
+    ) -> tuple[list[tuple[QueuedPod, Cycle]], list[tuple[QueuedPod, Status]]]:
+        """Those that may fit on some node, and the others."""
         found, rejected = [], []
         for each in queued:
             cycle = self._algorithm.begin(each.pod, now, work)
@@ -111,112 +128,27 @@ class GroupAttempts:
                 found.append((each, cycle))
             else:
                 rejected.append((each, status))
+        return found, rejected
+
+    def diagnose(self, pod: Pod, now: float) -> GroupDiagnosis | None:
+        """Why the group of a pod cannot be placed now; None where it can, or where the pod is placed by itself."""
+        group, first = self.group_of(pod), self._queue.get(pod.uid)
+        if group is None or first is None:
+            return None
+        queued, need = self._queued(group, first), self._state.groups.need(group)
+        if (status := self._mismatch(group, queued)) is not None:
+            return GroupDiagnosis(need, status=status, error=True)
+        work = Work()
+        found, rejected = self._prepared(queued, now, work)
         if len(found) < need:
-            return self._reject(group, queued, rejected, need, now)
-        shared = _shared(cycle.claims for _, cycle in found)
-        members = [self._member(each, cycle, shared) for each, cycle in found]
-        trial = GroupTrial(self._state, self._framework, self._algorithm, self._devices, work)
-        idle, before = _idle(self._devices, members), self._state.pods_revision
-        self._state.claims.shared = shared
-        try:
-            with self._state.trial():
-                answer = self._place(group, members, need, trial)
-        except Exception:
+            incomplete = Status.of(
+                GangScheduling.name, Code.GANG_NOT_READY, group.key.title, str(len(found)), str(need)
+            )
+            return GroupDiagnosis(need, status=rejected[0][1] if rejected else incomplete)
+        with self._placer.trial(found, work) as (trial, members):
+            answer = self._placer.place(group, members, need, trial)
             trial.undo()
-            raise
-        finally:
-            self._state.claims.shared = _NO_CLAIMS
-        if isinstance(answer, GroupDiagnosis):
-            self._scheduler.hints.undone(before)
-            return self._refuse(group, queued, answer, now, idle)
-        return self._bind(group, members)
-
-    def _member(self, queued: QueuedPod, cycle: Cycle, shared: frozenset[Key]) -> Member:
-        social = bool(self._framework.own_filters(cycle))
-        own = [key_of(claim) for claim in cycle.claims.unallocated if key_of(claim) in shared]
-        kind: Hashable = (
-            cycle.pod.requirements,
-            cycle.claims.demand,
-            tuple(own),
-            tuple(map(key_of, cycle.claims.allocated)),
-            tuple(sorted(cycle.pod.labels.items())) if social else (),
-        )
-        return Member(queued, cycle, kind, bool(own), social)
-
-    def _place(self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial) -> GroupDiagnosis | None:
-        """None where a place was found for enough of them, in one domain."""
-        domains = self._domains(group)
-        if isinstance(domains, Status):
-            return GroupDiagnosis(need, status=domains, error=domains.error)
-        kinds = self._kinds(members)
-        tried: list[tuple[GroupSearch, Domain, list[Kind]]] = []
-        for domain, here in _in_order(domains, kinds, len(members)):
-            nodes = {number: node for number in domain.nodes if (node := self._state.numbered[number]) is not None}
-            search = GroupSearch(trial, nodes)
-            if search.run(here, need):
-                return None
-            tried.append((search, domain, here))
-        search, domain, here = max(tried, key=lambda each: each[0].best)
-        if trial.error is not None:
-            return GroupDiagnosis(need, status=trial.error, error=True)
-        return GroupDiagnosis(
-            need,
-            search.best,
-            domains=len(domains) if group.topology else 0,
-            domain=f"{group.topology}={domain.value}" if group.topology else "",
-            following=self._following(search, here, trial),
-            undecided=any(each.undecided for each, _, _ in tried),
-        )
-
-    def _domains(self, group: Group) -> list[Domain] | Status:
-        placed = self._state.groups.members(group.key).placed.values()
-        nodes = [node for pod in placed if (node := self._state.node_of(pod)) is not None]
-        return domains_of(group, self._state, nodes)
-
-    def _kinds(self, members: Sequence[Member]) -> list[Kind]:
-        by_kind: dict[Hashable, list[Member]] = {}
-        for each in members:
-            by_kind.setdefault(each.kind, []).append(each)
-        spread = self._state.inventory.is_spread
-        return [self._kind(each, spread) for each in by_kind.values()]
-
-    def _kind(self, members: list[Member], spread: bool) -> Kind:
-        """Where pods of the kind could be, and how many at most."""
-        state, cycle = self._state, members[0].cycle
-        feasible = self._algorithm.feasible_nodes.of(cycle)
-        numbers = feasible.numbers if cycle.nodes is None else feasible.numbers & cycle.nodes
-        requirements, demand = cycle.pod.requirements, cycle.claims.demand
-        # What they share they need once.
-        own = state.demands.of(self._own(cycle), demand.extended, cycle.pod.document, requirements)
-        rooms = {}
-        for number in numbers:
-            node = state.numbered[number]
-            assert node is not None
-            here = room(requirements, node, demand.served(node), _ANY_NUMBER)
-            here = own.room(state.inventory, state.resources, node, here) if here and own else here
-            if here:
-                rooms[number] = here
-        scores = {number: feasible.score(node) for number in rooms if (node := state.numbered[number]) is not None}
-        coupled = members[0].social or members[0].shares or (bool(demand) and spread)
-        return Kind(members, rooms, scores, coupled)
-
-    def _own(self, cycle: Cycle) -> list[Object]:
-        shared = self._state.claims.shared
-        return [claim for claim in cycle.claims.unallocated if key_of(claim) not in shared]
-
-    def _following(self, search: GroupSearch, kinds: Sequence[Kind], trial: GroupTrial) -> Diagnosis | None:
-        """Why there is no place for one more, with as many as possible placed."""
-        if search.best > _MOST_EXPLAINED:
-            return None
-        try:
-            member = search.first_without_place(kinds)
-            if member is None or self._framework.prefilter(member.cycle) is not None:
-                return None
-            return self._algorithm.diagnose(member.cycle, list(search.nodes.values()))
-        except WorkExhausted:
-            return None
-        finally:
-            trial.undo()
+        return answer
 
     # What follows
 
@@ -252,7 +184,9 @@ class GroupAttempts:
         for each, status in rejected:
             self._scheduler.waiters.add(each.pod.uid, status.waits_for)
         status = rejected[0][1]
-        return self._refuse(group, queued, GroupDiagnosis(need, status=status, error=status.error), now)
+        wide = not status.waits_for and self._framework.is_cluster_wide(status.plugin)
+        diagnosis = GroupDiagnosis(need, status=status, error=status.error)
+        return self._refuse(group, queued, diagnosis, now, cluster_wide=wide)
 
     def _refuse(
         self,
@@ -261,33 +195,32 @@ class GroupAttempts:
         diagnosis: GroupDiagnosis,
         now: float,
         release: tuple[Object, ...] = (),
+        preemption: GroupPreemption | None = None,
+        *,
+        cluster_wide: bool = False,
     ) -> RefuseGroup | None:
-        news = bool(release)
+        news = bool(release or (preemption is not None and preemption.victims))
+        if group.timeout is not None:
+            self._queue.postpone(group.key, (each.pod.uid for each in queued), now, group.timeout)
         for each in queued:
             news = news or each.reported != diagnosis
             each.reported = diagnosis
-            self._scheduler.nominations.drop(each.pod.uid)
+            self._keep_place(each.pod, preemption)
             self._scheduler.waiters.add(each.pod.uid, (reference(group.key),))
             if each.subqueue is not SubQueue.UNSCHEDULABLE:
                 self._queue.add_unschedulable(
-                    each, ("group", group.key), None, None, now, cluster_wide=True, error=diagnosis.error
+                    each, ("group", group.key), None, None, now, cluster_wide=cluster_wide, error=diagnosis.error
                 )
-        return RefuseGroup(group, tuple(each.pod for each in queued), diagnosis, release) if news else None
+        if not news:
+            return None
+        return RefuseGroup(group, tuple(each.pod for each in queued), diagnosis, release, preemption)
 
-
-def _shared(claims: Iterable[PodClaims]) -> frozenset[Key]:
-    """The claims that several pods use and that have no devices yet."""
-    counts = Counter(key_of(claim) for each in claims for claim in each.unallocated)
-    return frozenset(key for key, number in counts.items() if number > 1)
-
-
-def _in_order(domains: Iterable[Domain], kinds: Sequence[Kind], wanted: int) -> list[tuple[Domain, list[Kind]]]:
-    """Those first that have room for all pods, the smallest of them first; then those that have room for most."""
-
-    def rank(each: tuple[Domain, list[Kind]]) -> tuple[int, int]:
-        return -sum(kind.bound for kind in each[1]), sum(sum(kind.rooms.values()) for kind in each[1])
-
-    return sorted(((domain, [kind.within(domain.nodes) for kind in kinds]) for domain in domains), key=rank)
+    def _keep_place(self, pod: Pod, preemption: GroupPreemption | None) -> None:
+        place = preemption.places.get(pod.uid) if preemption is not None else None
+        if place is not None:
+            self._scheduler.nominations.keep(pod, place)
+        else:
+            self._scheduler.nominations.drop(pod.uid)
 
 
 def _is_new(write: ClaimWrite, seen: set[tuple[Key, str]]) -> bool:

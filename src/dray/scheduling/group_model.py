@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -33,3 +34,7 @@ class Group:
     """Whether its pods are removed together, or one by one."""
     document: Object = field(compare=False)
     """The object, as it was last seen."""
+    timeout: float | None = None
+    """After so many seconds in which it could not be placed it goes behind the others."""
+    min_resources: Mapping[str, int] = field(default_factory=dict)
+    """What all nodes together must have left before it is tried."""

@@ -132,6 +132,26 @@ class GroupTrial:
             for member in reversed(list(members)):
                 self.remove(member)
 
+    def renew(self, members: Sequence[Member]) -> bool:
+        """Places members once more on the nodes where they are, since something changed there; False where they do not
+        fit any more, and then they are as they were."""
+        before = [(each, each.placement) for each in members if each.placement is not None]
+        for each, _ in before:
+            self.remove(each)
+        for each, placement in before:
+            assert placement is not None
+            if self.add(each, placement.node) is not None:
+                break
+        else:
+            return True
+        for each, _ in before:
+            self.remove(each)
+        for each, placement in before:
+            assert placement is not None
+            self._renew(each)
+            self._assume(each, placement)
+        return False
+
     def placed(self) -> int:
         return sum(map(len, self._on.values()))
 

@@ -15,7 +15,7 @@ from typing import Final
 from dray.api.gates import FeatureGates
 from dray.api.objects import Object
 from dray.api.pods import has_entry
-from dray.scheduling.front_ends import native
+from dray.scheduling.front_ends import FRONT_ENDS, native
 from dray.scheduling.group_model import Group, GroupKey
 from dray.scheduling.model import Pod
 from dray.scheduling.reasons import ObjectRef
@@ -48,34 +48,34 @@ class Members:
 
 class Groups:
     def __init__(self, gates: FeatureGates) -> None:
-        self.served = False
-        """Whether there can be groups at all; where there cannot, what a pod says of its group means nothing."""
+        self.served: set[str] = set()
+        """The API groups that can have groups; of others, what a pod says of its group means nothing."""
         self._have_claims = gates["DRAWorkloadResourceClaims"]
         self._known: dict[GroupKey, Group] = {}
         self._members: dict[GroupKey, Members] = {}
 
     # Groups
 
-    def put(self, document: Object) -> Group | None:
-        """The group, if it says something else than before."""
-        self.served = True
-        group = native.read(document)
+    def put(self, kind: str, document: Object) -> Group | None:
+        """The group, if it says something else than before; `kind` is one of those that front ends read."""
+        group: Group = FRONT_ENDS[kind].read(document)
+        self.served.add(group.key.api)
         before = self._known.get(group.key)
         self._known[group.key] = group
         return group if before != group else None
 
-    def remove(self, document: Object) -> GroupKey:
-        key = native.read(document).key
+    def remove(self, kind: str, document: Object) -> GroupKey:
+        key: GroupKey = FRONT_ENDS[kind].read(document).key
         self._known.pop(key, None)
         return key
 
     def of(self, pod: Pod) -> Group | None:
         """The group of the pod, if it has one that exists."""
-        return self._known.get(pod.group) if pod.group is not None and self.served else None
+        return self._known.get(pod.group) if pod.group is not None else None
 
     def is_missing(self, pod: Pod) -> bool:
         """Whether the pod has to wait for its group."""
-        return pod.group is not None and self.served and pod.group not in self._known
+        return pod.group is not None and pod.group.api in self.served and pod.group not in self._known
 
     def consumer(self, pod: Pod, entry: Object) -> Object:
         """Whom the claim of an entry of the pod is reserved for, as it stands in `reservedFor`."""
@@ -157,4 +157,4 @@ class Groups:
 
 
 def reference(key: GroupKey) -> ObjectRef:
-    return ObjectRef(native.KIND, key.namespace, key.name)
+    return ObjectRef(f"{native.KIND}.{key.api}", key.namespace, key.name)

@@ -13,7 +13,7 @@ from dray.api.objects import Object, bounded, is_deleting, key_of, labels_of, ma
 from dray.api.pod_requests import amounts, container_requests, is_sidecar
 from dray.api.quantity import INT32_MAX, INT32_MIN
 from dray.scheduling import node_allocatable
-from dray.scheduling.front_ends import native
+from dray.scheduling.front_ends import group_of
 from dray.scheduling.model import Pod
 from dray.scheduling.signatures import Signatures
 
@@ -97,7 +97,7 @@ def read(document: Object, signatures: Signatures, known: Pod | None = None) -> 
         spec.get("preemptionPolicy") != "Never",
         metadata.get("creationTimestamp") or "",
         known.extra if known is not None else node_allocatable.amounts_of(document),
-        native.group_of(document),
+        group_of(document),
     )
 
 

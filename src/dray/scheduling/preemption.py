@@ -91,6 +91,10 @@ class PreemptionTrial:
             for claim in self._claims_of(pod):
                 self._settle(claim)
 
+    def node_of(self, pod: Pod) -> Node:
+        """Where a pod was that is removed."""
+        return self._removed[pod.uid][1]
+
     def release(self, claims: Iterable[Object]) -> None:
         """Whoever used them is gone."""
         for claim in claims:
@@ -129,7 +133,7 @@ class PreemptionTrial:
             inventory.follow(inventory.usage.hold(key, self._released.pop(key)))
 
 
-_Unit = tuple[Pod, ...]
+Unit = tuple[Pod, ...]
 """Pods that are removed together: those of a group that wants it so, or a single one."""
 
 
@@ -205,12 +209,12 @@ class Preemptor:
         return bool(lower) and fits_without(pod.requirements, node, lower, cycle.claims.demand.served(node))
 
     def _try(self, cycle: Cycle, node: Node) -> _Candidate | None:
-        lower = self._units(cycle.pod, node)
+        lower = self.units(cycle.pod.priority, self._lower(cycle.pod, node))
         orphans = self._orphans(node) if cycle.claims.demand and self._for_devices else []
         if not lower and not orphans:
             return None
         own = {key_of(claim) for claim in cycle.claims.allocated}
-        trial = PreemptionTrial(self._state, own, for_devices=self._for_devices)
+        trial = self.trial(own)
         try:
             trial.release(orphans)
             trial.remove(each for unit in lower for each in unit if is_deleting(each.document))
@@ -233,12 +237,10 @@ class Preemptor:
             trial.undo()
 
     def _reprieve(
-        self, cycle: Cycle, node: Node, trial: PreemptionTrial, lower: Sequence[_Unit]
+        self, cycle: Cycle, node: Node, trial: PreemptionTrial, lower: Sequence[Unit]
     ) -> tuple[list[Pod], int] | None:
         """Lets back whom it can, those whose removal would violate a budget first; None where that stays undecided."""
-        units = sorted(lower, key=_importance)
-        violating = {each.uid for each in self.budgets.split(pod for unit in units for pod in unit)[0]}
-        units.sort(key=lambda unit: not any(each.uid in violating for each in unit))
+        units, violating = self.in_order(lower)
         victims: list[Pod] = []
         for unit in units:
             for each in unit:
@@ -252,16 +254,26 @@ class Preemptor:
             victims += unit
         return victims, sum(each.uid in violating for each in victims)
 
-    def _units(self, pod: Pod, node: Node) -> list[_Unit]:
-        """Those that could be removed, each with all that would have to go with it."""
-        found: dict[str, _Unit] = {}
-        for each in self._lower(pod, node):
+    def in_order(self, lower: Iterable[Unit]) -> tuple[list[Unit], set[str]]:
+        """The order in which they are let back, and the uids of those whose removal violates a budget: these first."""
+        units = sorted(lower, key=_importance)
+        violating = {each.uid for each in self.budgets.split(pod for unit in units for pod in unit)[0]}
+        units.sort(key=lambda unit: not any(each.uid in violating for each in unit))
+        return units, violating
+
+    def trial(self, own: set[Key]) -> PreemptionTrial:
+        return PreemptionTrial(self._state, own, for_devices=self._for_devices)
+
+    def units(self, priority: int, candidates: Iterable[Pod]) -> list[Unit]:
+        """Of pods of lower priority those that could be removed, each with all that would have to go with it."""
+        found: dict[str, Unit] = {}
+        for each in candidates:
             group = self._state.groups.of(each)
             if group is None or not group.whole:
                 found[each.uid] = (each,)
                 continue
             unit = tuple(self._state.groups.members(group.key).placed.values())
-            if all(other.priority < pod.priority and self._state.bound(other) for other in unit):
+            if all(other.priority < priority and self._state.bound(other) for other in unit):
                 found[group.uid] = unit
         return list(found.values())
 
@@ -316,7 +328,7 @@ def _is_resolvable(status: Status | None) -> bool:
     return status is None or status.resolvable
 
 
-def _importance(unit: _Unit) -> tuple[int, int, str]:
+def _importance(unit: Unit) -> tuple[int, int, str]:
     """In ascending order the most important first: by priority, then by number, then who has been running longest."""
     return -max(each.priority for each in unit), -len(unit), min(map(_start, unit))
 

@@ -95,6 +95,8 @@ class Queue:
         """Those that seem to fit now, though their backoff is not over yet."""
         self._arrivals = 0
         self._group_arrivals: dict[Hashable, int] = {}
+        self._waiting_since: dict[Hashable, float] = {}
+        """Groups that could not be placed, since when."""
         self._ticket = 0
 
     def __len__(self) -> int:
@@ -134,6 +136,15 @@ class Queue:
 
     def remove_group(self, group: Hashable) -> None:
         self._group_arrivals.pop(group, None)
+        self._waiting_since.pop(group, None)
+
+    def postpone(self, group: Hashable, members: Iterable[str], now: float, patience: float) -> None:
+        """A group could not be placed: once that has been so for a while, it goes behind all others."""
+        since = self._waiting_since.setdefault(group, now)
+        if now >= since + patience:
+            del self._waiting_since[group]
+            self._group_arrivals.pop(group, None)
+            self.put_group(group, members)
 
     def remove(self, uid: str, now: float) -> QueuedPod | None:
         queued = self._queued.pop(uid, None)

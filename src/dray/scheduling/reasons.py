@@ -89,8 +89,14 @@ class Code(Enum):
     """(namespace, name)"""
     GANG_INCOMPLETE = auto()
     """(group, number of pods, minimum)"""
+    GANG_NOT_READY = auto()
+    """(group, number of pods that can be tried, number needed)"""
     GANG_MISMATCH = auto()
     """(what differs, group)"""
+    GANG_CONTRADICTION = auto()
+    """(groups)"""
+    MIN_RESOURCES = auto()
+    """(resource, wanted, left)"""
     GANG_IN_SEVERAL_DOMAINS = auto()
     """(group, label)"""
     NO_PLACEMENTS = auto()

@@ -28,9 +28,9 @@ from dray.scheduling.claim_assume_cache import CLAIM
 from dray.scheduling.device_demand import DeviceDemand
 from dray.scheduling.faults import Report
 from dray.scheduling.framework import Framework
-from dray.scheduling.front_ends import native
-from dray.scheduling.front_ends.native import KIND as GROUP
+from dray.scheduling.front_ends import FRONT_ENDS, group_of
 from dray.scheduling.group_attempts import GroupAttempts
+from dray.scheduling.groups import reference
 from dray.scheduling.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, UnloadedPlugin, Watchdog
 from dray.scheduling.model import Pod
 from dray.scheduling.nominations import Nominations
@@ -117,8 +117,8 @@ class Scheduler:
         """An object was created or changed."""
         if kind == "Pod":
             self._put_pod(document, now)
-        elif kind == GROUP:
-            self._put_group(document, now)
+        elif kind in FRONT_ENDS:
+            self._put_group(kind, document, now)
         elif kind != CLAIM:
             self._stores[kind][0](document)
             self.notify(_ANY.get(kind) or ObjectRef(kind, *key_of(document)), now)
@@ -129,10 +129,10 @@ class Scheduler:
         """An object was deleted."""
         if kind == "Pod":
             self._remove_pod(document["metadata"]["uid"], now)
-            if (group := native.group_of(document)) is not None:
+            if (group := group_of(document)) is not None:
                 self.state.groups.gone(group, document["metadata"]["uid"])
-        elif kind == GROUP:
-            self.queue.remove_group(self.state.groups.remove(document))
+        elif kind in FRONT_ENDS:
+            self.queue.remove_group(self.state.groups.remove(kind, document))
         elif kind != CLAIM:
             self._stores[kind][1](document)
         elif self.state.claims.remove(document):
@@ -149,12 +149,12 @@ class Scheduler:
             if queued is not None:
                 self.enqueue(queued, now)
 
-    def _put_group(self, document: Object, now: float) -> None:
+    def _put_group(self, kind: str, document: Object, now: float) -> None:
         groups = self.state.groups
-        changed = groups.put(document)
+        changed = groups.put(kind, document)
         if changed is not None:
             self.queue.put_group(changed.key, groups.members(changed.key).waiting)
-            self.notify(ObjectRef(GROUP, *key_of(document)), now)
+            self.notify(reference(changed.key), now)
 
     def _notify(self, changed: ObjectRef | None, now: float) -> None:
         if changed is not None:
@@ -166,7 +166,7 @@ class Scheduler:
         metadata, node = document["metadata"], node_of(document)
         if is_terminal(document) or (metadata.get("deletionTimestamp") and not node):
             self._remove_pod(metadata["uid"], now)
-            if phase_of(document) == "Succeeded" and native.group_of(document) is not None:
+            if phase_of(document) == "Succeeded" and group_of(document) is not None:
                 self._notify(self.state.groups.succeeded(pods.read(document, self.state.signatures)), now)
         elif node:
             self._put_assigned(document, node, now)
@@ -227,13 +227,14 @@ class Scheduler:
                 if queued.subqueue is not SubQueue.GATED:
                     return
             else:
+                self.state.groups.forget(queued.pod)
                 queued.pod = pod
-                self.state.groups.wait(pod)
+                self._notify(self.state.groups.wait(pod), now)
         self.enqueue(queued, now)
 
     def _is_unchanged(self, known: Pod, pod: Pod) -> bool:
         """Whether an attempt would have the same outcome."""
-        if pod.requirements is not known.requirements or pod.priority != known.priority:
+        if pod.requirements is not known.requirements or pod.priority != known.priority or pod.group != known.group:
             return False
         if pod.labels != known.labels and (pod.requirements.pod_terms or self.state.affinity.selects(pod)):
             # What others say of pods with such labels may be in its way no longer.

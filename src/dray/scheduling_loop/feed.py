@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from dray.api.catalogue import KindVersion, built_in
 from dray.client.cache import Change
@@ -33,15 +33,18 @@ def feed(
     wake: Callable[[], None],
     *,
     taint_rules: OptionalInformer,
-    groups: OptionalInformer,
+    groups: Mapping[str, OptionalInformer],
     set_aside: SetAside,
 ) -> None:
-    """`wake` is called after each change; `set_aside` is told of what could not be taken in."""
+    """`wake` is called after each change; `set_aside` is told of what could not be taken in. Informers of groups are by
+    the name that the scheduler's front end has for the kind."""
 
-    def taking(resource: KindVersion) -> Callable[[Change], None]:
+    def taking(resource: KindVersion, kind: str = "") -> Callable[[Change], None]:
+        kind = kind or resource.kind
+
         def take(change: Change) -> None:
             try:
-                (scheduler.remove if change.type == "DELETED" else scheduler.put)(resource.kind, change.object, now())
+                (scheduler.remove if change.type == "DELETED" else scheduler.put)(kind, change.object, now())
             except Exception as error:
                 set_aside(resource, change, error)
             wake()
@@ -49,7 +52,8 @@ def feed(
         return take
 
     taint_rules.add_handler(taking(_TAINT_RULES))
-    groups.add_handler(taking(_GROUPS))
+    for kind, informer in groups.items():
+        informer.add_handler(taking(_GROUPS, kind))
     for each in (NODES, _SLICES, _CLASSES, _NAMESPACES, _BUDGETS, CLAIMS, PODS):
         informers.of(each).add_handler(taking(each))
     claims = informers.of(CLAIMS)

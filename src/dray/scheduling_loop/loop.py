@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -26,7 +26,7 @@ from dray.client.retries import Retries
 from dray.process.loop_watch import WARN
 from dray.process.tasks import end_tasks
 from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, BindGroup, Refuse, RefuseGroup
-from dray.scheduling.front_ends import native
+from dray.scheduling.front_ends import FRONT_ENDS, native
 from dray.scheduling.model import Pod
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.scheduling_loop import decisions, volumes
@@ -35,7 +35,7 @@ from dray.scheduling_loop.claim_writes import ClaimWriter
 from dray.scheduling_loop.doubles import Doubles
 from dray.scheduling_loop.faults import Faults, PluginReports
 from dray.scheduling_loop.feed import CLAIMS, feed
-from dray.scheduling_loop.group_writes import GroupWriter
+from dray.scheduling_loop.group_writes import GroupWriter, group_informers
 from dray.scheduling_loop.intent_log import PATIENCE, IntentLog, Transaction
 from dray.scheduling_loop.metrics import Metrics
 from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
@@ -107,11 +107,12 @@ class SchedulerLoop:
         self._saying: dict[str, asyncio.Task[None]] = {}
         """What is being written about why pods wait, by their uid; whatever comes next for one is written after it."""
         self._taint_rules = OptionalInformer(client, informers, "resource.k8s.io", "devicetaintrules")
-        self._groups = OptionalInformer(client, informers, native.API_GROUP, native.PLURAL)
+        self._groups = group_informers(client, informers)
         self._group_writer = GroupWriter(client, self._groups, events, self._time.now)
         self._optional = [self._taint_rules]
-        if self.scheduler.options.gates["GenericWorkload"]:
-            self._optional.append(self._groups)
+        if not self.scheduler.options.gates["GenericWorkload"]:
+            del self._groups[native.KIND]
+        self._optional += self._groups.values()
         self._prepared = False
         feed(
             self.scheduler,
@@ -147,7 +148,8 @@ class SchedulerLoop:
             return
         for each in self._optional:
             await each.start()
-        self.scheduler.state.groups.served = self._groups.version is not None
+        served = [FRONT_ENDS[kind].API_GROUP for kind, each in self._groups.items() if each.version is not None]
+        self.scheduler.state.groups.served.update(served)
         await volumes.follow(self._client, self._informers, self.scheduler, self.now, self._stirred.set)
         await self._informers.synced()
         self._prepared = True
@@ -294,9 +296,13 @@ class SchedulerLoop:
         try:
             for claim in action.release:
                 self.scheduler.put("ResourceClaim", await self._claims.release(claim), self.now())
+            places = action.preemption.places if action.preemption is not None else {}
+            if action.preemption is not None:
+                await self._evict(action.preemption.victims, f"PodGroup {action.group.key.title}")
             await self._group_writer.refused(action)
             for pod in action.pods:
-                await self._pods.explain(pod, action.reason, action.message)
+                nominated = places[pod.uid].node if pod.uid in places else ""
+                await self._pods.explain(pod, action.reason, action.message, nominated)
         except ClientError as error:
             if not is_ordinary(error):
                 self._throttled.warning(cause_of(error), "%s: %s", decisions.title(action), error)
@@ -305,15 +311,15 @@ class SchedulerLoop:
     async def _preempt(self, action: Refuse) -> None:
         preemption = action.preemption
         assert preemption is not None
+        await self._evict(preemption.victims, f"pod {'/'.join(action.pod.key)} on node {preemption.node}")
+
+    async def _evict(self, victims: Sequence[Pod], preemptor: str) -> None:
         self.metrics.preemptions.inc()
-        self.metrics.victims.observe(len(preemption.victims))
-        for victim in preemption.victims:
+        self.metrics.victims.observe(len(victims))
+        for victim in victims:
             await self._pods.evict(victim)
             self._events.normal(
-                reference(victim.document),
-                "Preempted",
-                f"Preempted by pod {action.pod.key[0]}/{action.pod.key[1]} on node {preemption.node}",
-                action="Preempting",
+                reference(victim.document), "Preempted", f"Preempted by {preemptor}", action="Preempting"
             )
 
 

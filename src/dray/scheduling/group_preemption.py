@@ -1,0 +1,100 @@
+"""GroupPreemptor: which pods to remove so that a whole group finds its places.
+
+All that are of lower priority are taken away in thought, with the devices that only they use. If the group can then be
+placed, as many as possible are let back, the most important first: those that are nowhere near it all, the others where
+the pods of the group on their node still find a place beside them. Whoever wants to go as a whole does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dray.api.objects import is_deleting, key_of
+from dray.scheduling.actions import GroupPreemption, Preemption
+from dray.scheduling.group_model import Group
+from dray.scheduling.group_placement import GroupPlacer
+from dray.scheduling.group_trial import GroupTrial, Member
+from dray.scheduling.model import Pod
+from dray.scheduling.plugins.dynamic_resources import all_devices
+from dray.scheduling.preemption import PreemptionTrial, Preemptor, Unit
+from dray.scheduling.state import State
+
+
+class GroupPreemptor:
+    def __init__(self, state: State, preemptor: Preemptor, placer: GroupPlacer) -> None:
+        self._state = state
+        self._preemptor = preemptor
+        self._placer = placer
+
+    def find(self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial) -> GroupPreemption | None:
+        """Nothing is placed afterwards."""
+        priority = members[0].queued.pod.priority
+        units = self._preemptor.units(priority, self._lower(priority))
+        if not units:
+            return None
+        own = {key_of(claim) for each in members for claim in each.cycle.claims.allocated}
+        removal = self._preemptor.trial(own)
+        try:
+            return self._find(group, members, need, trial, removal, units)
+        finally:
+            trial.undo()
+            removal.undo()
+
+    def _find(
+        self,
+        group: Group,
+        members: Sequence[Member],
+        need: int,
+        trial: GroupTrial,
+        removal: PreemptionTrial,
+        units: Sequence[Unit],
+    ) -> GroupPreemption | None:
+        going = [each for unit in units for each in unit if is_deleting(each.document)]
+        removal.remove(going)
+        if going and self._placer.place(group, members, need, trial, anew=True) is None:
+            return GroupPreemption((), _places(members))
+        gone = {each.uid for each in going}
+        staying = [unit for unit in units if not any(each.uid in gone for each in unit)]
+        removal.remove(each for unit in staying for each in unit)
+        if self._placer.place(group, members, need, trial, anew=True) is not None:
+            return None
+        victims = self._reprieve(members, trial, removal, staying)
+        return GroupPreemption(tuple(victims), _places(members))
+
+    def _reprieve(
+        self, members: Sequence[Member], trial: GroupTrial, removal: PreemptionTrial, units: Sequence[Unit]
+    ) -> list[Pod]:
+        """Lets back whom it can; gives the others."""
+        victims: list[Pod] = []
+        for unit in self._preemptor.in_order(units)[0]:
+            # Devices that several nodes see may be theirs, or of the group's pods anywhere.
+            spread = self._state.inventory.is_spread
+            there = [
+                each for each in members if each.placement is not None and (spread or _is_near(each, unit, removal))
+            ]
+            for each in unit:
+                removal.restore(each)
+            if not trial.renew(there):
+                removal.remove(unit)
+                trial.renew(there)
+                victims += unit
+        return victims
+
+    def _lower(self, priority: int) -> Iterable[Pod]:
+        for node in list(self._state.nodes.values()):
+            for pod in list(node.pods.values()):
+                if pod.priority < priority and self._state.bound(pod):
+                    yield pod
+
+
+def _is_near(member: Member, unit: Unit, removal: PreemptionTrial) -> bool:
+    assert member.placement is not None
+    return any(removal.node_of(each) is member.placement.node for each in unit)
+
+
+def _places(members: Iterable[Member]) -> dict[str, Preemption]:
+    return {
+        each.queued.pod.uid: Preemption(each.placement.node.name, (), all_devices(each.placement.devices))
+        for each in members
+        if each.placement is not None
+    }
