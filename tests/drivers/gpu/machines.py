@@ -1,7 +1,7 @@
 """Machines with GPUs, made of files: a library with NVML's symbols, sysfs, /proc, device files, the vendor's programs.
 
 What a machine has comes from the fleet's machine types, so that a driver on it publishes what the fleet does. The
-state of its GPUs is in files (`nvml_stand_in.c`): calls and commands in the order they came, modes, instances.
+state of its GPUs is in files (`nvml_stand_in`): calls and commands in the order they came, modes, instances.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from dray.api.quantity import Quantity
 from dray.fleet.choice import choose
 
-SOURCE = Path(__file__).parent / "nvml_stand_in.c"
+SOURCES = Path(__file__).parent / "nvml_stand_in"
 SONAME = "libnvidia-ml.so.1"
 DRIVER_VERSION = "580.105.08"
 ARCHITECTURES = {"Turing": 6, "Ampere": 7, "Ada Lovelace": 8, "Hopper": 9, "Blackwell": 10}
@@ -50,7 +50,8 @@ if [ "$command" = quit ]; then kill "$(cat "$pid")"; fi
 def compile_library(directory):
     """None where there is no compiler."""
     library = directory / SONAME
-    command = ["gcc", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{SONAME}", "-o", str(library), str(SOURCE)]
+    command = ["gcc", "-O1", "-shared", "-fPIC", f"-Wl,-soname,{SONAME}", "-o", str(library)]
+    command += map(str, sorted(SOURCES.glob("*.c")))
     try:
         subprocess.run(command, check=True, capture_output=True)
     except FileNotFoundError:

@@ -264,6 +264,14 @@ async def test_device_files_are_looked_for_before_cdi_is_written(gpu_machine):
         assert not list(world.kubelet.cdi.glob("*"))
 
 
+async def test_libraries_of_another_version_fail_the_claim(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world, world.driver():
+        (machine.state / "driver").write_text("590.10.01 13010")
+        with pytest.raises(PrepareError, match=r"has no libraries of the driver's version 590\.10\.01: "):
+            await world.start("replaced", "gpu-0")
+
+
 REFUSED = [
     (["gpu-0"], [config("GpuConfig", sharing={"strategy": "Magic"})], "sharing.strategy"),
     (["gpu-0"], [config("GpuConfig", sharing={})], "missing required field `strategy`"),

@@ -137,6 +137,8 @@ def test_a_gpu_that_reports_nothing_is_told(gpu_machine, monitored):
     machine.write("unmonitored")
     monitor, _ = monitored(machine)
     assert tainted(monitor, machine) == [("unmonitored", "", "None")]
+    monitor.is_informing = False
+    assert tainted(monitor, machine) == []
     assert monitor.report("worker", machine.gpus[0].uuid, "gpu-0").health.name == "UNKNOWN"
 
 

@@ -31,14 +31,19 @@ class GpuEdits:
     driver_version: str
 
     def of(self, minor: int, further_nodes: Sequence[DeviceNode] = ()) -> ContainerEdits:
-        """For a device of the GPU with that minor number. Raises ClaimFailed where a node is missing."""
-        mounts = list(self._mounts())
+        """For a device of the GPU with that minor number. Raises ClaimFailed where a node or libraries are missing."""
+        libraries = self.files.libraries(self.driver_version)
+        if not libraries:
+            raise ClaimFailed(
+                f"{self.files.library_directory} has no libraries of the driver's version {self.driver_version}: "
+                "the vendor's driver may have been replaced; restart this one"
+            )
         return ContainerEdits(
             # Whatever the image says, nothing but CDI gives it GPUs.
             env=("NVIDIA_VISIBLE_DEVICES=void",),
             device_nodes=(*self._nodes(minor), *further_nodes),
-            mounts=tuple(mounts),
-            hooks=tuple(self._hooks()),
+            mounts=tuple(self._mounts(libraries)),
+            hooks=tuple(self._hooks(libraries)),
         )
 
     def _nodes(self, minor: int) -> Iterator[DeviceNode]:
@@ -60,8 +65,7 @@ class GpuEdits:
                 return self.files.host_path(path), (name, *words)
         return None
 
-    def _mounts(self) -> Iterator[Mount]:
-        libraries = self.files.libraries(self.driver_version)
+    def _mounts(self, libraries: Sequence[MountedFile]) -> Iterator[Mount]:
         for file in (*libraries, *self.files.programs(), *self.files.further_files(self.driver_version)):
             yield Mount(str(file.host), file.container, _READ_ONLY)
         if self._hook_program is None:
@@ -69,12 +73,12 @@ class GpuEdits:
                 for link in file.links:
                     yield Mount(str(file.host), f"{self.files.container_libraries}/{link}", _READ_ONLY)
 
-    def _hooks(self) -> Iterator[Hook]:
+    def _hooks(self, libraries: Sequence[MountedFile]) -> Iterator[Hook]:
         found = self._hook_program
         if found is None:
             return
         program, words = found
-        links = [each for file in self.files.libraries(self.driver_version) for each in _links(file)]
+        links = [each for file in libraries for each in _links(file)]
         if links:
             yield Hook("createContainer", str(program), (*words, "create-symlinks", *links))
         folder = ("--folder", self.files.container_libraries)

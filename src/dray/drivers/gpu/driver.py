@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Final
 
+from dray.client.api import ApiClient
+from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
 from dray.client.log_throttling import ThrottledLog
 from dray.driver import (
@@ -53,6 +57,8 @@ _logger = logging.getLogger(__name__)
 # Seconds between looks at the daemons, and at what GPUs there are.
 _SUPERVISION: Final = 5.0
 _DISCOVERY: Final = 30.0
+# The release of Kubernetes, 1.35, whose API servers take taints without effect.
+_INFORMING: Final = 35
 
 
 class GpuDriver(Driver):
@@ -90,6 +96,7 @@ class GpuDriver(Driver):
         return EventRecorder(self.context.client, DRIVER)
 
     async def start(self) -> None:
+        self._monitor.is_informing = await _minor_version(self.context.client) >= _INFORMING
         await self._discover()
         for each in self._found.left_out:
             _logger.warning("left out: %s", each)
@@ -191,3 +198,13 @@ class GpuDriver(Driver):
             await asyncio.sleep(_SUPERVISION)
             async with self._changing:
                 await finished(asyncio.to_thread(self._recovery.supervise))
+
+
+async def _minor_version(client: ApiClient) -> int:
+    """Of the API server; the newest where it does not say."""
+    try:
+        stated = str((await client.request("GET", "/version")).get("minor", ""))
+    except ClientError:
+        return sys.maxsize
+    digits = re.match(r"\d+", stated)
+    return int(digits[0]) if digits else sys.maxsize

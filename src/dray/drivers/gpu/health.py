@@ -51,6 +51,8 @@ class HealthMonitor:
         self._now = now
         self._harmless = APPLICATION_XIDS | options.application_xids
         self._recovery = options.recovery_seconds
+        self.is_informing = True
+        """Whether taints are put that keep nobody off; API servers before 1.35 refuse them."""
         self._watched: dict[str, _Watched] = {}
         self._events: Handle = None
         self._checked = float("-inf")
@@ -91,11 +93,11 @@ class HealthMonitor:
         found = []
         if watched.is_lost:
             found.append(Taint(LOST))
-        if not watched.is_monitored:
-            found.append(Taint(UNMONITORED, effect="None"))
         critical, harmless = self._errors(watched, device)
         found += [Taint(XID, str(xid)) for xid in critical[-1:]]
-        found += [Taint(XID, str(xid), "None") for xid in harmless[-1:]]
+        if self.is_informing:
+            found += [Taint(XID, str(xid), "None") for xid in harmless[-1:]]
+            found += [] if watched.is_monitored else [Taint(UNMONITORED, effect="None")]
         return tuple(found)
 
     def report(self, pool: str, uuid: str, device: str) -> DeviceHealth:
