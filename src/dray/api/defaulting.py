@@ -100,6 +100,16 @@ def _pod(pod: Object, version: str, now: str, gates: FeatureGates) -> None:
     default_pod(pod)
 
 
+def _node(node: Object, version: str, now: str, gates: FeatureGates) -> None:
+    """Of the two fields with ranges for pods the old one, which has only the first, has the say."""
+    spec = node["spec"]
+    first, ranges = spec.get("podCIDR"), spec.get("podCIDRs")
+    if first and (not ranges or ranges[0] != first):
+        spec["podCIDRs"] = [first]
+    elif ranges:
+        spec["podCIDR"] = ranges[0]
+
+
 def _priority_class(priority: Object, version: str, now: str, gates: FeatureGates) -> None:
     priority.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
@@ -201,6 +211,7 @@ _DEFAULTS: dict[tuple[str, str], Callable[[Object, str, str, FeatureGates], None
     ("", "LimitRange"): _limit_range,
     ("", "Pod"): _pod,
     ("", "Secret"): _secret,
+    ("", "Node"): _node,
     ("", "Service"): _service,
     ("apps", "DaemonSet"): _daemon_set,
     ("apps", "StatefulSet"): _stateful_set,

@@ -138,6 +138,25 @@ def test_nodes():
     }
 
 
+def with_spec(**spec):
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": spec, "status": {}}
+
+
+def test_ranges_and_provider_of_a_node_are_given_once():
+    one, other = "10.244.1.0/24", "10.244.2.0/24"
+    assert causes(create(with_spec(podCIDR=one))) == set()
+    assert causes(create(with_spec(podCIDR=one, podCIDRs=[one, "fd00::/64"]))) == set()
+    assert causes(create(with_spec(podCIDRs=[one, other]))) == {"spec.podCIDRs Invalid"}
+    assert causes(create(with_spec(podCIDR="ten"))) == {"spec.podCIDRs[0] Invalid"}
+    given = with_spec(podCIDR=one, podCIDRs=[one], providerID="a://1")
+    assert causes(update(given, with_spec())) == set()
+    assert causes(update(with_spec(podCIDR=other, podCIDRs=[other, one], providerID="a://1"), given)) == {
+        "spec.podCIDRs Forbidden"
+    }
+    assert causes(update(with_spec(podCIDRs=[one], providerID="b://2"), given)) == {"spec.providerID Invalid"}
+    assert causes(update(with_spec(podCIDRs=[one]), given)) == {"spec.providerID Invalid"}
+
+
 TIME = "2026-01-01T00:00:00.000000Z"
 NEWER = {"eventTime": TIME, "reportingInstance": "i", "action": "Bind", "reason": "R"}
 
