@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -50,10 +50,10 @@ async def seen(context: Context, resource: Resource, place: Place) -> bytes:
     return (await resource.seen([value]))[0] if resource.converts else value
 
 
-async def converted(resource: Resource, records: Sequence[Record]) -> list[Record]:
+async def converted(resource: Resource, records: list[Record]) -> list[Record]:
     """Records with their documents as the resource reads them."""
     if not resource.converts:
-        return list(records)
+        return records
     values = await resource.seen([record.value for record in records])
     return [msgspec.structs.replace(record, value=value) for record, value in zip(records, values, strict=True)]
 

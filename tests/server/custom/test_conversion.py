@@ -193,6 +193,13 @@ def test_an_update_leaves_the_storage_version_behind(hook):
     assert [item["spec"]["hostPort"] for item in api.get(V1)["items"]] == ["a:1", "a:1"]
     gone = api.put(f"{DEFINITIONS}/gauges.example.com/status", {**changed, "status": {"storedVersions": ["v2"]}})
     assert gone["status"]["storedVersions"] == ["v2"]
+    # That the kind is served is still told.
+    assert {each["type"] for each in gone["status"]["conditions"]} == {"NamesAccepted", "Established"}
+    found["spec"]["versions"] = found["spec"]["versions"][:1]
+    found["spec"]["versions"][0]["storage"] = True
+    found["metadata"].pop("resourceVersion")
+    code, refused = api.ask("PUT", f"{DEFINITIONS}/gauges.example.com", found)
+    assert (code, "v2 was previously a storage version" in refused["message"]) == (422, True)
 
 
 def answered(change):
@@ -261,6 +268,65 @@ def test_of_the_metadata_only_labels_and_annotations_are_converted(hook):
     assert "junk" not in found
     assert named(hook.api.get(f"{V2}?labelSelector=a%3Db")) == ["g"]
     assert named(hook.api.get(f"{V1}?labelSelector=a%3Db")) == []
+
+
+def deep(request):
+    good = convert(request)
+    good["convertedObjects"][0]["spec"] = {"host": "DEEP"}
+    body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview"}
+    nested = b"[" * 900 + b"]" * 900
+    response = {**good, "uid": request["uid"]}
+    return msgspec.json.encode({**body, "response": response}).replace(b'"DEEP"', nested)
+
+
+STRANGE = {
+    "text": answered(lambda obj: obj.update(spec="text", status=7)),
+    "lists": answered(lambda obj: obj.update(spec=[1], status=[[]])),
+    "null": answered(lambda obj: obj.update(spec=None, status=None)),
+    "types": answered(lambda obj: obj.update(spec={"host": {}, "port": 5, "replicas": "x"})),
+    "deep": deep,
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_objects_of_a_strange_shape_break_nothing(hook, kind, caplog):
+    """A conversion is not validated: what is wrong with it shows where it matters."""
+    api = hook.api
+    api.create(V1, gauge())
+    hook.answers["convert"] = STRANGE[kind]
+    asked = [
+        ("GET", f"{V2}/g", None, {}),
+        ("GET", V2, None, {"accept": TABLE}),
+        ("GET", f"{V2}?fieldSelector=spec.host%3Da", None, {}),
+        ("GET", f"{V2}/g/scale", None, {}),
+        ("PATCH", f"{V2}/g", {"metadata": {"labels": {"a": "b"}}}, {"content_type": "application/merge-patch+json"}),
+        ("PATCH", f"{V2}/g/scale", {"spec": {"replicas": 1}}, {"content_type": "application/merge-patch+json"}),
+        ("PATCH", f"{V2}/g?fieldManager=m&force=true", new_gauge(), {"content_type": APPLY}),
+        ("PUT", f"{V2}/g", new_gauge(), {}),
+        ("DELETE", f"{V2}/g?dryRun=All", None, {}),
+    ]
+    for method, path, body, headers in asked:
+        code, answer = api.ask(method, path, body, **headers)
+        assert code < 500 or "conversion webhook" in answer["message"], (method, path, answer)
+    assert not [record for record in caplog.records if record.name == "dray.server"]
+    assert api.ask("GET", f"{V1}/g")[0] == 200
+
+
+def test_a_webhook_of_the_older_review_behind_a_service(authority):
+    with converting(authority) as hook:
+        made = definition({"service": {"name": "hook", "namespace": "default", "path": "/convert", "port": hook.port}})
+        webhook = made["spec"]["conversion"]["webhook"]
+        webhook["clientConfig"]["caBundle"] = hook.bundle
+        webhook["conversionReviewVersions"] = ["v9", "v1beta1"]
+        hook.api.create(DEFINITIONS, made)
+        hook.api.create(V1, gauge())
+        code, refused = hook.api.ask("GET", f"{V2}/g")
+        assert (code, 'service "hook" not found' in refused["message"]) == (500, True)
+        spec = {"type": "ExternalName", "externalName": "localhost"}
+        hook.api.create("/api/v1/namespaces/default/services", {"metadata": {"name": "hook"}, "spec": spec})
+        # Of this version neither the uid nor the kind of the answer counts.
+        hook.review = {"apiVersion": "v1", "kind": "Odd"}
+        assert hook.api.get(f"{V2}/g")["spec"]["host"] == "a"
 
 
 def test_others_are_served_while_a_webhook_hangs(hook, monkeypatch):

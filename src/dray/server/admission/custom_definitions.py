@@ -11,9 +11,11 @@ GROUP = "apiextensions.k8s.io"
 
 
 def establish(attributes: Attributes) -> None:
-    if attributes.subresource:
-        return
     definition, old = attributes.obj, attributes.old
+    if attributes.subresource:
+        # In Kubernetes a controller would say again what somebody took away.
+        definition["status"] = definitions.accepted_status(definition, attributes.context.now())
+        return
     definitions.set_defaults(definition)
     problems = definition_rules.check_update(definition, old) if old else definition_rules.check(definition)
     if problems:

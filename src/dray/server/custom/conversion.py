@@ -121,8 +121,9 @@ class WebhookConverter:
         for index, (before, after) in enumerate(zip(objects, returned, strict=True)):
             try:
                 made.append(self._checked(before, after, api_version))
-            except WebhookError as error:
-                raise _failed(f"{named} returned invalid converted object at index {index}: {error}") from None
+            except (WebhookError, RecursionError) as error:
+                said = str(error) if isinstance(error, WebhookError) else "it is nested too deeply"
+                raise _failed(f"{named} returned invalid converted object at index {index}: {said}") from None
         return made
 
     def _objects(self, answer: bytes, uid: str) -> list[Any]:

@@ -230,5 +230,10 @@ def check_update(definition: Object, old: Object) -> list[FieldError]:
     present = [mapping(version).get("name") for version in sequence(spec.get("versions"))]
     for index, name in enumerate(stored):
         if name not in present:
-            found.append(errors.invalid(f"status.storedVersions[{index}]", name, "must appear in spec.versions"))
+            detail = (
+                f"missing from spec.versions; {name} was previously a storage version, and must remain in spec.versions"
+                f" until a storage migration ensures no data remains persisted in {name} and removes {name} from"
+                " status.storedVersions"
+            )
+            found.append(errors.invalid(f"status.storedVersions[{index}]", name, detail))
     return found
