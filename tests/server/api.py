@@ -191,7 +191,7 @@ def decode_members(data):
 
 @contextmanager
 def serving(*, client=Api, **options):
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=options.pop("loop_factory", None)) as runner:
         store = options.pop("store", None) or MemoryStore()
         api = client(runner, Context(store, **options))
         yield api

@@ -15,6 +15,7 @@ from dray.testing.conformance.__main__ import main
 from dray.testing.conformance.servers import Answer
 from tests.server.api import PROTOBUF, ProtobufApi, document_of, serving
 from tests.server.process import listening
+from tests.virtual_time import VirtualLoop
 
 CORPORA = Path(__file__).parents[1] / "conformance"
 
@@ -54,11 +55,9 @@ class InProtobuf:
 
 
 def test_every_conversation_passes_in_protobuf():
-    """Those without a watch, which would wait for its end; tests/server/test_watches.py is asked in protobuf too."""
-    with serving(client=ProtobufApi) as server:
+    """In virtual time: a watch ends at once."""
+    with serving(client=ProtobufApi, loop_factory=VirtualLoop) as server:
         for flow in FLOWS:
-            if any("watch=" in step["path"] for step in flow["steps"]):
-                continue
             assert flows.play(flow, InProtobuf(server)).difference is None, flow["name"]
 
 
