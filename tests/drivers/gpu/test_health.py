@@ -1,5 +1,6 @@
 """Errors of GPUs: taints in slices and health in pods, and both gone when the GPU is healthy again."""
 
+import msgspec
 import pytest
 
 from dray.drivers.gpu import health as health_module
@@ -7,7 +8,7 @@ from dray.drivers.gpu.discovery import discover
 from dray.drivers.gpu.driver_files import find_driver_files
 from dray.drivers.gpu.health import HealthMonitor
 from dray.drivers.gpu.nvml import Nvml
-from dray.drivers.registry import load
+from dray.drivers.gpu.options import GpuOptions
 
 from .world import gpu_world
 
@@ -61,8 +62,7 @@ def monitored(gpu_machine):
     """Makes a monitor of a machine, with a clock that stands still."""
 
     def make(machine, **settings):
-        driver = load("gpu", machine.settings(**settings))
-        options = driver._options
+        options = msgspec.convert(machine.settings(**settings), GpuOptions)
         nvml = Nvml(find_driver_files(options.driver_root).management_library)
         clock = [1000.0]
         monitor = HealthMonitor(nvml, options, lambda: clock[0])
