@@ -209,3 +209,58 @@ def test_defaults_that_come_later_are_read_too(custom):
     custom.ask("PUT", place, changed)
     assert custom.get(f"{WIDGETS}/w")["spec"]["colour"] == "red"
     assert custom.get(WIDGETS)["items"][0]["spec"]["colour"] == "red"
+
+
+def test_a_name_belongs_to_one_definition_of_a_group(api):
+    """The second one waits until the first is gone; what is served keeps its names."""
+    api.create(DEFINITIONS, definition())
+    other = definition()
+    other["metadata"]["name"] = "gadgets.example.com"
+    other["spec"]["names"] = {"kind": "Widget", "plural": "gadgets", "shortNames": ["gd", "wd"]}
+    made = api.create(DEFINITIONS, other)
+    said = {each["type"]: (each["status"], each["reason"], each["message"]) for each in made["status"]["conditions"]}
+    assert said == {
+        "NamesAccepted": ("False", "ListKindConflict", '"WidgetList" is already in use'),
+        "Established": ("False", "NotAccepted", "not all names are accepted"),
+    }
+    gadgets = WIDGETS.replace("widgets", "gadgets")
+    assert api.ask("GET", gadgets)[0] == 404
+    renamed = api.patch(f"{DEFINITIONS}/gadgets.example.com", {"spec": {"names": {"shortNames": ["gd"]}}})
+    assert renamed["status"]["acceptedNames"]["shortNames"] == ["gd"]
+    api.delete(f"{DEFINITIONS}/widgets.example.com")
+    for _ in range(100):
+        api.wait(0.01)
+        if api.ask("GET", gadgets)[0] == 200:
+            break
+    api.create(gadgets, widget())
+    third = definition()
+    third["metadata"]["name"] = "dials.example.com"
+    third["spec"]["names"] = {"kind": "Dial", "plural": "dials"}
+    api.create(DEFINITIONS, third)
+    kept = api.patch(f"{DEFINITIONS}/dials.example.com", {"spec": {"names": {"shortNames": ["gd"]}}})
+    assert {each["type"]: each["status"] for each in kept["status"]["conditions"]} == {
+        "NamesAccepted": "False",
+        "Established": "True",
+    }
+    (found,) = [each for each in api.get("/apis/example.com/v1")["resources"] if each["name"] == "dials"]
+    assert "shortNames" not in found
+
+
+def test_scales_are_applied(custom):
+    custom.create(f"{WIDGETS}?fieldManager=maker", widget(replicas=2))
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "w"}, "spec": {"replicas": 3}}
+    assert custom.refusal("PATCH", f"{WIDGETS}/w/scale?fieldManager=me", scale, content_type=APPLY)[0] == 409
+    applied = custom.patch(f"{WIDGETS}/w/scale?fieldManager=me&force=true", scale, APPLY)
+    assert (applied["kind"], applied["spec"]) == ("Scale", {"replicas": 3})
+    owners = {each["manager"]: each for each in custom.get(f"{WIDGETS}/w")["metadata"]["managedFields"]}
+    assert owners["me"] == {
+        "manager": "me",
+        "operation": "Apply",
+        "apiVersion": "example.com/v1",
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {"f:spec": {"f:replicas": {}}},
+        "subresource": "scale",
+    }
+    assert "f:replicas" not in owners["maker"]["fieldsV1"]["f:spec"]
+    # The object itself may be applied without its replicas, and leaves them alone.
+    assert custom.patch(f"{WIDGETS}/w?fieldManager=maker2&force=true", widget(size=5), APPLY)["spec"]["replicas"] == 3

@@ -14,8 +14,8 @@ from dray.api.cluster_kinds import REGISTRATION_GROUP
 from dray.api.objects import Object, labels_of
 from dray.process.tasks import end_tasks
 from dray.server import bootstrap, discovery, documents
+from dray.server.admission.custom_definitions import DEFINITIONS
 from dray.server.context import Context
-from dray.server.custom_kinds import DEFINITIONS
 from dray.server.resources import Resource, key_prefix
 from dray.store.interface import StoreError
 

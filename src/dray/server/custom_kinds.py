@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
+from typing import Any
 
 from dray.api.intake import Place
 from dray.api.objects import Object
 from dray.process.tasks import end_tasks
 from dray.server import deletion, documents, status, updates
+from dray.server.admission.custom_definitions import DEFINITIONS, GROUP, accepted_status
 from dray.server.context import Context
-from dray.server.custom import definitions
+from dray.server.custom import definitions, naming
 from dray.server.custom.conversion import WebhookConverter
 from dray.server.custom.definitions import CLEANUP_FINALIZER, CustomVersion
 from dray.server.custom_resource import CustomResource
@@ -20,9 +22,7 @@ from dray.server.resources import Resource, key_prefix
 from dray.store.interface import StoreError
 
 _log = logging.getLogger("dray.server")
-GROUP = "apiextensions.k8s.io"
 PLURAL = "customresourcedefinitions"
-DEFINITIONS = key_prefix(GROUP, PLURAL)
 
 
 class CustomKinds:
@@ -51,9 +51,10 @@ class CustomKinds:
         plural, _, group = key.removeprefix(DEFINITIONS).partition(".")
         self._context.registry.replace_custom(group, plural, [])
         self._purge(key_prefix(group, plural))
+        self._reconsider(group)
 
     def _serve(self, definition: Object) -> None:
-        versions = definitions.versions(definition)
+        versions = definitions.versions(definition) if naming.is_established(definition) else ()
         ending = bool(definition["metadata"].get("deletionTimestamp"))
         changed = (definition["metadata"].get("generation") or 1) > 1
         converter = self._converter(definition, versions)
@@ -72,6 +73,31 @@ class CustomKinds:
         known = {version.api_version: version for version in versions}
         return WebhookConverter(self._context.webhooks, webhook, known, self._context.new_uid)
 
+    def _reconsider(self, group: str) -> None:
+        """After a definition is gone: others may wait for its names."""
+        resource = self._context.registry.find(GROUP, "v1", PLURAL)
+        assert resource is not None
+
+        def accept(definition: Object) -> None:
+            definition["status"] = accepted_status(self._context, definition)
+
+        async def reconsider(names: list[str]) -> None:
+            for name in names:
+                try:
+                    await updates.modify(self._context, resource, Place(name=name), accept)
+                except (status.ApiError, StoreError) as error:
+                    _log.warning("the names of %s are not accepted yet: %s", name, error)
+
+        found = (documents.decode(record.value) for record in self._context.store.list(DEFINITIONS).records)
+        waiting = [each["metadata"]["name"] for each in found if each["spec"]["group"] == group and _waits(each)]
+        if waiting:
+            self._begin(reconsider(waiting))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._purges.add(task)
+        task.add_done_callback(self._purges.discard)
+
     def _purge(self, prefix: str) -> None:
         """Deletes the objects of a kind that is no more; those of a kind that takes its name later are others."""
         records = self._context.store.list(prefix).records
@@ -84,9 +110,7 @@ class CustomKinds:
                     continue
 
         if records:
-            task = asyncio.get_running_loop().create_task(purge())
-            self._purges.add(task)
-            task.add_done_callback(self._purges.discard)
+            self._begin(purge())
 
 
 class CustomCleanup:
@@ -157,6 +181,11 @@ class CustomCleanup:
         except status.ApiError as error:
             if error.code != 404:
                 raise
+
+
+def _waits(definition: Object) -> bool:
+    conditions = definition["status"].get("conditions") or ()
+    return any(each["type"] == naming.NAMES_ACCEPTED and each["status"] != "True" for each in conditions)
 
 
 def _let_go(definition: Object) -> None:

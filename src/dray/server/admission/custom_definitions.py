@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dray.server import status
+from dray.api.objects import Object
+from dray.server import documents, status
 from dray.server.admission.attributes import Attributes
-from dray.server.custom import definition_rules, definitions
+from dray.server.context import Context
+from dray.server.custom import definition_rules, definitions, naming
 from dray.server.custom_resource import CustomResource
+from dray.server.resources import key_prefix
 
 GROUP = "apiextensions.k8s.io"
+DEFINITIONS = key_prefix(GROUP, "customresourcedefinitions")
 
 
 def establish(attributes: Attributes) -> None:
     definition, old = attributes.obj, attributes.old
     if attributes.subresource:
         # In Kubernetes a controller would say again what somebody took away.
-        definition["status"] = definitions.accepted_status(definition, attributes.context.now())
+        definition["status"] = accepted_status(attributes.context, definition)
         return
     definitions.set_defaults(definition)
     problems = definition_rules.check_update(definition, old) if old else definition_rules.check(definition)
@@ -23,7 +27,15 @@ def establish(attributes: Attributes) -> None:
     spec = definition["spec"]
     if attributes.context.registry.is_built_in(spec["group"], spec["names"]["plural"]):
         raise attributes.forbid(f"{spec['names']['plural']}.{spec['group']} is a kind of the server itself")
-    definition["status"] = definitions.accepted_status(definition, attributes.context.now())
+    definition["status"] = accepted_status(attributes.context, definition)
+
+
+def accepted_status(context: Context, definition: Object) -> Object:
+    """The status of a definition beside the others of its group."""
+    group, own = definition["spec"]["group"], definition["metadata"].get("name")
+    present = (documents.decode(record.value) for record in context.store.list(DEFINITIONS).records)
+    others = [each for each in present if each["spec"]["group"] == group and each["metadata"]["name"] != own]
+    return definitions.accepted_status(definition, naming.taken(others), context.now())
 
 
 def refuse_while_ending(attributes: Attributes) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dray.api.objects import Object, mapping
+from dray.server.custom import naming
 
 Schema = dict[str, Any]
 
@@ -78,7 +79,8 @@ def set_defaults(definition: Object) -> None:
 def versions(definition: Object) -> tuple[CustomVersion, ...]:
     """Every version of an accepted definition, served or not."""
     spec = definition["spec"]
-    names = spec["names"]
+    accepted = mapping(mapping(definition.get("status")).get("acceptedNames"))
+    names = accepted if accepted.get("plural") and accepted.get("kind") else spec["names"]
     kind: str = names["kind"]
     return tuple(
         CustomVersion(
@@ -133,23 +135,16 @@ def _deprecation(group: str, kind: str, version: Object) -> str | None:
     return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
 
 
-def accepted_status(definition: Object, now: str) -> Object:
-    """The status of a definition whose kind is served: its names accepted, its storage version noted."""
+def accepted_status(definition: Object, others: naming.Taken, now: str) -> Object:
+    """The status of a definition: which of its names are accepted, and where its objects are stored."""
     status = dict(definition.get("status") or {})
     stored = list(status.get("storedVersions") or ())
     current = next(version["name"] for version in definition["spec"]["versions"] if version.get("storage"))
-    present = {condition["type"]: condition for condition in status.get("conditions") or ()}
-    for kind, reason, message in (
-        ("NamesAccepted", "NoConflicts", "no conflicts found"),
-        ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-    ):
-        if present.get(kind, {}).get("status") != "True":
-            values = {"lastTransitionTime": now, "reason": reason, "message": message}
-            present[kind] = {"type": kind, "status": "True", **values}
+    names, reason, message = naming.accept(definition["spec"]["names"], status.get("acceptedNames") or {}, others)
     return {
         **status,
-        "conditions": list(present.values()),
-        "acceptedNames": definition["spec"]["names"],
+        "conditions": naming.conditions(status.get("conditions") or (), reason, message, now),
+        "acceptedNames": {"plural": "", "kind": "", **names},
         "storedVersions": stored if current in stored else [*stored, current],
     }
 
