@@ -22,12 +22,12 @@ from typing import Final
 
 from dray.node import cdi
 from dray.node.cgroups import Cgroups, cgroup_at, remove_below
-from dray.node.runtimes import log_rotation, stopping
+from dray.node.runtimes import log_rotation, pod_network, stopping
 from dray.node.runtimes.cancelling import finished
 from dray.node.runtimes.cdi_edits import edits_of
 from dray.node.runtimes.configs import ContainerConfig, Limits, SandboxConfig
 from dray.node.runtimes.interface import ContainerState, Image, Sandbox, StartError, Streams, Usage
-from dray.node.runtimes.podman import conmon, network
+from dray.node.runtimes.podman import conmon
 from dray.node.runtimes.podman.arguments import run_arguments
 from dray.node.runtimes.podman.command import Podman, PodmanError
 from dray.node.runtimes.podman.exec import execute
@@ -262,5 +262,5 @@ class PodmanRuntime:
         await self._registry.load()
         sandbox = self._sandboxes.get(pod_uid)
         if sandbox is not None and sandbox.network:
-            return await network.connect(sandbox.network, port)
+            return await pod_network.connect(sandbox.network, port)
         return await asyncio.open_connection("127.0.0.1", port)

@@ -1,4 +1,4 @@
-"""System calls that Python 3.11 has no functions for: mount, unshare, setns, prctl."""
+"""System calls that Python 3.11 has no functions for: mount, umount, unshare, setns, prctl."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ def bind(source: str, target: str, *, read_only: bool = False) -> None:
     if read_only:
         kept = os.statvfs(target).f_flag & _KEPT_FLAGS
         mount(source, target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+
+
+def unmount(target: str) -> None:
+    """Also where somebody still uses it: it is gone from here at once."""
+    _checked(_libc.umount2(os.fsencode(target), _MNT_DETACH), f"unmount {target}")
 
 
 def unshare(flags: int) -> None:

@@ -1,0 +1,49 @@
+"""Addresses, routes, rules and neighbors that are added to an interface; what is there already is left as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from errno import EEXIST
+from typing import Any
+
+from dray.drivers.nic.config import Neighbor, Route, Rule
+from dray.drivers.nic.links import Address, NetlinkFailed
+from dray.drivers.nic.snapshot import HostRoute
+
+
+def add_address(connection: Any, index: int, address: Address) -> None:
+    extra = {"broadcast": address.broadcast} if address.broadcast else {}
+    where = {"index": index, "address": address.address, "prefixlen": address.prefix, "scope": address.scope}
+    _add(lambda: connection.addr("add", **where, **extra), f"address {address}")
+
+
+def add_route(connection: Any, index: int, route: Route | HostRoute, *, ignored: Collection[int] = ()) -> None:
+    """`ignored` are further numbers of errors that do not matter."""
+    wanted: dict[str, Any] = {"dst": route.destination, "oif": index, "scope": route.scope}
+    given = {"gateway": route.gateway, "prefsrc": route.source, "table": route.table}
+    if isinstance(route, HostRoute):
+        given |= {"priority": route.metric, "proto": route.protocol}
+    wanted |= {name: value for name, value in given.items() if value}
+    _add(lambda: connection.route("add", **wanted), f"route to {route.destination}", ignored)
+
+
+def add_rule(connection: Any, rule: Rule) -> None:
+    wanted: dict[str, Any] = {"table": rule.table, "family": 10 if ":" in rule.source + rule.destination else 2}
+    given = {"priority": rule.priority, "src": rule.source, "dst": rule.destination}
+    wanted |= {name: value for name, value in given.items() if value}
+    _add(lambda: connection.rule("add", **wanted), f"rule for table {rule.table}")
+
+
+def add_neighbor(connection: Any, index: int, neighbor: Neighbor) -> None:
+    wanted = {"dst": neighbor.destination, "lladdr": neighbor.hardware_addr.replace("-", ":"), "ifindex": index}
+    _add(lambda: connection.neigh("add", **wanted, state="permanent"), f"neighbor {neighbor.destination}")
+
+
+def _add(work: Callable[[], Any], what: str, ignored: Collection[int] = ()) -> None:
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    try:
+        work()
+    except NetlinkError as error:
+        if error.code not in (EEXIST, *ignored):
+            raise NetlinkFailed(f"{what}: {error.args[1] if len(error.args) > 1 else error}") from error

@@ -1,0 +1,54 @@
+"""The options of the NIC driver."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+Cloud = Literal["auto", "none", "gce", "aws", "azure", "oke", "alibaba"]
+
+
+class NicOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    interfaces: str = "*"
+    """Patterns of the names of interfaces that may be offered, separated by commas."""
+    exclude_interfaces: str = ""
+    """Patterns of those that may not."""
+    exclude_types: str = "veth"
+    """Types of interfaces that are not offered: by default the ends of the networks of pods."""
+    node_addresses: str = ""
+    """Addresses of the node, beside those of its Node object: interfaces that have one are never offered."""
+    move_ib_interfaces: bool = msgspec.field(default=True, name="moveIBInterfaces")
+    """Whether an interface for IP over InfiniBand moves into the pod with its RDMA device."""
+    cloud_provider: Cloud = "none"
+    """Whose metadata server is asked for further attributes; `auto` asks them all."""
+    metadata_server: str = ""
+    """Another address of it, as for tests."""
+    rescan_seconds: float = 60.0
+    """Between two looks at the machine when the kernel tells of no change."""
+    sysfs_root: str = "/sys"
+    device_root: str = "/dev"
+    state_directory: str = "/run/dray/nic"
+    """Which interface is where, and how it was before. It must not outlive a restart of the machine."""
+    hook_path: str = ""
+    """On the machine, the program that runtimes run as hook; the Python of this driver unless it is given."""
+
+    @property
+    def sysfs(self) -> Path:
+        return Path(self.sysfs_root)
+
+    @property
+    def state(self) -> Path:
+        return Path(self.state_directory)
+
+    def offers(self, name: str) -> bool:
+        return _matches(self.interfaces, name) and not _matches(self.exclude_interfaces, name)
+
+    def excludes_type(self, kind: str) -> bool:
+        return _matches(self.exclude_types, kind)
+
+
+def _matches(patterns: str, name: str) -> bool:
+    return any(fnmatchcase(name, each.strip()) for each in patterns.split(",") if each.strip())

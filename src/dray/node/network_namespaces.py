@@ -1,0 +1,106 @@
+"""Network namespaces by path: made, held by a bind mount, entered by a thread of one's own, found by their number.
+
+A namespace lives as long as a process, a mount or a descriptor refers to it. With the last one, virtual interfaces in
+it are destroyed and others fall back to the first namespace of the machine, without their addresses and perhaps with
+another name. So whoever needs what is in a namespace holds it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from dray.node.runtimes.shim import system
+
+OWN: Final = "/proc/thread-self/ns/net"
+_SIOCGIFFLAGS: Final = 0x8913
+_SIOCSIFFLAGS: Final = 0x8914
+_IFF_UP: Final = 0x1
+_FLAGS: Final = struct.Struct("16sH14x")
+
+T = TypeVar("T")
+
+
+def run_in(namespace: str | Path, work: Callable[[], T]) -> T:
+    """What `work` returns or raises, called in the namespace by a thread that ends with it and is no one else's."""
+
+    def enter() -> T:
+        descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            system.setns(descriptor, system.CLONE_NEWNET)
+        finally:
+            os.close(descriptor)
+        return work()
+
+    return _in_thread(enter)
+
+
+def number(namespace: str | Path = OWN) -> int:
+    """By which two paths of one namespace are told from those of two."""
+    return os.stat(namespace).st_ino
+
+
+def holds(path: Path) -> bool:
+    """Whether a namespace is mounted there."""
+    try:
+        return path.stat().st_dev == os.stat("/proc/self/ns/net").st_dev
+    except OSError:
+        return False
+
+
+def make(path: Path) -> None:
+    """A new namespace, held at that path, whose loopback interface is up. Raises OSError."""
+
+    def unshare() -> None:
+        system.unshare(system.CLONE_NEWNET)
+        _bring_loopback_up()
+        hold(OWN, path)
+
+    _in_thread(unshare)
+
+
+def hold(namespace: str, path: Path) -> None:
+    """Keeps the namespace for as long as it is mounted at the path. Raises OSError."""
+    let_go(path)
+    path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    system.mount(namespace, str(path), flags=system.MS_BIND)
+
+
+def let_go(path: Path) -> None:
+    """Ends the hold, however often it was mounted there; the namespace goes unless others hold it."""
+    while holds(path):
+        system.unmount(str(path))
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+
+
+def _bring_loopback_up() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        name, flags = _FLAGS.unpack(fcntl.ioctl(made, _SIOCGIFFLAGS, _FLAGS.pack(b"lo", 0)))
+        fcntl.ioctl(made, _SIOCSIFFLAGS, _FLAGS.pack(name, flags | _IFF_UP))
+
+
+def _in_thread(work: Callable[[], T]) -> T:
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="network namespace")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]
