@@ -43,7 +43,7 @@ class Injection:
                 continue
             if found.edits is not None and not found.edits.is_empty:
                 name = _free_name(f"{claim.uid}-{device.device}", written)
-                written[name] = SpecDevice(name, found.edits)
+                written[name] = SpecDevice(name, found.edits, dict(found.annotations))
                 answer.cdi_ids.append(qualified(self.kind, name))
             for each in found.cdi_ids:
                 check_qualified(each)

@@ -55,7 +55,7 @@ class PreparedDevice:
     """An allocated device that containers may use now.
 
     `edits` are written into a CDI file for this claim; `cdi_ids` name CDI devices that exist elsewhere. Both may be
-    empty: then containers get nothing injected.
+    empty: then containers get nothing injected. `annotations` are those of the CDI device.
     """
 
     device: AllocatedDevice
@@ -63,6 +63,7 @@ class PreparedDevice:
     cdi_ids: Sequence[str] = ()
     status: DeviceStatus | None = None
     metadata: DeviceMetadata | None = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

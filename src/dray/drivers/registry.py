@@ -20,6 +20,7 @@ GROUP: Final = "dray.drivers"
 _OWN: Final = {
     "cpu": "dray.drivers.cpu.driver:CpuDriver",
     "gpu": "dray.drivers.gpu.driver:GpuDriver",
+    "nic": "dray.drivers.nic.driver:NicDriver",
     "tpu": "dray.drivers.tpu.driver:TpuDriver",
     "tpu-slices": "dray.drivers.tpu.slices:TpuSlices",
     "simulated-gpu": "dray.fleet.machine_drivers:MachineGpus",

@@ -7,17 +7,19 @@ two in one directory are a conflict. Edits of a spec apply once, those of its de
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from dray.driver.cdi.edits import ContainerEdits, DeviceNode, Hook, Mount, NetDevice
+from dray.driver.cdi.sandbox import SANDBOX_HOOKS
 from dray.driver.cdi.spec import Spec, SpecDevice, check
 from dray.driver.errors import InvalidSpec
 
 DIRECTORIES = (Path("/etc/cdi"), Path("/var/run/cdi"))
 _LARGEST = 16 << 20
+_SANDBOX_KIND = "createRuntime"
 
 
 class CdiError(Exception):
@@ -34,6 +36,8 @@ class Edits:
     mounts: tuple[Mount, ...] = ()
     hooks: tuple[Hook, ...] = ()
     groups: tuple[int, ...] = ()
+    sandbox_hooks: tuple[Hook, ...] = ()
+    """Those that are for the network of the pod, and run once for all its containers."""
 
 
 def resolve(ids: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> Edits:
@@ -49,14 +53,20 @@ def resolve(ids: Sequence[str], directories: Sequence[Path] = DIRECTORIES) -> Ed
         text = "; ".join([*reasons, *unreadable])
         raise CdiError(f"{text} (looked in {where})")
     edits: list[ContainerEdits] = []
+    sandbox: list[Hook] = []
     seen: set[int] = set()
     for each in ids:
         spec, device = found[each]
         if id(spec) not in seen:
             seen.add(id(spec))
             edits.append(spec.container_edits)
-        edits.append(device.container_edits)
-    return _merged(edits)
+        own = device.container_edits
+        if SANDBOX_HOOKS in device.annotations:
+            sandbox += [hook for hook in own.hooks if hook.hook_name == _SANDBOX_KIND]
+            others = tuple(hook for hook in own.hooks if hook.hook_name != _SANDBOX_KIND)
+            own = msgspec.structs.replace(own, hooks=others)
+        edits.append(own)
+    return replace(_merged(edits), sandbox_hooks=tuple(sandbox))
 
 
 def _devices(

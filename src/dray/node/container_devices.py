@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from dray.api.objects import Object, key_of, mapping, mappings, status_of
+from dray.api.objects import Object, key_of, mapping, mappings, status_of, uid_of
 from dray.api.pods import claims_used, extended_claim
 from dray.node.claim_cache import ClaimCache, ClaimInfo
 from dray.node.devices import PreparedDevice
@@ -40,6 +40,12 @@ def container_claims(pod: Object, container: Object) -> Iterator[ContainerClaim]
     for mapped in mappings(mapping(status_of(pod).get("extendedResourceClaimStatus")).get("requestMappings")):
         if mapped.get("containerName") == container["name"]:
             yield ContainerClaim(extended, mapped.get("requestName") or "")
+
+
+def pod_cdi_ids(cache: ClaimCache, pod: Object) -> list[str]:
+    """Of all devices that are prepared for the pod, also those of claims that no container names."""
+    devices = (device for info in cache.of_pod(uid_of(pod)) for _, device in info.devices)
+    return list(dict.fromkeys(each for device in devices for each in device.cdi_ids))
 
 
 def cdi_ids(cache: ClaimCache, pod: Object, container: Object) -> list[str]:

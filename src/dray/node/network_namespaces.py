@@ -22,6 +22,9 @@ from dray.node.runtimes.shim import system
 OWN: Final = "/proc/thread-self/ns/net"
 _SIOCGIFFLAGS: Final = 0x8913
 _SIOCSIFFLAGS: Final = 0x8914
+_SIOCGIFADDR: Final = 0x8915
+# As /proc writes the scope of an address of IPv6.
+_GLOBAL: Final = "00"
 _IFF_UP: Final = 0x1
 _FLAGS: Final = struct.Struct("16sH14x")
 
@@ -53,6 +56,39 @@ def holds(path: Path) -> bool:
         return path.stat().st_dev == os.stat("/proc/self/ns/net").st_dev
     except OSError:
         return False
+
+
+def is_in_use(namespace: int, besides: Path) -> bool:
+    """Whether a process is in it, or somebody holds it at another path than that one."""
+    if not namespace:
+        return False
+    for process in os.listdir("/proc"):
+        with contextlib.suppress(OSError):
+            if process.isdigit() and os.stat(f"/proc/{process}/ns/net").st_ino == namespace:
+                return True
+    # Root and place of a mount are the fourth and the fifth word of its line.
+    mounts = (line.split(" ", 5)[3:5] for line in Path("/proc/self/mountinfo").read_text().splitlines())
+    return any(root == f"net:[{namespace}]" and place != str(besides) for root, place in mounts)
+
+
+def addresses(namespace: str | Path) -> list[str]:
+    """Of its interfaces, those that others reach: IPv4 before IPv6."""
+    return run_in(namespace, _addresses)
+
+
+def _addresses() -> list[str]:
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        for _, name in socket.if_nameindex():
+            with contextlib.suppress(OSError):
+                answer = fcntl.ioctl(made, _SIOCGIFADDR, struct.pack("16s24x", name.encode()))
+                found.append(socket.inet_ntoa(answer[20:24]))
+    with contextlib.suppress(OSError), open("/proc/thread-self/net/if_inet6") as lines:
+        for line in lines:
+            address, _, _, scope, *_ = line.split()
+            if scope == _GLOBAL:
+                found.append(socket.inet_ntop(socket.AF_INET6, bytes.fromhex(address)))
+    return [each for each in found if not each.startswith("127.")]
 
 
 def make(path: Path) -> None:

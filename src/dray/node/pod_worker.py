@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from dray.api.pods import is_terminal
 from dray.client.clock import moment, timestamp
 from dray.client.errors import ClientError
 from dray.node.container_control import ContainerControl
+from dray.node.container_devices import pod_cdi_ids
 from dray.node.container_records import records_of
 from dray.node.container_runs import ContainerRuns
 from dray.node.errors import NodeError, PrepareError, UnprepareError
@@ -226,7 +228,9 @@ class PodWorker:
             raise PrepareError(f"Failed to prepare dynamic resources: {error}") from None
 
     async def _sandbox(self) -> None:
-        sandbox = await self._parts.runtime.create_sandbox(self._parts.setup.sandbox(self.pod))
+        devices = pod_cdi_ids(self._parts.dra.manager.cache, self.pod)
+        config = replace(self._parts.setup.sandbox(self.pod), cdi_devices=tuple(devices))
+        sandbox = await self._parts.runtime.create_sandbox(config)
         self.state.pod_ip, self.state.sandbox = sandbox.ip, True
         self.changed()
 

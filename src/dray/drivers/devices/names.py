@@ -13,6 +13,7 @@ TPU: Final = "tpu.google.com"
 OF_DRAY: Final = {
     "cpu": CPU,
     "gpu": GPU,
+    "nic": NIC,
     "tpu": TPU,
     "simulated-gpu": GPU,
     "simulated-nic": NIC,

@@ -23,6 +23,8 @@ from dray.drivers.nic.sysfs import PciFunction, pci_address, read_functions, spe
 
 _NAMES: Final = ("docker0", "cilium_*")
 _UNIVERSE: Final = 0
+# Kinds that the kernel keeps in the network in which they were made.
+_IMMOVABLE: Final = frozenset({"bridge", "bond", "team", "vrf", "hsr", "batadv", "openvswitch"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,8 @@ class _Obstacles:
             return f"it belongs to {self._name(link.master)}"
         if carried := [each.name for each in self._interfaces.links if link.index in (each.master, each.lies_on)]:
             return f"it carries {', '.join(carried)}"
+        if link.kind in _IMMOVABLE:
+            return f"an interface of type {link.kind} cannot leave the network of the host"
         return self._by_choice(link)
 
     def _by_choice(self, link: Link) -> str:

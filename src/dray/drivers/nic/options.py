@@ -40,6 +40,10 @@ class NicOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forb
         return Path(self.sysfs_root)
 
     @property
+    def devices(self) -> Path:
+        return Path(self.device_root)
+
+    @property
     def state(self) -> Path:
         return Path(self.state_directory)
 

@@ -91,9 +91,8 @@ def rdma_character_devices(sysfs: Path, rdma_device: str) -> list[str]:
     """Names of the device files in /dev/infiniband through which programs use it."""
     found = ["rdma_cm"]
     for kind in ("infiniband_verbs", "infiniband_mad"):
-        for each in _names(sysfs / "class" / kind):
-            if _text(sysfs / "class" / kind / each / "ibdev") == rdma_device:
-                found.append(each)
+        directory = sysfs / "class" / kind
+        found += [each for each in _names(directory) if _text(directory / each / "ibdev") == rdma_device]
     return found
 
 

@@ -1,4 +1,4 @@
-"""CDI edits of a container: found before it is started. What is wrong with them is a StartError."""
+"""CDI edits of a container or a sandbox: found before it is started. What is wrong with them is a StartError."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from dray.driver.cdi.edits import DeviceNode
 from dray.node import cdi
 from dray.node.cpusets.lists import Cpuset
 from dray.node.cpusets.pinning import PinningError, claimed_cpus
-from dray.node.runtimes.configs import ContainerConfig
+from dray.node.runtimes.configs import ContainerConfig, SandboxConfig
 from dray.node.runtimes.interface import StartError
 
 
-def edits_of(config: ContainerConfig, directories: Sequence[Path]) -> cdi.Edits:
+def edits_of(config: ContainerConfig | SandboxConfig, directories: Sequence[Path]) -> cdi.Edits:
     try:
         return cdi.resolve(config.cdi_devices, directories)
     except cdi.CdiError as error:
-        raise StartError("CreateContainerError", str(error)) from None
+        reason = "CreateContainerError" if isinstance(config, ContainerConfig) else "FailedCreatePodSandBox"
+        raise StartError(reason, str(error)) from None
 
 
 def is_pipe(node: DeviceNode) -> bool:

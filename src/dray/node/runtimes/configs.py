@@ -55,6 +55,8 @@ class SandboxConfig:
     labels: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[HostPort, ...] = ()
     """For runtimes that give pods a network of their own."""
+    cdi_devices: tuple[str, ...] = ()
+    """All of the pod's claims, for what they do to the network of the pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

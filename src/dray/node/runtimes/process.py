@@ -4,7 +4,8 @@
     <root>/containers/<pod uid>.<name>.<attempt>  of one container: spec.json, state.json, exit.json, control.sock
 
 A container is a shim and its child in a session of their own (shim package). The shim goes on when the agent ends; the
-next agent finds it by the directory. Processes see the network and the files of the host.
+next agent finds it by the directory. Processes see the files of the host, and its network unless a claim of the pod
+needs another.
 """
 
 from __future__ import annotations
@@ -25,7 +26,15 @@ from typing import Any, Final
 from dray.driver.cdi.edits import Hook
 from dray.node import cdi
 from dray.node.cgroups import Cgroups
-from dray.node.runtimes import process_images, process_usage, shim_client, shim_lock, stopping
+from dray.node.runtimes import (
+    pod_network,
+    process_images,
+    process_network,
+    process_usage,
+    shim_client,
+    shim_lock,
+    stopping,
+)
 from dray.node.runtimes.cancelling import finished
 from dray.node.runtimes.cdi_edits import edits_of
 from dray.node.runtimes.cdi_hooks import run_hooks
@@ -90,10 +99,13 @@ class ProcessRuntime:
     async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
         directory = self._pods / config.pod_uid
         directory.mkdir(mode=0o755, exist_ok=True)
-        return Sandbox(config.pod_uid, self._address)
+        if not process_network.is_ready(directory):
+            await process_network.set_up(directory, config, edits_of(config, self._cdi_directories))
+        address = await process_network.address(directory, self._address)
+        return Sandbox(config.pod_uid, address, process_network.of_pod(directory))
 
     async def stop_sandbox(self, pod_uid: str) -> None:
-        pass
+        process_network.remove(self._pods / pod_uid)
 
     async def remove_sandbox(self, pod_uid: str) -> None:
         for directory in self._containers.glob(f"{pod_uid}.*"):
@@ -102,6 +114,7 @@ class ProcessRuntime:
             await self.remove(directory.name)
         self._cgroups.find(pod_uid, "").kill()
         self._cgroups.remove_pod(pod_uid)
+        process_network.remove(self._pods / pod_uid)
         shutil.rmtree(self._pods / pod_uid, ignore_errors=True)
 
     # Containers
@@ -126,7 +139,8 @@ class ProcessRuntime:
         container_id = directory.name
         cgroup = self._cgroups.make(config.pod_uid, f"{config.name}-{config.attempt}")
         cgroup.limit(config.limits)
-        spec = container_spec(config, argv, edits, directory, cgroup) | {"ends_with": self._ends_with}
+        spec = container_spec(config, argv, edits, directory, cgroup)
+        spec |= {"ends_with": self._ends_with, "network": process_network.of_pod(self._pods / config.pod_uid)}
         _write_private(directory / "spec.json", spec)
         try:
             await run_hooks(edits.hooks, ("prestart", "createRuntime"), container_id, directory)
@@ -234,6 +248,8 @@ class ProcessRuntime:
         return process_usage.usage(int(started.get("shim", 0)))
 
     async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if namespace := process_network.of_pod(self._pods / pod_uid):
+            return await pod_network.connect(namespace, port)
         return await asyncio.open_connection("127.0.0.1", port)
 
     def _state(self, directory: Path, started: dict[str, Any], *, ended: bool = False) -> ContainerState:

@@ -1,6 +1,7 @@
 """Podman runtime: each container from its image, with namespaces, limits and devices of its own.
 
     <root>/pause/        the file system of the containers that hold the namespaces of pods
+    <root>/bundles/      of a pod with hooks of claims for its network: what they are told
     <root>/containers/   a directory for each container: its environment and hooks while it starts, conmon's own then
 
 Podman keeps the containers; they are found again by their labels. Each has a conmon, which outlives the agent, writes
@@ -22,7 +23,7 @@ from typing import Final
 
 from dray.node import cdi
 from dray.node.cgroups import Cgroups, cgroup_at, remove_below
-from dray.node.runtimes import log_rotation, pod_network, stopping
+from dray.node.runtimes import log_rotation, pod_network, sandbox_hooks, stopping
 from dray.node.runtimes.cancelling import finished
 from dray.node.runtimes.cdi_edits import edits_of
 from dray.node.runtimes.configs import ContainerConfig, Limits, SandboxConfig
@@ -99,8 +100,14 @@ class PodmanRuntime:
     async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
         await self._registry.load()
         found = self._sandboxes.get(config.pod_uid)
+        bundle = self._root / "bundles" / config.pod_uid
         if found is None or not found.running:
+            sandbox_hooks.forget(bundle)
             found = await finished(self._sandboxes.make(config))
+        if not sandbox_hooks.are_done(bundle, found.network):
+            hooks = edits_of(config, self._cdi_directories).sandbox_hooks
+            sandbox_hooks.check_network(config, hooks)
+            await sandbox_hooks.run_sandbox_hooks(hooks, config.pod_uid, found.network, bundle)
         return Sandbox(found.id, found.address or self._address, found.network)
 
     async def pods(self) -> set[str]:
@@ -115,6 +122,7 @@ class PodmanRuntime:
         await self._registry.delete_pod(pod_uid)
         for directory in self._containers.glob(f"{pod_uid}.*"):
             shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(self._root / "bundles" / pod_uid, ignore_errors=True)
         self._sandboxes.forget(pod_uid)
         await self._remove_cgroups(pod_uid)
 

@@ -29,6 +29,7 @@ def run(spec: Spec, told: int) -> NoReturn:
     try:
         join(spec["cgroups"])
         _limit(spec)
+        _join_network(spec["network"])
         root = _view(spec)
         # Without the right to, it keeps the machine's.
         with contextlib.suppress(OSError):
@@ -109,9 +110,17 @@ def _view(spec: Spec) -> str:
         return ""
 
 
+def _join_network(path: str) -> None:
+    """That of the pod, where it has one of its own."""
+    if path:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        system.setns(descriptor, system.CLONE_NEWNET)
+        os.close(descriptor)
+
+
 def _join_namespaces(pid: int, *, mounts: bool) -> None:
     """Those that are not the agent's own; without mounts a container of a plain user has none."""
-    wanted = ("mnt", "uts") if os.geteuid() == 0 else ("user", "mnt", "uts") if mounts else ()
+    wanted = ("net", "mnt", "uts") if os.geteuid() == 0 else ("user", "mnt", "uts") if mounts else ()
     names = [name for name in wanted if os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}")]
     if not names:
         return

@@ -149,6 +149,10 @@ class Supervisor:
     def _bereft(self, descriptor: Any, _mask: int) -> None:
         self._selector.unregister(descriptor)
         processes.send(signal.SIGKILL)
+        # Nobody is left to end the network of the pod.
+        with contextlib.suppress(OSError):
+            if self._spec["network"]:
+                system.unmount(self._spec["network"])
 
     # While it runs
 

@@ -37,11 +37,6 @@ def bind(source: str, target: str, *, read_only: bool = False) -> None:
         mount(source, target, flags=MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
 
 
-def unmount(target: str) -> None:
-    """Also where somebody still uses it: it is gone from here at once."""
-    _checked(_libc.umount2(os.fsencode(target), _MNT_DETACH), f"unmount {target}")
-
-
 def unshare(flags: int) -> None:
     _checked(_libc.unshare(flags), "unshare")
 
