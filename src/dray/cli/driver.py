@@ -164,8 +164,8 @@ def driver(
 ) -> None:
     """Run the driver NAME beside the kubelet of this machine: publish its devices, prepare claims.
 
-    NAME is one of those that come with dray (cpu, gpu, tpu, tpu-slices, simulated-gpu, simulated-nic, simulated-tpu),
-    one that an installed package offers as an entry point of the group dray.drivers, or module:Class.
+    NAME is one of those that come with dray (cpu, gpu, nic, tpu, tpu-slices, simulated-gpu, simulated-nic,
+    simulated-tpu), one that an installed package offers as an entry point of the group dray.drivers, or module:Class.
 
     It runs until it is interrupted; what is prepared stays so.
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar, Final
 
 import msgspec
@@ -50,7 +52,7 @@ from dray.drivers.nic.discovery import Found, discover, read_interfaces
 from dray.drivers.nic.links import NetlinkFailed
 from dray.drivers.nic.options import NicOptions
 from dray.drivers.nic.planning import check_names, planned
-from dray.drivers.nic.recovery import recover, release
+from dray.drivers.nic.recovery import is_running, recover, release
 from dray.node.network_namespaces import number
 
 _logger = logging.getLogger(__name__)
@@ -74,6 +76,7 @@ class NicDriver(Driver):
         self._node_addresses: list[str] = []
         self._cloud: Attributes | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._guard: subprocess.Popen[bytes] | None = None
         self._told: dict[str, list[Attachment]] = {}
         self._found: list[Found] = []
         self._log = ThrottledLog(_logger)
@@ -84,7 +87,7 @@ class NicDriver(Driver):
         if os.geteuid() != 0:
             raise DriverError("interfaces are moved by root alone: run the driver as root, in the network of the host")
         await asyncio.to_thread(recover, self._attachments, self.context.directory.absolute())
-        guard.start(self._options.state, self.context.directory.absolute())
+        self._guard = guard.start(self._options.state, self.context.directory.absolute())
         await self._ask_node()
         self._tasks = [asyncio.create_task(self._watch()), asyncio.create_task(self._ask_cloud())]
 
@@ -93,6 +96,8 @@ class NicDriver(Driver):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self._guard is not None:
+            guard.leave(self._guard, needed=bool(await asyncio.to_thread(self._own)))
 
     # Devices
 
@@ -196,7 +201,7 @@ class NicDriver(Driver):
                 return current
         if current is not None and current.claim_uid != claim.uid:
             # The SDK has seen to it that no claim of this driver has the device.
-            if current.owner != self._owner:
+            if current.owner != self._owner and (current.phase != "planned" or is_running(Path(current.owner))):
                 raise AttachmentError(
                     f"it is in the pod of claim {current.reference}, by the driver in {current.owner}"
                 )

@@ -22,10 +22,10 @@ from typing import Final
 _SECONDS: Final = 1.0
 
 
-def start(state: Path, owner: Path) -> None:
+def start(state: Path, owner: Path) -> subprocess.Popen[bytes]:
     """For this process."""
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
-    guard = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-m", __name__, str(os.getpid()), str(state.absolute()), str(owner)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -33,8 +33,15 @@ def start(state: Path, owner: Path) -> None:
         cwd="/",
         start_new_session=True,
     )
-    # It is waited for by nobody: it outlives this process.
-    guard.returncode = 0
+
+
+def leave(guard: subprocess.Popen[bytes], *, needed: bool) -> None:
+    """At the end of the driver. Where pods have interfaces the guard outlives it, and is waited for by nobody."""
+    if needed:
+        guard.returncode = 0
+    else:
+        guard.kill()
+        guard.wait()
 
 
 def main(pid: int, state: Path, owner: Path) -> None:

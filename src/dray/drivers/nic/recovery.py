@@ -48,7 +48,8 @@ def _is_cared_for(attachments: Attachments, attachment: Attachment, own_director
     owner = Path(attachment.owner)
     if not (owner / "claims" / f"{attachment.claim_uid}.json").exists():
         return False
-    if owner == own_directory or is_running(owner):
+    if owner == own_directory or is_running(owner) or attachment.phase == "planned":
+        # What is only planned is on the host; a hook may be about to move it.
         return True
     return is_in_use(attachment.namespace, besides=attachments.held_namespace(attachment.device))
 

@@ -65,21 +65,22 @@ def take(connection: Any, link: Link, config: NetworkConfig) -> Snapshot:
 
 
 def completed(config: NetworkConfig, snapshot: Snapshot) -> NetworkConfig:
-    """The configuration with what the interface has on the host, where the claim does not say otherwise."""
-    interface = config.interface
-    addresses = interface.addresses
-    if not addresses and not interface.dhcp:
-        addresses = tuple(str(each) for each in snapshot.addresses if each.scope == _UNIVERSE)
+    """The configuration with what the interface has on the host, where the claim does not say otherwise.
+
+    Routes, rules and neighbors of the host go with its addresses: others would not reach their gateways.
+    """
+    name = config.interface.name or snapshot.link.name
+    interface = msgspec.structs.replace(config.interface, name=name)
+    if interface.addresses or interface.dhcp:
+        return msgspec.structs.replace(config, interface=interface)
+    addresses = tuple(str(each) for each in snapshot.addresses if each.scope == _UNIVERSE)
     given = {(each.destination, each.table or _MAIN_TABLE) for each in config.routes}
     kept = (each for each in snapshot.routes if _moves(each) and (each.destination, each.table) not in given)
-    routes = tuple(Route(**_plain(each)) for each in kept)
     known = {each.destination for each in config.neighbors}
     return msgspec.structs.replace(
         config,
-        interface=msgspec.structs.replace(
-            interface, name=interface.name or snapshot.link.name, addresses=tuple(addresses)
-        ),
-        routes=(*config.routes, *routes),
+        interface=msgspec.structs.replace(interface, addresses=addresses),
+        routes=(*config.routes, *(Route(**_plain(each)) for each in kept)),
         rules=config.rules if interface.vrf else (*config.rules, *snapshot.rules),
         neighbors=(*config.neighbors, *(each for each in snapshot.neighbors if each.destination not in known)),
     )

@@ -1,0 +1,180 @@
+"""kill -9 of the driver, and of the agent's side of it, while pods with interfaces come and go.
+
+DRAY_DRIVER_CYCLES sets how often. After every cycle all interfaces are on the host as they were, and nothing is left.
+"""
+
+import asyncio
+import contextlib
+import os
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from dray.node.errors import NodeError
+from dray.node.runtimes.configs import SandboxConfig
+from dray.node.runtimes.interface import StartError
+from dray.node.runtimes.process import ProcessRuntime
+from dray.testing.api_endpoint import ApiEndpoint
+from dray.testing.kubelet.faults import during, lost_answer
+from dray.testing.objects import request
+from tests.drivers.nic.networks import interfaces, make_interface, seen
+from tests.drivers.nic.trees import SysfsTree
+from tests.node.clusters import NODE, bound_pod, kubelet_on_cluster
+
+CYCLES = int(os.environ.get("DRAY_DRIVER_CYCLES", "2"))
+PATIENCE = 60
+NAMES = ("nic0", "nic1", "nic2")
+
+
+class Trial:
+    def __init__(self, cluster, kubelet, directory, rng):
+        self.cluster = cluster
+        self.kubelet = kubelet
+        self.rng = rng
+        self.kills = 0
+        self.state = directory / "state"
+        self.runtime = ProcessRuntime(directory / "run", cdi_directories=[kubelet.cdi])
+        SysfsTree(directory / "sys")
+        settings = (
+            "excludeTypes=",
+            "excludeInterfaces=*p",
+            f"sysfsRoot={directory}/sys",
+            f"stateDirectory={self.state}",
+        )
+        command = [Path(sys.executable).with_name("dray"), "driver", "nic", "--kubelet-root", kubelet.root]
+        command += ["--cdi-dir", kubelet.cdi, *(part for each in settings for part in ("--set", each))]
+        self.driver = kubelet.start_driver(command)
+
+    def kill(self):
+        if self.driver.is_alive:
+            self.kills += 1
+            self.driver.kill()
+
+    async def keep_alive(self):
+        while True:
+            if not self.driver.is_alive:
+                self.driver.start()
+            await asyncio.sleep(0.05)
+
+    def upset(self, schedule):
+        chance = self.rng.random()
+        if chance < 0.3:
+            schedule(during(self.kill, after=self.rng.uniform(0, 0.1)))
+        elif chance < 0.4:
+            schedule(lost_answer())
+
+    async def pod(self, name, device):
+        results = [{"request": "nic", "driver": "dra.net", "pool": NODE, "device": device}]
+        made = await bound_pod(self.cluster, name, (name, results, request("nic")))
+        return made["metadata"]["uid"]
+
+    async def sandbox(self, uid, ids):
+        config = SandboxConfig(pod_uid=uid, namespace="default", name="p", cdi_devices=tuple(ids))
+        return await self.runtime.create_sandbox(config)
+
+    async def life(self, name, device):
+        """A pod with this interface from its start to its end; the hook, too, may be killed in the midst of it."""
+        uid = await self.pod(name, device)
+        self.upset(self.kubelet.faults.next_prepare)
+        started = await self.kubelet.start_pod(name, within=PATIENCE)
+        ids = started.cdi_ids["main"]
+        hooking = asyncio.create_task(self.sandbox(uid, ids))
+        if self.rng.random() < 0.4:
+            # The agent is killed, and what it was about to do is not done.
+            await asyncio.sleep(self.rng.uniform(0, 0.4))
+            hooking.cancel()
+            with contextlib.suppress(asyncio.CancelledError, StartError):
+                await hooking
+        else:
+            sandbox = await hooking
+            assert sandbox.network_namespace
+            assert device not in interfaces()
+        if self.rng.random() < 0.3:
+            self.kill()
+        self.upset(self.kubelet.faults.next_unprepare)
+        if self.rng.random() < 0.5:
+            # The network of the pod vanishes before its claims are unprepared.
+            await self.runtime.stop_sandbox(uid)
+        await self.kubelet.end_pod(name, within=PATIENCE)
+        await self.runtime.remove_sandbox(uid)
+        await self.cluster.delete("ResourceClaim", name)
+
+    def left(self):
+        files = [each.name for each in self.kubelet.cdi.iterdir()]
+        held = [each.name for each in (self.state / "netns").glob("*")]
+        records = [each.name for each in self.state.glob("*.json")]
+        return {"cdi": files, "namespaces": held, "attachments": records}
+
+
+@contextlib.asynccontextmanager
+async def trial(directory, rng):
+    async with kubelet_on_cluster() as (cluster, kubelet), ApiEndpoint(cluster.application) as endpoint:
+        kubelet.kubeconfig = endpoint.write_kubeconfig(kubelet.root / "kubeconfig")
+        made = Trial(cluster, kubelet, directory, rng)
+        await kubelet.registered("dra.net", within=PATIENCE)
+        yield made
+
+
+@pytest.mark.time_limit(max(120, 8 * CYCLES))
+async def test_kill_9_leaves_no_interface_behind_and_none_missing(host_network, tmp_path):
+    seed = int(os.environ.get("DRAY_DRIVER_SEED", random.randrange(10**6)))
+    print(f"DRAY_DRIVER_SEED={seed}")
+    rng = random.Random(seed)
+    before = {name: make_interface(name, number=number) for number, name in enumerate(NAMES)}
+    async with trial(tmp_path, rng) as here:
+        keeper = asyncio.create_task(here.keep_alive())
+        try:
+            for cycle in range(CYCLES):
+                chosen = rng.sample(NAMES, rng.randint(1, len(NAMES)))
+                await asyncio.gather(*(here.life(f"p{cycle}-{name}", name) for name in chosen))
+                assert {name: seen(name) for name in NAMES} == before
+                assert here.left() == {"cdi": [], "namespaces": [], "attachments": []}
+        finally:
+            keeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await keeper
+        print(f"{here.kills} kills in {CYCLES} cycles")
+
+
+async def test_the_guard_brings_it_back_when_driver_and_pod_are_gone(host_network, tmp_path):
+    before = make_interface("nic0")
+    async with trial(tmp_path, random.Random(1)) as here:
+        uid = await here.pod("p", "nic0")
+        started = await here.kubelet.start_pod("p", within=PATIENCE)
+        await here.sandbox(uid, started.cdi_ids["main"])
+        here.kill()
+        await asyncio.sleep(1.5)
+        # While the network of the pod is there, the interface is the pod's.
+        assert "nic0" not in interfaces()
+        await here.runtime.stop_sandbox(uid)
+
+        async def back():
+            return seen("nic0") == before
+
+        await here.kubelet.eventually(back, "the interface is back", PATIENCE)
+        # Another driver finds everything in order, and the kubelet ends the claim in its time.
+        here.driver.start()
+        await here.kubelet.end_pod("p", within=PATIENCE)
+        assert seen("nic0") == before
+        assert here.left()["cdi"] == []
+
+
+async def test_a_claim_is_prepared_again_with_the_interface_in_the_pod(host_network, tmp_path):
+    make_interface("nic0")
+    async with trial(tmp_path, random.Random(1)) as here:
+        uid = await here.pod("p", "nic0")
+        started = await here.kubelet.start_pod("p", within=PATIENCE)
+        await here.sandbox(uid, started.cdi_ids["main"])
+        here.driver.restart()
+        await here.kubelet.restart()
+        again = await here.kubelet.start_pod("p", within=PATIENCE)
+        assert again.cdi_ids == started.cdi_ids
+        assert "nic0" not in interfaces()
+        with pytest.raises(NodeError):
+            await here.pod("q", "nic0")
+            await here.kubelet.try_pod("q")
+        await here.kubelet.end_pod("p", within=PATIENCE)
+        await here.runtime.remove_sandbox(uid)
+        assert "nic0" in interfaces()
