@@ -151,9 +151,9 @@ async def test_a_pod_sees_its_interface_and_the_host_has_it_back(host_network, t
         addresses, routes = (json.loads(line) for line in output.splitlines()[:2])
         assert {each["ifname"] for each in addresses} == {"lo", "net1"}
         assert next(each["mtu"] for each in addresses if each["ifname"] == "net1") == 1300
-        assert [
-            (each["dst"], each["gateway"], each["dev"]) for each in routes if "gateway" in each
-        ] == [("10.0.0.0/8", "10.0.0.1", "net1")]
+        assert [(each["dst"], each["gateway"], each["dev"]) for each in routes if "gateway" in each] == [
+            ("10.0.0.0/8", "10.0.0.1", "net1")
+        ]
         assert here.sandbox.ip == "10.0.0.18"
         assert interfaces() == {"nic0p"}
         entry = (await here.status("p"))["nic0"]
@@ -224,7 +224,7 @@ async def test_a_hook_that_fails_is_told_in_the_claim_and_the_interface_stays(ho
     async with world(tmp_path) as here:
         wanted = {"routes": [{"destination": "10.9.0.0/16", "gateway": "192.168.200.1"}]}
         await here.place("p", nic(), config=config("of-nic0", **wanted))
-        with pytest.raises(StartError, match="route to 10.9.0.0/16: Network is unreachable"):
+        with pytest.raises(StartError, match=r"route to 10\.9\.0\.0/16: Network is unreachable"):
             await here.start("p", "true")
         assert seen("nic0") == before
         entry = (await here.status("p"))["nic0"]
@@ -250,7 +250,7 @@ async def test_one_name_for_two_interfaces_is_refused(host_network, tmp_path):
     async with world(tmp_path) as here:
         same = config("of-nic0", "of-nic1", interface={"name": "net1"})
         await here.place("p", nic("nic0"), nic("nic1"), config=same)
-        with pytest.raises(NodeError, match="interface.name net1 is for 2 devices of the claim"):
+        with pytest.raises(NodeError, match=r"interface\.name net1 is for 2 devices of the claim"):
             await here.kubelet.try_pod("p")
 
 

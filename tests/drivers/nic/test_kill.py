@@ -172,8 +172,8 @@ async def test_a_claim_is_prepared_again_with_the_interface_in_the_pod(host_netw
         again = await here.kubelet.start_pod("p", within=PATIENCE)
         assert again.cdi_ids == started.cdi_ids
         assert "nic0" not in interfaces()
-        with pytest.raises(NodeError):
-            await here.pod("q", "nic0")
+        await here.pod("q", "nic0")
+        with pytest.raises(NodeError, match="is still prepared for ResourceClaim"):
             await here.kubelet.try_pod("q")
         await here.kubelet.end_pod("p", within=PATIENCE)
         await here.runtime.remove_sandbox(uid)
