@@ -5,7 +5,9 @@ state of its GPUs is in files (`nvml_stand_in`): calls and commands in the order
 """
 
 import os
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 from dray.api.quantity import Quantity
@@ -214,6 +216,14 @@ class GpuMachine:
         """Process ids of MPS daemons of this machine."""
         mark = f"CUDA_MPS_PIPE_DIRECTORY={self.root_of_daemons}".encode()
         return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal() and mark in _environ(each)]
+
+    def kill_daemons(self, pids=None):
+        """Those, or all of this machine; returns when they are dead."""
+        killed = set(self.daemons() if pids is None else pids)
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        while killed & set(self.daemons()):
+            time.sleep(0.01)
 
 
 def _profile_line(profile):

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 from pathlib import Path
 
 import pytest
@@ -132,7 +131,7 @@ async def test_a_daemon_that_died_is_started_again_by_the_next_driver_and_one_th
         assert len(alive) == 2
         machine.calls()
         dead = next(pid for pid in alive if machine.gpus[0].uuid in Path(f"/proc/{pid}/environ").read_text())
-        os.kill(dead, signal.SIGKILL)
+        machine.kill_daemons([dead])
         async with world.driver():
             expected = [
                 f"SetComputeMode gpu-0 {EXCLUSIVE}",
@@ -306,8 +305,7 @@ async def test_the_machine_is_started_anew(gpu_machine, tmp_path):
         async with world.driver(DynamicMIG=True):
             uid = await world.start("both", "gpu-0", part, configs=[mps()])
             before = world.edits(uid)
-        for pid in machine.daemons():
-            os.kill(pid, signal.SIGKILL)
+        machine.kill_daemons()
         machine.forget()
         shutil.rmtree(world.kubelet.cdi)
         (tmp_path / "boot_id").write_text("another")

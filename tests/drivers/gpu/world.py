@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 from contextlib import asynccontextmanager
 
 from dray.drivers.registry import load
@@ -115,8 +114,7 @@ async def gpu_world(machine):
 
 def clean_up(machine):
     """After a test that failed, or one that leaves its claims prepared."""
-    for pid in machine.daemons():
-        os.kill(pid, signal.SIGKILL)
+    machine.kill_daemons()
     for directory in machine.root_of_daemons.glob(f"plugins/{GPU}/mps/*/shm"):
         if os.path.ismount(directory):
             system.unmount(str(directory))
