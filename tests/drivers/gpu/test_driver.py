@@ -263,6 +263,21 @@ async def test_device_files_are_looked_for_before_cdi_is_written(gpu_machine):
         assert not list(world.kubelet.cdi.glob("*"))
 
 
+async def test_a_driver_with_other_settings_takes_back_what_it_would_not_do(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world:
+        async with world.driver():
+            await world.start("sliced", "gpu-0", configs=[time_slicing()])
+        machine.calls()
+        async with world.driver(TimeSlicingSettings=False):
+            await world.kubelet.restart()
+            await world.kubelet.start_pod("sliced")
+            reset = f"nvidia-smi compute-policy -i {machine.gpus[0].uuid} --set-timeslice 0"
+            assert machine.calls() == [reset]
+            await world.kubelet.end_pod("sliced")
+            assert machine.calls() == []
+
+
 async def test_libraries_of_another_version_fail_the_claim(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 1)
     async with gpu_world(machine) as world, world.driver():

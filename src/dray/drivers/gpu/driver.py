@@ -34,7 +34,7 @@ from dray.driver import (
 )
 from dray.drivers.devices.gpu import DRIVER
 from dray.drivers.devices.gpu_configs import GpuConfig, MigDeviceConfig
-from dray.drivers.gpu.claim_state import recorded_states, state_of
+from dray.drivers.gpu.claim_state import ClaimState, RecordedState, recorded_states, state_of
 from dray.drivers.gpu.container_edits import GpuEdits
 from dray.drivers.gpu.discovery import Found, discover
 from dray.drivers.gpu.driver_files import find_driver_files
@@ -123,7 +123,9 @@ class GpuDriver(Driver):
         state = planned_state(claim.uid, wanted, self._options)
         async with self._changing:
             records = await asyncio.to_thread(self.context.recorded_claims)
-            check_agreement(state, recorded_states(records.claims, but=claim.uid))
+            others = recorded_states(records.claims, but=claim.uid)
+            check_agreement(state, others)
+            await self._forget_former(claim, state, others)
             await claim.record(state.document())
             edits = GpuEdits(self._files, self._options, self._nvml.driver_version)
             devices = PreparedDevices(self._changes, edits, self._options.proc)
@@ -132,6 +134,12 @@ class GpuDriver(Driver):
             message = f"NVIDIA's own driver takes this configuration only with its feature gate {gate}, off by default"
             self._events.normal(claim.document, "NeedsFeatureGate", message)
         return Prepared(prepared, state.document())
+
+    async def _forget_former(self, claim: Claim, state: ClaimState, others: Sequence[RecordedState]) -> None:
+        """Takes back what the claim had before, where the driver with other settings would do otherwise now."""
+        former = state_of(claim.previous.state if claim.previous else None)
+        if former not in (state, ClaimState()):
+            await finished(asyncio.to_thread(self._changes.take_back, former, others))
 
     async def unprepare(self, claim: PreparedClaim) -> None:
         async with self._changing:
