@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dray.drivers.gpu import driver as driver_module
 from dray.node.errors import PrepareError
 from dray.testing.cluster import kind_of
 
@@ -98,7 +99,7 @@ async def test_mps(gpu_machine):
             f"nvidia-cuda-mps-control: set_default_device_pinned_mem_limit {uuids[0]} 15360M",
             f"nvidia-cuda-mps-control: set_default_device_pinned_mem_limit {uuids[1]} 2500M",
         ]
-        (daemon,) = (world.directory / "mps").iterdir()
+        (daemon,) = world.mps_directories()
         assert daemon.name.startswith(f"{uid}-")
         assert len(daemon.name) == len(uid) + 6
         edits = world.edits(uid)
@@ -142,6 +143,27 @@ async def test_a_daemon_that_died_is_started_again_by_the_next_driver_and_one_th
             await world.kubelet.end_pod("first")
             await world.kubelet.end_pod("second")
         assert world.leftovers() == []
+
+
+async def test_daemons_are_looked_after_while_the_driver_runs(gpu_machine, monkeypatch):
+    monkeypatch.setattr(driver_module, "_SUPERVISION", 0.1)
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world, world.driver():
+        uid = await world.start("shared", "gpu-0", configs=[mps()])
+        dead = machine.daemons()
+        machine.kill_daemons()
+
+        async def runs_again():
+            return machine.daemons() and machine.daemons() != dead
+
+        await world.kubelet.eventually(runs_again, "another daemon")
+        # Somebody has removed the record: then nobody has the claim.
+        (world.directory / "claims" / f"{uid}.json").unlink()
+
+        async def ended():
+            return not machine.daemons() and machine.read("compute_mode") == "0" and not any(world.mps_directories())
+
+        await world.kubelet.eventually(ended, "no daemon")
 
 
 async def test_a_daemon_that_does_not_start_fails_the_claim_with_what_it_said(gpu_machine):

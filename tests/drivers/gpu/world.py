@@ -85,12 +85,15 @@ class World:
     def directory(self):
         return self.kubelet.root / "plugins" / GPU
 
+    def mps_directories(self):
+        directory = self.directory / "mps"
+        return list(directory.iterdir()) if directory.exists() else []
+
     def leftovers(self):
         """All that a claim may leave behind."""
         found = [path.name for path in self.kubelet.cdi.iterdir()] if self.kubelet.cdi.exists() else []
-        for name in ("claims", "mps"):
-            directory = self.directory / name
-            found += [str(path) for path in directory.iterdir()] if directory.exists() else []
+        records = self.directory / "claims"
+        found += map(str, [*(records.iterdir() if records.exists() else ()), *self.mps_directories()])
         for number, gpu in enumerate(self.machine.gpus):
             found += [f"instance {each}" for each in self.machine.instances(number)]
             found += (

@@ -198,14 +198,18 @@ class GpuDriver(Driver):
                 if each not in before.left_out:
                     _logger.warning("left out: %s", each)
             if self._found != before:
-                await asyncio.to_thread(self._monitor.watch, self._found.gpus)
+                if self._options.health_check:
+                    await asyncio.to_thread(self._monitor.watch, self._found.gpus)
                 self.context.publish()
 
     async def _supervise(self) -> None:
         while True:
             await asyncio.sleep(_SUPERVISION)
             async with self._changing:
-                await finished(asyncio.to_thread(self._recovery.supervise))
+                try:
+                    await finished(asyncio.to_thread(self._recovery.supervise))
+                except (DriverError, OSError) as error:
+                    self._log.warning("supervision", "MPS daemons cannot be looked after: %s", error)
 
 
 async def _minor_version(client: ApiClient) -> int:

@@ -50,7 +50,7 @@ class Recovery:
                 _logger.warning("the MPS daemon of claim %s has died: it is started again", each.reference)
                 try:
                     self._changes.mps.start(daemon)
-                except DriverError as error:
+                except (DriverError, OSError) as error:
                     _logger.error("the MPS daemon of claim %s cannot be started: %s", each.reference, error)
 
     def _destroy_partitions(self, cut: Sequence[FoundGpu], states: Sequence[RecordedState]) -> None:
@@ -60,7 +60,7 @@ class Recovery:
                 destroyed = self._changes.partitions.destroy_unknown(
                     found.gpu.uuid, kept, found.gpu.model.keeps_mig_mode
                 )
-            except DriverError as error:
+            except (DriverError, OSError) as error:
                 _logger.error("%s has partitions of no claim that cannot be destroyed: %s", found.gpu.name, error)
                 continue
             for each in destroyed:
@@ -72,5 +72,5 @@ class Recovery:
                 continue
             try:
                 self._changes.mps.stop_unknown(daemon_id)
-            except DriverError as error:
+            except (DriverError, OSError) as error:
                 _logger.error("MPS daemon %s belongs to no claim and cannot be stopped: %s", daemon_id, error)
