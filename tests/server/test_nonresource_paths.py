@@ -48,6 +48,13 @@ class TestDiscovery:
         old = api.raw("GET", path, accept=AGGREGATED.replace("v=v2", "v=v2beta1"))
         assert old.content_type == "application/json"
 
+    @pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1"])
+    def test_in_no_other_form(self, api, path):
+        table = "application/json;as=Table;g=meta.k8s.io;v=v1"
+        for accept in ("application/cbor", table, "text/html"):
+            assert api.refusal("GET", path, accept=accept)[:2] == (406, "NotAcceptable")
+        assert api.get(path, accept=f"{table}, application/json;q=0.1")["kind"].startswith("API")
+
     def test_what_a_client_has_is_not_sent_again(self, api):
         first = api.raw("GET", "/apis", accept=AGGREGATED)
         again = api.raw("GET", "/apis", accept=AGGREGATED, if_none_match=first.headers["ETag"])
@@ -78,6 +85,8 @@ def test_health_checks_by_name(api):
 
 
 def test_version(api):
+    answer = api.raw("GET", "/version", accept="application/yaml")
+    assert (answer.content_type, answer.body[:13]) == ("application/json", b'{\n  "major": ')
     assert (api.get("/version")["minor"], api.get("/version/")["major"]) == ("37", "1")
 
 

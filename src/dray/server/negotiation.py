@@ -119,6 +119,12 @@ def check_object(accept: str) -> None:
         raise status.not_acceptable(", ".join(MEDIA_TYPES))
 
 
+def check_plain(accept: str) -> None:
+    """Raises a 406 for a client that does not take what is shown in no other form than its own."""
+    if accept and not any(each.form is Form.OBJECT for each in _offers(accept)):
+        raise status.not_acceptable(", ".join(MEDIA_TYPES))
+
+
 def check_stream(media: str) -> None:
     """Raises a 406 for what a watch cannot be written in."""
     if media == YAML:

@@ -7,6 +7,8 @@ import platform
 import sys
 from urllib.parse import parse_qs
 
+import msgspec
+
 from dray.api.catalogue import RELEASE
 from dray.api.objects import Object
 from dray.api.protobuf import envelope
@@ -38,7 +40,8 @@ class NonresourcePaths:
             case ["openapi", *rest]:
                 return await self._open_api.answer(request, rest)
             case ["version"]:
-                return document(version())
+                # JSON whoever asks, as in Kubernetes.
+                return Response(200, msgspec.json.format(msgspec.json.encode(version()), indent=2), final=True)
             case [("healthz" | "livez" | "readyz") as check, *names]:
                 return self._health(request, check, "/".join(names))
             case ["metrics"]:
@@ -49,9 +52,11 @@ class NonresourcePaths:
 
     def _discovery(self, request: Request, root: str, rest: list[str]) -> Response:
         registry = self._context.registry
-        media = negotiation.aggregated_discovery(request.headers.get("accept", ""))
+        accept = request.headers.get("accept", "")
+        media = negotiation.aggregated_discovery(accept)
         if not rest and media:
             return _aggregated(request, discovery.aggregated(registry, core=root == "api"), media)
+        negotiation.check_plain(accept)
         match root, rest:
             case "api", []:
                 return document(discovery.api_versions())

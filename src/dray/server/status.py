@@ -137,7 +137,7 @@ def expired(message: str) -> ApiError:
 
 def too_large_version(asked: int, newest: int) -> ApiError:
     """The client knows of a revision that this server has not reached."""
-    message = f"Too large resource version: {asked}, current: {newest}"
+    message = f"Timeout: Too large resource version: {asked}, current: {newest}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details: Object = {"causes": [cause], "retryAfterSeconds": 1}
     return ApiError(504, "Timeout", message, details=details, retry_after=1)
