@@ -7,6 +7,7 @@ held while it is waited for, and connections to one host are limited.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import ssl
 from base64 import b64decode
 from typing import TYPE_CHECKING, Final
@@ -54,6 +55,9 @@ class WebhookClient:
         return await self._post(f"https://{place}:{behind}{path}?{query}", shown, named, client, body, seconds)
 
     async def _post(self, url: str, shown: str, name: str | None, client: Object, body: bytes, seconds: int) -> bytes:
+        if self._session is None:
+            # Loading it takes long enough for others to notice, who ask no webhook.
+            await asyncio.to_thread(importlib.import_module, "aiohttp")
         import aiohttp
 
         try:
@@ -75,7 +79,7 @@ class WebhookClient:
         except WebhookError as error:
             raise WebhookError(f'Post "{shown}": {error}') from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise WebhookError(f'Post "{shown}": {error or type(error).__name__}') from None
+            raise WebhookError(f'Post "{shown}": {_told(error)}') from None
 
     def _tls(self, bundle: str) -> ssl.SSLContext:
         known = self._trusting.get(bundle)
@@ -98,6 +102,18 @@ class WebhookClient:
         if self._session is not None:
             await self._session.close()
             self._session = None
+
+
+def _told(error: Exception) -> str:
+    """What went wrong, without the objects of this process that the text of an error may name."""
+    import aiohttp
+
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"tls: failed to verify certificate: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        why = error.os_error.strerror or str(error.os_error)
+        return f"dial tcp {error.host}:{error.port}: connect: {why}"
+    return str(error) or type(error).__name__
 
 
 def trusting(bundle: str) -> ssl.SSLContext:
