@@ -71,7 +71,7 @@ class CustomKinds:
         if webhook is None:
             return None
         known = {version.api_version: version for version in versions}
-        return WebhookConverter(self._context.webhooks, webhook, known, self._context.new_uid)
+        return WebhookConverter(self._context.webhooks, self._context.worker, webhook, known, self._context.new_uid)
 
     def _reconsider(self, group: str) -> None:
         """After a definition is gone: others may wait for its names."""

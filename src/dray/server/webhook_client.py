@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import ssl
 from base64 import b64decode
 from typing import TYPE_CHECKING, Final
@@ -111,8 +112,10 @@ def _told(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"tls: failed to verify certificate: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
-        why = error.os_error.strerror or str(error.os_error)
-        return f"dial tcp {error.host}:{error.port}: connect: {why}"
+        number = error.os_error.errno
+        # A name that cannot be resolved has a negative number, and a text of its own.
+        why = os.strerror(number) if number is not None and number > 0 else str(error.os_error.strerror)
+        return f"dial tcp {error.host}:{error.port}: connect: {why.lower()}"
     return str(error) or type(error).__name__
 
 

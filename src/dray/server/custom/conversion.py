@@ -66,20 +66,21 @@ class WebhookConverter:
     def __init__(
         self,
         client: WebhookClient,
+        worker: Worker,
         webhook: Object,
         versions: Mapping[str, CustomVersion],
         new_uid: Callable[[], str],
     ) -> None:
-        self._client = client
+        self._client, self._worker = client, worker
         self._client_config = webhook["clientConfig"]
         self._review = next((each for each in webhook["conversionReviewVersions"] if each in REVIEWS), "")
         self._versions = versions
         self._new_uid = new_uid
 
-    async def convert(self, objects: Sequence[Object], api_version: str) -> list[Object]:
-        """A few objects in a version, in their order; raises Unconvertible."""
+    async def convert(self, objects: Sequence[Object], api_version: str, size: int = 0) -> list[Object]:
+        """A few objects, of so many bytes, in a version, in their order; raises Unconvertible."""
         wanted = [obj for obj in objects if obj.get("apiVersion") != api_version]
-        made = iter(await self._ask(wanted, api_version) if wanted else ())
+        made = iter(await self._ask(wanted, api_version, size) if wanted else ())
         return [obj if obj.get("apiVersion") == api_version else next(made) for obj in objects]
 
     async def convert_stored(self, values: Sequence[bytes], api_version: str) -> list[bytes]:
@@ -92,16 +93,19 @@ class WebhookConverter:
         return converted
 
     async def _convert_group(self, values: Sequence[bytes], api_version: str) -> list[bytes]:
-        found = [self._pruned(documents.decode(value)) for value in values]
-        made = await self.convert(found, api_version)
-        return [documents.encode(documents.ordered(obj, obj["kind"], api_version)) for obj in made]
+        size = sum(map(len, values))
+        found = await self._worker.run(size, lambda: [self._pruned(documents.decode(value)) for value in values])
+        made = await self.convert(found, api_version, size)
+        return await self._worker.run(
+            size, lambda: [documents.encode(documents.ordered(obj, obj["kind"], api_version)) for obj in made]
+        )
 
     def _pruned(self, obj: Object) -> Object:
         version = self._versions.get(obj["apiVersion"])
         kept: Object = defaults.prune(obj, version.schema)[0] if version is not None else obj
         return kept
 
-    async def _ask(self, objects: Sequence[Object], api_version: str) -> list[Object]:
+    async def _ask(self, objects: Sequence[Object], api_version: str, size: int) -> list[Object]:
         named = f"conversion webhook for {objects[0].get('apiVersion')}, Kind={objects[0].get('kind')}"
         for obj in objects:
             if obj.get("apiVersion") not in self._versions:
@@ -111,12 +115,18 @@ class WebhookConverter:
         request = {"uid": uid, "desiredAPIVersion": api_version, "objects": objects}
         review = {"kind": "ConversionReview", "apiVersion": f"{_GROUP}/{self._review}", "request": request}
         try:
-            answer = await self._client.post(self._client_config, documents.encode(review), SECONDS)
-            returned = self._objects(answer, uid)
+            body = await self._worker.run(size, documents.encode, review)
+            answer = await self._client.post(self._client_config, body, SECONDS)
+            returned = await self._worker.run(len(answer), self._objects, answer, uid)
         except WebhookError as error:
             raise _failed(f"{named} failed: {error}") from None
         if len(returned) != len(objects):
             raise _failed(f"{named} returned {len(returned)} objects, expected {len(objects)}")
+        return await self._worker.run(len(answer), self._all_checked, objects, returned, api_version, named)
+
+    def _all_checked(
+        self, objects: Sequence[Object], returned: list[Any], api_version: str, named: str
+    ) -> list[Object]:
         made = []
         for index, (before, after) in enumerate(zip(objects, returned, strict=True)):
             try:
