@@ -100,6 +100,25 @@ async def test_volumes_belong_to_the_group_of_the_pod(machine):
     assert machine.log(await machine.phase("p", "Succeeded")) == ["4711", "4711"]
 
 
+async def test_a_host_path_without_a_type_is_made_and_one_with_a_type_is_checked(machine, tmp_path):
+    def volumes(place, **kind):
+        return [{"name": "place", "hostPath": {"path": str(tmp_path / place), **kind}}]
+
+    def container(place):
+        mounts = [{"name": "place", "mountPath": str(tmp_path / place)}]
+        return shell(f"test -d {tmp_path / place} && echo there", volumeMounts=mounts)
+
+    await machine.cluster.create(pod("strict", container("c"), volumes=volumes("c", type="Directory")))
+    await machine.cluster.create(pod("loose", container("a/b"), volumes=volumes("a/b"), restartPolicy="Never"))
+    assert machine.log(await machine.phase("loose", "Succeeded")) == ["there"]
+    await machine.cluster.eventually(lambda: told_of(machine, "strict"))
+
+
+async def told_of(machine, name):
+    events = await machine.cluster.list("Event")
+    return [each for each in events if each["involvedObject"]["name"] == name and "is not Directory" in each["message"]]
+
+
 async def answering(answers):
     """A server on this machine that answers each path as told, and its port."""
 

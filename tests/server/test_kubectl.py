@@ -127,6 +127,18 @@ def test_apply_and_diff(kubectl):
     assert "created" in kubectl("apply", "-f", "-", text=CLAIM)
 
 
+def test_a_list_is_applied_and_pruned(kubectl):
+    def listed(*names):
+        maps = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}} for name in names]
+        return yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": maps})
+
+    apply = ("apply", "-n", "default", "-f", "-", "--prune", "--applyset=configmaps/set")
+    made = kubectl(*apply, text=listed("a", "b"), KUBECTL_APPLYSET="true")
+    assert made == "configmap/a created\nconfigmap/b created\n"
+    pruned = kubectl(*apply, text=listed("b"), KUBECTL_APPLYSET="true")
+    assert pruned == "configmap/b unchanged\nconfigmap/a pruned\n"
+
+
 def test_apply_on_the_server(kubectl):
     assert "serverside-applied" in kubectl("apply", "--server-side", "-f", "-", text=CLAIM)
     labelled = CLAIM.replace("{name: gpu}", "{name: gpu, labels: {a: b}}")

@@ -65,7 +65,11 @@ class Volumes:
         name = str(volume["name"])
         place = self.directory(uid_of(pod)) / name
         if "hostPath" in volume:
-            _host_path(mapping(volume["hostPath"]))
+            source = mapping(volume["hostPath"])
+            if not source.get("type"):
+                # Nothing is said about it: container runtimes make a directory of what is not there.
+                _make_directory(Path(str(source["path"])))
+            _host_path(source)
         elif _is_claimed(volume):
             source = await self._objects.claimed_source(pod, volume)
             _make_for_all(source)
@@ -208,6 +212,11 @@ def _inside(root: Path, name: str) -> Path:
 def _as_they_are(current: Path, files: Mapping[str, File]) -> bool:
     there = {str(each.relative_to(current)) for each in current.rglob("*") if each.is_file()}
     return there == set(files) and all((current / name).read_bytes() == file.content for name, file in files.items())
+
+
+def _make_directory(path: Path) -> None:
+    if not path.exists():
+        path.mkdir(mode=0o755, parents=True, exist_ok=True)
 
 
 def _host_path(source: Object) -> None:
