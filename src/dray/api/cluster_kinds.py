@@ -69,10 +69,7 @@ def _network(name: str, plural: str, *short_names: str, stored_only: str = "", *
 
 
 def _flow_control(name: str, plural: str) -> Kind:
-    why = "is stored and has no effect: the server limits requests by its own rules"
-    return _kind(
-        "flowcontrol_v1", name, plural, group=FLOW_CONTROL_GROUP, status=True, generation=True, stored_only=why
-    )
+    return _kind("flowcontrol_v1", name, plural, group=FLOW_CONTROL_GROUP, status=True, generation=True)
 
 
 CLUSTER_KINDS: tuple[Kind, ...] = (

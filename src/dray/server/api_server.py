@@ -17,6 +17,7 @@ from dray.server.bootstrap import bootstrap
 from dray.server.certificate_signer import CertificateSigner
 from dray.server.context import Context
 from dray.server.custom_kinds import CustomKinds
+from dray.server.flow_control.controller import FlowControl
 from dray.server.metrics import Metrics
 from dray.server.nonresource_paths import NonresourcePaths
 from dray.server.paths import ResourcePath
@@ -47,6 +48,7 @@ _HOOKS = {
         "rbac/bootstrap-roles",
     ),
     "custom kinds": ("start-apiextensions-controllers",),
+    "flow control": ("priority-and-fairness-config-consumer", "priority-and-fairness-filter"),
     "ranges": ("start-kubernetes-service-cidr-controller", "start-service-ip-repair-controllers"),
     "API services": (
         "apiservice-registration-controller",
@@ -70,6 +72,8 @@ class ApiServer:
         self._signer = CertificateSigner(context)
         self._services = ApiServices(context)
         self._ranges = ServiceRanges(context)
+        self.flow_control = FlowControl(context)
+        self.metrics.registry.register(self.flow_control)
         self._retention = retention or Retention()
         self._compacting: asyncio.Task[None] | None = None
         context.health.expect(*(hook for hooks in _HOOKS.values() for hook in hooks))
@@ -93,6 +97,8 @@ class ApiServer:
         health.finish(*_HOOKS["API services"])
         await self._ranges.start()
         health.finish(*_HOOKS["ranges"])
+        await self.flow_control.start()
+        health.finish(*_HOOKS["flow control"])
         self._compacting = asyncio.create_task(self._retention.run(self.context.store), name="retention")
 
     async def close(self) -> None:
@@ -103,6 +109,7 @@ class ApiServer:
         await self._signer.close()
         await self._services.close()
         await self._ranges.close()
+        await self.flow_control.close()
         await self.custom_kinds.close()
         await self.context.close()
 

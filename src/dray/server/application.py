@@ -7,11 +7,14 @@ A request is read up to a limit of bytes and time, handed to the server, and its
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dray.server import auditing, status
 from dray.server.api_server import ApiServer, refused
 from dray.server.authorization import ANONYMOUS
+from dray.server.flow_control.controller import LEVEL_HEADER, SCHEMA_HEADER
+from dray.server.flow_control.schemas import flow_of
 from dray.server.http_protocol import abort_of, be_patient, recognise, take_of
 from dray.server.kubelets.upgrades import VERSIONS
 from dray.server.requests import JSON, Answer, Request, Response, Stream, Upgrade, code_of
@@ -101,7 +104,7 @@ class Application:
                 request.headers = {**request.headers, VERSIONS: _all_versions(scope)}
             if request.method not in ("GET", "HEAD"):
                 request.body = await self._body(request, receive)
-            answer = await self.server.handle(request)
+            answer = await self._in_turn(request)
             await self._check_room(answer)
         except status.ApiError as error:
             answer = await self.server.written(request, refused(error))
@@ -121,8 +124,22 @@ class Application:
             if answer.from_node:
                 # Somebody may look at one page of a log for long; no more of it is read meanwhile.
                 be_patient(scope)
-        headers = [_content_type(answer.content_type), *warning_headers(request.warnings)]
+        headers = [_content_type(answer.content_type), *_encoded(request.told), *warning_headers(request.warnings)]
         await streams.run(answer, headers, receive, send, abort_of(scope))
+
+    async def _in_turn(self, request: Request) -> Answer:
+        """The answer, once the priority level of the request has room for it."""
+        flow = flow_of(request)
+        found = self.server.flow_control.classify(flow)
+        if found is None:
+            return await self.server.handle(request)
+        schema, level = found
+        request.told = {SCHEMA_HEADER: schema.uid, LEVEL_HEADER: level.uid}
+        await level.enter(schema.distinguished(flow))
+        try:
+            return await self.server.handle(request)
+        finally:
+            level.leave()
 
     async def _tunnel(self, upgrade: Upgrade, scope: Scope) -> None:
         take = take_of(scope)
@@ -171,8 +188,8 @@ class Application:
         body = answer.body
         # What was not modified has no body and says nothing of one.
         headers: Headers = [] if answer.code == 304 else [_content_type(answer.content_type), _length(body)]
-        if answer.headers:
-            headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers.items()]
+        if answer.headers or request.told:
+            headers += _encoded({**request.told, **answer.headers})
         if request.warnings:
             headers += warning_headers(request.warnings)
         await send({"type": "http.response.start", "status": answer.code, "headers": headers})
@@ -188,6 +205,10 @@ class Application:
                 return await _read(receive, limit)
         except TimeoutError:
             raise status.ApiError(408, "Timeout", "the body of the request did not arrive in time") from None
+
+
+def _encoded(told: Mapping[str, str]) -> Headers:
+    return [(name.lower().encode(), value.encode("latin-1")) for name, value in told.items()]
 
 
 async def _read(receive: Receive, limit: int) -> bytes:

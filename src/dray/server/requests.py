@@ -33,6 +33,8 @@ class Request(msgspec.Struct):
     verb: str = ""
     reason: str = ""
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
+    # Headers of whatever the answer will be.
+    told: dict[str, str] = msgspec.field(default_factory=dict)
 
     def decoded_body(self) -> Any:
         """The body, read as JSON; raises what msgspec raises."""

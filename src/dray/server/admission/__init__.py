@@ -95,6 +95,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         *_POLICIES,
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
+        ("PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io", stored_kinds.warn_of_lending),
         *_GANGS,
     ),
     UPDATE: (
@@ -115,6 +116,7 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         *_POLICIES,
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
+        ("PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io", stored_kinds.warn_of_lending),
         *_GANGS,
     ),
     DELETE: ((_ALL, rights.check), ("Namespace", core_kinds.protect_namespace)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dray.api.cluster_kinds import NETWORKING_GROUP
-from dray.api.objects import annotations_of
+from dray.api.objects import annotations_of, mapping
 from dray.server import documents
 from dray.server.admission.attributes import Attributes
 from dray.server.resources import key_prefix
@@ -24,6 +24,17 @@ def _is_complete(attributes: Attributes) -> bool:
     if attributes.resource.kind != "Service" or attributes.resource.group:
         return False
     return (attributes.obj.get("spec") or {}).get("clusterIP") in (None, "", "None")
+
+
+def warn_of_lending(attributes: Attributes) -> None:
+    """Of a priority level: what it says about its neighbours."""
+    limited = mapping(attributes.obj["spec"].get("limited"))
+    if limited.get("lendablePercent") or limited.get("borrowingLimitPercent"):
+        text = (
+            "priority levels do not lend seats to each other here: lendablePercent and borrowingLimitPercent do nothing"
+        )
+        if not attributes.subresource and text not in attributes.warnings:
+            attributes.warnings.append(text)
 
 
 def choose_ingress_class(attributes: Attributes) -> None:
