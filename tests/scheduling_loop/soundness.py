@@ -1,6 +1,6 @@
 """What must hold of a cluster at rest: nothing is kept for nobody, nothing is forgotten, nobody waits who could run."""
 
-from dray.scheduling.actions import Bind
+from dray.scheduling.actions import Bind, BindGroup, RefuseGroup
 
 
 def is_named(claim):
@@ -27,6 +27,21 @@ def outlived(claims, pods):
     return problems
 
 
+def torn(groups, pods):
+    """Gangs of which a part runs that is smaller than must start together, though none of their pods went."""
+    problems = []
+    for group in groups:
+        name, size = group["metadata"]["name"], group["spec"]["schedulingPolicy"]["gang"]["minCount"]
+        members = [
+            each for each in pods.values() if (each["spec"].get("schedulingGroup") or {}).get("podGroupName") == name
+        ]
+        numbers = {each["metadata"]["name"] for each in members if "deletionTimestamp" not in each["metadata"]}
+        started = sum(bool(each["spec"].get("nodeName")) for each in members)
+        if {f"{name}-{n}" for n in range(size)} <= numbers and 0 < started < size:
+            problems.append(f"{started} pods of gang {name} run, and {size} have to start together")
+    return problems
+
+
 def differences(live, fresh):
     """Between what a scheduler knows from events and what one knows that just started."""
     problems = []
@@ -37,6 +52,7 @@ def differences(live, fresh):
         "holders": (_holders(live), _holders(fresh)),
         "affinity": (_equal_pods(live), _equal_pods(fresh)),
         "waiting": (_waiting(live), _waiting(fresh)),
+        "members": (_members(live), _members(fresh)),
     }.items():
         if one != other:
             keys = sorted((k for k in one.keys() | other.keys() if one.get(k) != other.get(k)), key=str)
@@ -84,6 +100,13 @@ def _waiting(scheduler):
     return dict.fromkeys(scheduler.queue._queued, True)
 
 
+def _members(scheduler):
+    return {
+        key: (sorted(each.waiting), sorted(each.placed), sorted(each.succeeded))
+        for key, each in scheduler.state.groups._members.items()
+    }
+
+
 def could_run(fresh):
     """Pods that wait although there is a place for them."""
     problems, now = [], 0.0
@@ -91,6 +114,15 @@ def could_run(fresh):
     for _ in range(3):
         now = (fresh.due() or now) + 1
         while (action := fresh.next(now)) is not None:
+            if isinstance(action, BindGroup):
+                places = {each.pod.key[1]: each.node for each in action.binds}
+                problems.append(f"group {action.group.key.name} waits, and could be on {places}")
+                continue
+            if isinstance(action, RefuseGroup):
+                if action.preemption is not None and action.preemption.victims:
+                    victims = [each.key[1] for each in action.preemption.victims]
+                    problems.append(f"group {action.group.key.name} waits, and could have the place of {victims}")
+                continue
             name = action.pod.key[1]
             if isinstance(action, Bind):
                 problems.append(f"pod {name} waits, and could be on {action.node}")

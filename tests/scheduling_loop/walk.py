@@ -25,10 +25,17 @@ from tests import gpus
 from tests.scheduling_loop.checker import Checker
 from tests.scheduling_loop.creation import make
 from tests.scheduling_loop.faults import FaultyTransport, client_over
-from tests.scheduling_loop.soundness import could_run, differences, is_named, outlived
+from tests.scheduling_loop.soundness import could_run, differences, is_named, outlived, torn
 from tests.virtual_time import VirtualTime
 
-CONTROLLERS = ("resourceclaim", "device-taint-eviction", "garbage-collector", "pod-garbage-collector", "disruption")
+CONTROLLERS = (
+    "resourceclaim",
+    "podgroup-protection",
+    "device-taint-eviction",
+    "garbage-collector",
+    "pod-garbage-collector",
+    "disruption",
+)
 NODES = 5
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -241,6 +248,28 @@ class Walk:
             del pod["spec"]["containers"][0]["ports"]
         await self._try(self._create(pod))
 
+    async def add_gang(self):
+        """Pods that start together, some of them with a rack of their own, and perhaps one more than must."""
+        self._number += 1
+        choose, name = self.random.choice, f"g{self._number}"
+        size = choose((2, 2, 3))
+        members = {"minCount": size}
+        if self.random.random() < 0.4:
+            members["schedulingConstraints"] = {"topology": [{"key": "zone"}]}
+        if self.random.random() < 0.3:
+            members["disruptionMode"] = {"all": {}}
+        priority = {"priorityClassName": choose(("low", "high"))} if self.random.random() < 0.4 else {}
+        await self._try(self._create(objects.pod_group(name, **members, **priority)))
+        templates = [choose(("one", "pair", "part", "either", "net"))]
+        for number in range(size + choose((0, 0, 0, 1))):
+            spec = {"schedulingGroup": {"podGroupName": name}, "templates": templates, **priority}
+            await self._try(self._create(gpus.pod(f"{name}-{number}", labels={"app": choose("ab")}, **spec)))
+            if self.random.random() < 0.3:
+                await asyncio.sleep(self.random.random())
+
+    async def remove_gang(self):
+        await self._remove_any("PodGroup")
+
     async def add_claim(self):
         self._number += 1
         kind = self.random.choice(list(REQUESTS))
@@ -369,6 +398,7 @@ class Walk:
         fresh = await self._relisted()
         return [
             *outlived(await self._list("ResourceClaim"), pods),
+            *torn(await self._list("PodGroup"), pods),
             *differences(live, fresh),
             *could_run(fresh),
         ]
@@ -376,8 +406,9 @@ class Walk:
     async def _relisted(self):
         """A scheduler that knows what the server knows, and nothing else."""
         fresh, now = Scheduler(), self._time.now().timestamp()
+        fresh.state.groups.served.add("scheduling.k8s.io")
         cluster = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
-        for kind in (*cluster, "PodDisruptionBudget", "ResourceClaim", "Pod"):
+        for kind in (*cluster, "PodDisruptionBudget", "PodGroup", "ResourceClaim", "Pod"):
             for each in await self._list(kind):
                 fresh.put(kind, each, now)
         self._now = now
@@ -386,6 +417,8 @@ class Walk:
 
 _STEPS = {
     "add_pod": 30,
+    "add_gang": 5,
+    "remove_gang": 1,
     "add_claim": 5,
     "remove_claim": 2,
     "finish_pod": 9,

@@ -19,6 +19,7 @@ _PARTS: Final = {
     "demo": "what the demo uses: dray up --node --simulate {}/machines.yaml",
     "fleet": "machines of one's own, and a life for their pods: dray up --fleet {}/workshop.yaml",
     "alignment": "GPU, NIC and CPUs on one PCIe root: dray up --fleet {}/machines.yaml",
+    "groups": "pods that start together or not at all: dray up --fleet p5.48xlarge=4 {}",
     "lab": "four machines with GPUs and NICs, as manifests: dray up {}",
     "claims": "claims for the lab: dray apply -f {}",
     "cluster": "two machines and three claims: dray allocate {}",
