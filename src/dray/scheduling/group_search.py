@@ -123,9 +123,8 @@ class GroupSearch:
             position = bisect_left(rooms, len(waiting) - first)
             # Of those with equal room the one with the best score.
             position = bisect_right(rooms, rooms[position]) - 1 if position < len(rooms) else len(rooms) - 1
-            node = self.nodes[order.pop(position)[2]]
-            rooms.pop(position)
-            while first < len(waiting) and self.trial.add(waiting[first], node) is None:
+            node, end = self.nodes[order.pop(position)[2]], first + rooms.pop(position)
+            while first < min(end, len(waiting)) and self.trial.add(waiting[first], node) is None:
                 first += 1
 
     def _fill_in_turn(self, kind: Kind, waiting: list[Member]) -> None:

@@ -100,7 +100,9 @@ class Groups:
 
     def is_complete(self, group: Group) -> bool:
         """Whether there are as many pods as must start together."""
-        return self.members(group.key).number >= group.min_count
+        members, least = self.members(group.key), group.min_count
+        # What is counted exactly takes a look at each.
+        return len(members.waiting) >= least or len(members.placed) >= least or members.number >= least
 
     def wait(self, pod: Pod) -> ObjectRef | None:
         """The pod has come; gives what others may have waited for."""
