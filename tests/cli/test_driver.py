@@ -196,3 +196,16 @@ async def test_a_user_without_rights_or_a_wrong_directory_is_one_line():
         assert "run it as root, or give it directories that it may write" in told
         status, told = await ended(kubelet.root / "plugins")
         assert (status, "does not exist: is" in told) == (2, True)
+
+
+async def test_a_driver_that_a_node_cannot_have_is_one_line(tmp_path):
+    async with LocalCluster() as cluster, ApiEndpoint(cluster.application) as endpoint:
+        places = ["--kubeconfig", str(endpoint.write_kubeconfig(tmp_path / "kubeconfig")), "--root", str(tmp_path)]
+        process = await asyncio.create_subprocess_exec(
+            DRAY, "node", "--driver", "nowhere:Driver", *places, stderr=asyncio.subprocess.PIPE
+        )
+        _, said = await process.communicate()
+    expected = (
+        "error: driver nowhere:Driver: No module named 'nowhere'; the module must be installed, or in PYTHONPATH\n"
+    )
+    assert (process.returncode, said.decode()) == (2, expected)

@@ -91,6 +91,7 @@ def node(
     """
     from dray.cli import node_running
     from dray.client.errors import ConfigError
+    from dray.driver import DriverError
     from dray.node.errors import NodeError
     from dray.server.listening import ListenError, own_address
     from dray.server.security.private_files import ExposedFileError
@@ -111,7 +112,7 @@ def node(
         ending(Where(kubeconfig, context, ""), lambda endpoint: run(node_running.serve(endpoint, options)))
     except PermissionError as error:
         click.echo(f"error: {error.strerror}: {error.filename}; give it a --root that it may write", err=True)
-    except (ConfigError, ExposedFileError, ListenError, NodeError) as error:
+    except (ConfigError, DriverError, ExposedFileError, ListenError, NodeError) as error:
         click.echo(f"error: {error}", err=True)
     sys.exit(2)
 
