@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 
+from dray.api.catalogue import built_in
 from tests.node.server.conftest import NODE, pod
 
 BUSY = "while :; do :; done"
@@ -57,6 +58,10 @@ async def test_the_nodes_own_documents(machine):
     assert told["podRef"]["name"] == "p"
     assert told["containers"][0]["cpu"]["usageCoreNanoSeconds"] > 0
     assert await machine.get(f"{PROXY}/healthz") == (200, "ok")
+    node = (await machine.client.get(built_in("v1", "Node"), NODE))["status"]
+    port = node["daemonEndpoints"]["kubeletEndpoint"]["Port"]
+    assert await machine.get(f"{PROXY}/healthz".replace(NODE, f"{NODE}:{port}")) == (200, "ok")
+    assert (await machine.get(f"{PROXY}/healthz".replace(NODE, f"{NODE}:1")))[0] == 400
     assert json.loads((await machine.get(f"{PROXY}/pods"))[1])["items"][0]["metadata"]["name"] == "p"
     _, text = await machine.get(f"{PROXY}/metrics/resource")
     assert re.search(r'^container_cpu_usage_seconds_total\{container="c0",namespace="default",pod="p"\} \d', text, re.M)

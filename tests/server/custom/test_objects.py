@@ -8,6 +8,7 @@ import pytest
 from dray.api.intake import Accepted, Place, Refusal
 from dray.server import custom_resource
 from dray.server.custom import objects
+from dray.server.custom.defaults import prune
 from dray.server.custom.tracking import TrackedCustomKind
 from dray.server.fieldmanager import server_side
 from dray.server.status import ApiError
@@ -154,3 +155,12 @@ def test_columns() -> None:
     made = live(spec={"size": 3})
     columns = custom_resource.columns(version())
     assert [(column.name, column.cell(made, NOW)) for column in columns] == [("Name", "w"), ("Size", 3)]
+
+
+def test_metadata_of_an_embedded_object_has_known_members_only():
+    inner = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"template": inner}}}}
+    template = {"apiVersion": "v1", "kind": "Sub", "metadata": {"name": "x", "strange": "y"}, "kept": 1}
+    pruned, dropped = prune({"metadata": {"odd": 1}, "spec": {"template": template}}, schema)
+    assert dropped == ["spec.template.metadata.strange"]
+    assert pruned["spec"]["template"] == {**template, "metadata": {"name": "x"}}

@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from dray.api.objects import Object
+from dray.api.wire_types import TYPES
 from dray.server.custom.definitions import Schema
 from dray.server.custom.schema_check import join
 
@@ -109,7 +110,7 @@ def _prune(value: Any, schema: Schema, path: str, whole_object: bool, dropped: l
         if member is None and isinstance(others, dict):
             member = others
         if whole_object and name in _IMPLIED:
-            kept[name] = item
+            kept[name] = _prune_metadata(item, join(path, name), dropped) if path and name == "metadata" else item
         elif member is not None:
             inside = bool(member.get("x-kubernetes-embedded-resource"))
             kept[name] = _prune(item, member, join(path, name), inside, dropped)
@@ -118,3 +119,11 @@ def _prune(value: Any, schema: Schema, path: str, whole_object: bool, dropped: l
         else:
             dropped.append(join(path, name))
     return kept
+
+
+def _prune_metadata(value: Any, path: str, dropped: list[str]) -> Any:
+    """That of an object within an object; that of the object itself is read with its kind."""
+    if not isinstance(value, dict):
+        return value
+    dropped += [join(path, name) for name in value if name not in TYPES["meta_v1.ObjectMeta"]]
+    return {name: item for name, item in value.items() if name in TYPES["meta_v1.ObjectMeta"]}

@@ -198,9 +198,12 @@ def _pairs(call: Call) -> list[tuple[str, str]]:
 async def proxy(call: Call) -> Answer:
     given = {"path": f"/{call.path.rest}"} if call.path.rest else {}
     options = await parts.admit(call.write(WriteOptions(), "connect"), parts.CONNECT, given, NODE_PROXY_OPTIONS)
-    await call.stored()
+    # `node:port` is the node too; it has no other port that the server speaks to.
+    node, _, port = call.path.name.partition(":")
     path = str(options.get("path") or "").removeprefix("/")
-    endpoint = endpoint_of(call.context, call.path.name)
+    endpoint = endpoint_of(call.context, node)
+    if port and port != str(endpoint.port):
+        raise status.bad_request(f"port {port[:5]} is not that of the kubelet of {node}, which is {endpoint.port}")
     request = call.request
     try:
         answer = await call.context.kubelets.request(
