@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from dray.server import auditing, status
+from dray.server import auditing, compression, status
 from dray.server.api_server import ApiServer, refused
 from dray.server.authorization import ANONYMOUS
 from dray.server.flow_control.controller import LEVEL_HEADER, SCHEMA_HEADER
@@ -118,7 +119,11 @@ class Application:
             if answer.rest is None or not _in_pieces(scope, request):
                 await self._respond(answer, request, send)
                 return
-            answer, streams = Stream(answer.pieces(), endless=False), self._long_answers
+            pieces = answer.pieces()
+            if compression.applies(request, answer):
+                pieces = compression.pieces(pieces)
+                request.told = {**request.told, **compression.HEADERS}
+            answer, streams = Stream(pieces, endless=False), self._long_answers
         else:
             streams = self._node_streams if answer.from_node else self._streams
             if answer.from_node:
@@ -185,6 +190,12 @@ class Application:
                 await self.server.context.worker.run(AT_ONCE + 1, answer.whole)
             except status.ApiError as error:
                 answer = refused(error)
+        if compression.applies(request, answer):
+            # It is sent as it is where there is no time for that.
+            with suppress(status.ApiError):
+                worker = self.server.context.worker
+                answer.body = await worker.run(len(answer.body), compression.compressed, answer.body)
+                answer.headers |= compression.HEADERS
         body = answer.body
         # What was not modified has no body and says nothing of one.
         headers: Headers = [] if answer.code == 304 else [_content_type(answer.content_type), _length(body)]
