@@ -25,7 +25,8 @@ NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 NVIDIA_SMI = """#!/bin/sh
 echo "nvidia-smi $*" >> {state}/calls
 if [ -e {state}/fail/nvidia-smi ]; then cat {state}/fail/nvidia-smi; exit 3; fi
-echo "$5" > {state}/slices/$3
+echo "$5" > {state}/slice.$$
+mv {state}/slice.$$ {state}/slices/$3
 """
 MPS_CONTROL = """#!/bin/sh
 alive() {{ [ -s "$pid" ] && tr -d '\\0' < "/proc/$(cat "$pid")/cmdline" 2>/dev/null | grep -q .; }}
