@@ -13,7 +13,6 @@ from dray.fleet.simulation import Simulation
 from dray.scheduling.scheduler import Options
 from dray.testing.api_endpoint import ApiEndpoint
 from dray.testing.cluster import LocalCluster
-from dray.testing.threaded import documents
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CONTROLLERS = ["resourceclaim", "deployment", "replicaset"]
@@ -23,11 +22,14 @@ class Rehearsal:
     def __init__(self, cluster, kubeconfig):
         self.cluster = cluster
         self._kubeconfig = kubeconfig
+        # The runner takes the standard output of the whole process.
+        self._alone = asyncio.Lock()
 
     async def apply(self, path):
-        """A file of the examples."""
-        for document in documents(EXAMPLES / path):
-            await self.cluster.apply(document)
+        """A file of the examples, as a user does it."""
+        said = await self.dray("apply", "-f", str(EXAMPLES / path))
+        assert said
+        assert all(line.endswith(" created") for line in said.splitlines()), said
 
     async def pods(self, **labels):
         listed = await self.cluster.list("Pod", namespace="default")
@@ -75,7 +77,8 @@ class Rehearsal:
     async def dray(self, *arguments):
         """Standard output of a command on this cluster."""
         given = [arguments[0], "--kubeconfig", str(self._kubeconfig), *arguments[1:]]
-        return (await asyncio.to_thread(CliRunner().invoke, main, given)).output
+        async with self._alone:
+            return (await asyncio.to_thread(CliRunner().invoke, main, given)).output
 
 
 @asynccontextmanager

@@ -23,6 +23,8 @@ MACHINE_TYPE: Final = "simulated.dray.dev/machine-type"
 PRICE_CLASS: Final = "simulated.dray.dev/price-class"
 _PRESSURES: Final = ("MemoryPressure", "DiskPressure", "PIDPressure")
 _VERSION: Final = "v1.37.0"
+# Simulated kubelets do without drivers that have nothing to do on a node.
+_FEATURES: Final = ("DRAOptionalNodeOperations",)
 # What pods may write on a machine that says nothing else.
 _DISK: Final = "100Gi"
 
@@ -172,6 +174,7 @@ class Machine:
             "conditions": [*({"type": each, "status": "False"} for each in _PRESSURES), ready],
             "addresses": [{"type": "InternalIP", "address": self.address}, {"type": "Hostname", "address": self.name}],
             "nodeInfo": self._info(),
+            "declaredFeatures": list(_FEATURES),
         }
 
     def _info(self) -> Object:
