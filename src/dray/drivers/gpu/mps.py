@@ -2,8 +2,8 @@
 
 A daemon has a directory `mps/<id>` with `pipe`, `log` and `shm`. It runs on its own and outlives the driver;
 processes that belong to one are told by the pipe directory in their environment, whoever started them. A file in
-`log` is written when the daemon has been told everything: a daemon without it was left by a driver that died, and is
-started anew. Starting and stopping may be done again at any time.
+`log` with its process id is written when the daemon has been told everything: a daemon without it was left by a
+driver that died, and is started anew. Starting and stopping may be done again at any time.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from dray.driver import DriverError, Mount
+from dray.driver.files import replace_file
 from dray.drivers.gpu.claim_state import MpsState
 from dray.drivers.gpu.driver_files import DriverFiles
 from dray.drivers.gpu.nvml import DEFAULT_MODE, EXCLUSIVE_PROCESS, Nvml, NvmlError, set_compute_mode
@@ -61,7 +62,11 @@ class MpsDaemons:
 
     def is_running(self, daemon_id: str) -> bool:
         """Whether it runs and was told everything."""
-        return (self._directory / daemon_id / "log" / _STARTED).exists() and bool(self._processes(daemon_id))
+        try:
+            told = (self._directory / daemon_id / "log" / _STARTED).read_text().split()
+        except OSError:
+            return False
+        return any(self._mark(daemon_id) in _variables(process) for process in told)
 
     def start(self, wanted: MpsState) -> None:
         """Raises DriverError where it does not come up."""
@@ -78,7 +83,10 @@ class MpsDaemons:
             self._tell(f"set_default_active_thread_percentage {wanted.thread_percentage}", environment)
         for uuid, limit in wanted.memory_limits.items():
             self._tell(f"set_default_device_pinned_mem_limit {uuid} {limit}", environment)
-        (directory / "log" / _STARTED).write_text("started\n")
+        processes = self._processes(wanted.id)
+        if not processes:
+            raise DriverError(f"the control daemon of MPS ended after it was started: see {directory / 'log'}")
+        replace_file(directory / "log" / _STARTED, " ".join(map(str, processes)).encode())
 
     def stop(self, daemon_id: str, gpus: Iterable[str]) -> None:
         """Ends it, and gives the GPUs back to everybody."""
@@ -152,8 +160,11 @@ class MpsDaemons:
 
     def _processes(self, daemon_id: str) -> list[int]:
         """Of the daemon, its servers, and who starts it or speaks to it."""
-        mark = f"{PIPE_DIRECTORY}={self._directory / daemon_id / 'pipe'}".encode()
+        mark = self._mark(daemon_id)
         return [int(entry) for entry in os.listdir(_PROCESSES) if entry.isdecimal() and mark in _variables(entry)]
+
+    def _mark(self, daemon_id: str) -> bytes:
+        return f"{PIPE_DIRECTORY}={self._directory / daemon_id / 'pipe'}".encode()
 
     def _end_processes(self, daemon_id: str) -> None:
         def ended() -> bool:
