@@ -189,6 +189,20 @@ async def test_containers_that_start_anew_and_commands_are_in_the_same_network(h
         await here.end("p")
 
 
+async def test_a_claim_is_prepared_again_while_its_interface_is_in_the_pod(host_network, tmp_path):
+    before = make_interface("nic0")
+    async with world(tmp_path) as here:
+        await here.place("p", nic(), config=config("of-nic0", interface={"name": "net1"}))
+        await here.start("p", "true")
+        await here.stop_driver()
+        await here.start_driver()
+        await here.kubelet.restart()
+        await here.kubelet.start_pod("p")
+        assert interfaces() == {"nic0p"}
+        await here.end("p")
+        assert seen("nic0") == before
+
+
 async def test_two_interfaces_of_one_claim(host_network, tmp_path):
     before = [make_interface("nic0"), make_interface("nic1", number=2)]
     async with world(tmp_path) as here:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from dray.node.errors import NodeError
 from dray.node.runtimes.configs import SandboxConfig
 from dray.node.runtimes.interface import StartError
 from dray.node.runtimes.process import ProcessRuntime
@@ -23,7 +22,7 @@ from tests.drivers.nic.networks import interfaces, make_interface, seen
 from tests.drivers.nic.trees import SysfsTree
 from tests.node.clusters import NODE, bound_pod, kubelet_on_cluster
 
-CYCLES = int(os.environ.get("DRAY_DRIVER_CYCLES", "2"))
+CYCLES = int(os.environ.get("DRAY_DRIVER_CYCLES", "1"))
 PATIENCE = 60
 NAMES = ("nic0", "nic1", "nic2")
 
@@ -131,6 +130,9 @@ async def test_kill_9_leaves_no_interface_behind_and_none_missing(host_network, 
                 await asyncio.gather(*(here.life(f"p{cycle}-{name}", name) for name in chosen))
                 assert {name: seen(name) for name in NAMES} == before
                 assert here.left() == {"cdi": [], "namespaces": [], "attachments": []}
+        except BaseException:
+            print(f"after {cycle} cycles, {here.kills} kills; {here.left()}\n{here.driver.log.read_text()[-6000:]}")
+            raise
         finally:
             keeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -159,22 +161,3 @@ async def test_the_guard_brings_it_back_when_driver_and_pod_are_gone(host_networ
         await here.kubelet.end_pod("p", within=PATIENCE)
         assert seen("nic0") == before
         assert here.left()["cdi"] == []
-
-
-async def test_a_claim_is_prepared_again_with_the_interface_in_the_pod(host_network, tmp_path):
-    make_interface("nic0")
-    async with trial(tmp_path, random.Random(1)) as here:
-        uid = await here.pod("p", "nic0")
-        started = await here.kubelet.start_pod("p", within=PATIENCE)
-        await here.sandbox(uid, started.cdi_ids["main"])
-        here.driver.restart()
-        await here.kubelet.restart()
-        again = await here.kubelet.start_pod("p", within=PATIENCE)
-        assert again.cdi_ids == started.cdi_ids
-        assert "nic0" not in interfaces()
-        await here.pod("q", "nic0")
-        with pytest.raises(NodeError, match="is still prepared for ResourceClaim"):
-            await here.kubelet.try_pod("q")
-        await here.kubelet.end_pod("p", within=PATIENCE)
-        await here.runtime.remove_sandbox(uid)
-        assert "nic0" in interfaces()

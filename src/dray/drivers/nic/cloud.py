@@ -1,7 +1,7 @@
 """Attributes that the metadata server of a cloud knows about the machine and its interfaces.
 
 It is asked only if an option says so, once, with short time-outs; where nobody answers there are no such attributes.
-AWS is asked for nothing: its published attributes are those of Neuron machines, which need a library of theirs.
+AWS is not among them: its published attributes are those of Neuron machines, which need a library of theirs.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-Cloud = Literal["auto", "none", "gce", "aws", "azure", "oke", "alibaba"]
+Cloud = Literal["auto", "none", "gce", "azure", "oke", "alibaba"]
 
 
 class NicOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):

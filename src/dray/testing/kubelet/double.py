@@ -277,8 +277,11 @@ class KubeletDouble:
 
     async def find_pods(self) -> None:
         """Learns from the API server which pods are on the node."""
+        before = set(self._active or ())
         listed = await self.client.list_all(_PODS, selection=Selection(fields=f"spec.nodeName={self.node_name}"))
-        self._active = {uid_of(each): each for each in listed["items"] if not is_terminal(each)}
+        # A pod that was started while the server answered need not be among them.
+        started = {uid: each for uid, each in (self._active or {}).items() if uid not in before}
+        self._active = started | {uid_of(each): each for each in listed["items"] if not is_terminal(each)}
 
     async def eventually(self, holds: Callable[[], Awaitable[Any]], what: str = "it", within: float = _PATIENCE) -> Any:
         """What `holds` gives once it is true; fails with what drivers and registrations look like."""
