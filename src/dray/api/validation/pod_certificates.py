@@ -59,11 +59,16 @@ def _seconds(seconds: int | None, signer: str) -> Errors:
     if seconds is None:
         yield errors.required(path, "must be set")
         return
-    domain = signer.partition("/")[0]
-    official = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
-    most = _MOST_SECONDS_OF_KUBERNETES if official else _MOST_SECONDS
+    most = most_seconds(signer)
     if not _LEAST_SECONDS <= seconds <= most:
         yield errors.invalid(path, seconds, f"must be in the range [{_LEAST_SECONDS}, {most}]")
+
+
+def most_seconds(signer: str) -> int:
+    """For how long a certificate of the signer may be good."""
+    domain = signer.partition("/")[0]
+    official = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+    return _MOST_SECONDS_OF_KUBERNETES if official else _MOST_SECONDS
 
 
 def _key(encoded: str) -> Errors:

@@ -10,7 +10,16 @@ from dray.api.pod_requests import effective
 from dray.api.pods import MIRROR_ANNOTATION
 from dray.api.quantity import Quantity
 from dray.api.rules import Rules
-from dray.api.validation import amounts, containers, fields, metadata, node_selectors, pod_affinity, tolerations
+from dray.api.validation import (
+    amounts,
+    containers,
+    fields,
+    metadata,
+    node_selectors,
+    pod_affinity,
+    projected_volumes,
+    tolerations,
+)
 from dray.api.validation.fields import Errors
 
 _RESTART_POLICIES = ["Always", "Never", "OnFailure"]
@@ -217,6 +226,8 @@ def _source(volume: Object, path: str) -> Errors:
         yield errors.required(f"{path}.secret.secretName")
     if volume.get("persistentVolumeClaim") is not None and not volume["persistentVolumeClaim"].get("claimName"):
         yield errors.required(f"{path}.persistentVolumeClaim.claimName")
+    if volume.get("projected") is not None:
+        yield from projected_volumes.validate(volume["projected"], f"{path}.projected")
 
 
 def _dns_config(config: Object | None, policy: str, path: str) -> Errors:

@@ -33,19 +33,20 @@ def validate_update(bundle: Object, old: Object, rules: Rules) -> Errors:
 
 def _names(bundle: Object) -> Errors:
     signer, name = bundle["spec"].get("signerName") or "", bundle["metadata"].get("name") or ""
-    prefix = signer.replace("/", ":") + ":" if signer else ""
     if signer:
         yield from signer_name(signer, "spec.signerName")
-    if not name:
-        return
+    if name and (detail := bundle_name(name, signer)):
+        yield errors.invalid("metadata.name", name, detail)
+
+
+def bundle_name(name: str, signer: str) -> str:
+    """Why a bundle of a signer, or of none, cannot be called so; empty if it can."""
+    prefix = signer.replace("/", ":") + ":" if signer else ""
     if not signer and ":" in name:
-        detail = 'ClusterTrustBundle without signer name must not have ":" in its name'
-        yield errors.invalid("metadata.name", name, detail)
-    elif not name.startswith(prefix):
-        detail = f"ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"
-        yield errors.invalid("metadata.name", name, detail)
-    elif not names.is_subdomain(name.removeprefix(prefix)):
-        yield errors.invalid("metadata.name", name, names.SUBDOMAIN_DETAIL)
+        return 'ClusterTrustBundle without signer name must not have ":" in its name'
+    if not name.startswith(prefix):
+        return f"ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"
+    return "" if names.is_subdomain(name.removeprefix(prefix)) else names.SUBDOMAIN_DETAIL
 
 
 def _anchors(text: str) -> Errors:
