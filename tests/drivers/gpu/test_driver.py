@@ -9,6 +9,7 @@ import pytest
 from dray.drivers.gpu import driver as driver_module
 from dray.node.errors import PrepareError
 from dray.testing.cluster import kind_of
+from dray.testing.kubelet.faults import deadline
 
 from .world import config, gpu_world, mps, time_slicing
 
@@ -283,6 +284,21 @@ async def test_device_files_are_looked_for_before_cdi_is_written(gpu_machine):
         with pytest.raises(PrepareError, match="nvidia-uvm is no device file: the kernel modules"):
             await world.start("early", "gpu-0")
         assert not list(world.kubelet.cdi.glob("*"))
+
+
+async def test_a_prepare_that_nobody_waits_for_is_done_and_undone_whole(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 2)
+    (machine.state / "delay").write_text("100")
+    async with gpu_world(machine) as world, world.driver(DynamicMIG=True):
+        await world.place("slow", "gpu-0-mig-3g40gb-9-4", "gpu-1", configs=[mps()])
+        world.kubelet.faults.next_prepare(deadline(0.25))
+        with pytest.raises(PrepareError):
+            await world.kubelet.try_pod("slow")
+        # It is in the midst of it, and is not disturbed.
+        await world.kubelet.end_pod("slow")
+        calls = machine.calls()
+        assert calls.index("CreateComputeInstance gpu-0 1 2") < calls.index("DestroyComputeInstance gpu-0 1")
+        assert world.leftovers() == []
 
 
 async def test_a_driver_with_other_settings_takes_back_what_it_would_not_do(gpu_machine):
