@@ -6,6 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
+from dray.drivers.nic.sysctls import path_of, read_sysctls
 from dray.node import network_namespaces
 
 
@@ -20,7 +21,11 @@ def make_interface(name, *, number=1, peer=""):
     ip("link", "add", name, "type", "veth", "peer", "name", peer)
     ip("link", "set", name, "mtu", "1480", "alias", f"port {name}", "up")
     ip("link", "set", peer, "up")
+    path_of("ipv4", name, "rp_filter").write_text("2")
+    path_of("ipv6", name, "accept_ra").write_text("0")
     network = f"10.{number}.2"
+    ip("addr", "add", f"10.{number}.3.3/24", "dev", name, "noprefixroute", "label", f"{name}:1")
+    ip("route", "add", f"10.{number}.3.0/24", "dev", name, "proto", "kernel", "metric", "100")
     ip("addr", "add", f"{network}.3/24", "broadcast", f"{network}.255", "dev", name)
     ip("route", "add", f"10.7{number}.0.0/16", "via", f"{network}.1", "dev", name, "metric", "7")
     ip("route", "add", f"10.8{number}.0.0/16", "via", f"{network}.1", "dev", name, "table", "78")
@@ -38,9 +43,14 @@ def seen(name):
     shown = {each: link.get(each) for each in kept} | {"up": "UP" in link["flags"]}
     addresses = json.loads(ip("-j", "addr", "show", "dev", name))
     given = [each for one in addresses for each in one.get("addr_info", ()) if each.get("scope") == "global"]
-    shown["addresses"] = sorted(f"{each['local']}/{each['prefixlen']} {each.get('broadcast')}" for each in given)
+    kept = ("broadcast", "label", "noprefixroute", "dynamic")
+    shown["addresses"] = sorted(
+        f"{each['local']}/{each['prefixlen']} {[each.get(member) for member in kept]}" for each in given
+    )
     routes = ip("-4", "route", "show", "table", "all", "dev", name).splitlines()
     shown["routes"] = sorted(" ".join(each.replace("linkdown", "").split()) for each in routes)
+    # Set by whoever looks after the host; the kernel forgets them in a move.
+    shown["sysctls"] = read_sysctls(name)
     shown["neighbors"] = ip("neigh", "show", "dev", name, "nud", "permanent").splitlines()
     return shown
 

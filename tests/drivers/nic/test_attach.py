@@ -108,7 +108,7 @@ def test_without_configuration_it_keeps_name_addresses_and_routes(desk, pod_netw
     before = make_interface("nic0")
     pod = pod_network()
     desk.plan("nic0")
-    assert desk.attach("nic0", pod).in_pod.addresses == ("10.1.2.3/24",)
+    assert desk.attach("nic0", pod).in_pod.addresses == ("10.1.3.3/24", "10.1.2.3/24")
     inside = pod.seen("nic0")
     assert inside["mtu"] == 1480
     assert any("10.71.0.0/16 via 10.1.2.1" in each for each in inside["routes"])

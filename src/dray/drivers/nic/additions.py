@@ -7,14 +7,22 @@ from errno import EEXIST
 from typing import Any
 
 from dray.drivers.nic.config import Neighbor, Route, Rule
-from dray.drivers.nic.links import Address, NetlinkFailed
+from dray.drivers.nic.links import FOREVER, Address, NetlinkFailed
 from dray.drivers.nic.snapshot import HostRoute
 
 
 def add_address(connection: Any, index: int, address: Address) -> None:
-    extra = {"broadcast": address.broadcast} if address.broadcast else {}
-    where = {"index": index, "address": address.address, "prefixlen": address.prefix, "scope": address.scope}
-    _add(lambda: connection.addr("add", **where, **extra), f"address {address}")
+    wanted: dict[str, Any] = {"index": index, "address": address.address, "prefixlen": address.prefix}
+    given: dict[str, Any] = {
+        "scope": address.scope,
+        "broadcast": address.broadcast,
+        "label": address.label,
+        "IFA_FLAGS": address.flags,
+    }
+    if address.valid != FOREVER:
+        given["IFA_CACHEINFO"] = {"ifa_valid": address.valid, "ifa_preferred": address.preferred}
+    wanted |= {name: value for name, value in given.items() if value}
+    _add(lambda: connection.addr("add", **wanted), f"address {address}")
 
 
 def add_route(connection: Any, index: int, route: Route | HostRoute, *, ignored: Collection[int] = ()) -> None:

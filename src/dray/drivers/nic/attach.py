@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
-from dray.drivers.nic import dhcp, ebpf, ethtool, matching, offload_sizes, rdma
+from dray.drivers.nic import dhcp, ebpf, ethtool, matching, offload_sizes, rdma, sysctls
 from dray.drivers.nic.additions import add_address, add_neighbor, add_route, add_rule
 from dray.drivers.nic.attachment import Attachment, AttachmentError, Attachments, InPod
 from dray.drivers.nic.config import Interface, NetworkConfig
@@ -21,9 +21,6 @@ from dray.drivers.nic.links import Address, Link, NetlinkFailed, netlink, read_a
 from dray.drivers.nic.restore import restore
 from dray.drivers.nic.snapshot import completed, take
 from dray.node import network_namespaces
-
-_SYSCTLS: Final = Path("/proc/sys/net")
-_LINK_SCOPE: Final = 253
 
 
 def attach(attachments: Attachments, device: str, claim_uid: str, namespace: str) -> Attachment:
@@ -170,7 +167,7 @@ def _set_sysctls(wanted: Interface) -> None:
     if wanted.forwarding:
         values += [("ipv4", "forwarding", 1), ("ipv6", "forwarding", 1)]
     for family, name, value in values:
-        path = _SYSCTLS / family / "conf" / wanted.name / name
+        path = sysctls.path_of(family, wanted.name, name)
         if family == "ipv6" and not path.exists():
             # A kernel without IPv6.
             continue
@@ -201,7 +198,7 @@ def _join_vrf(connection: Any, index: int, name: str, table: int) -> None:
     connection.link("set", index=found[0].index, state="up")
     connection.link("set", index=index, master=found[0].index)
     for protocol in ("tcp", "udp"):
-        path = _SYSCTLS / f"ipv4/{protocol}_l3mdev_accept"
+        path = sysctls.ROOT / f"ipv4/{protocol}_l3mdev_accept"
         if path.exists():
             path.write_text("1\n")
 

@@ -15,6 +15,11 @@ _IFF_LOOPBACK: Final = 0x8
 _ENCAPSULATIONS: Final = {1: "ether", 32: "infiniband", 512: "ppp", 772: "loopback", 778: "gre", 65534: "none"}
 _STATES: Final = {"lowerlayerdown": "lower-layer-down", "notpresent": "not-present"}
 _MAIN_TABLE: Final = 254
+FOREVER: Final = 0xFFFFFFFF
+LINK_SCOPE: Final = 253
+# Without a route to its network, and made by the kernel from what a router told.
+_NO_PREFIX_ROUTE: Final = 0x200
+_BY_ROUTER: Final = 0x1 | 0x100
 # Kinds whose `link` is the interface they are made on; that of a veth is its peer.
 _ON_ANOTHER: Final = frozenset({"vlan", "macvlan", "macvtap", "ipvlan", "ipvtap", "macsec", "ipoib"})
 
@@ -54,11 +59,16 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Address(msgspec.Struct, frozen=True):
+    """`valid` and `preferred` are the seconds that it lives on; `flags` those that can be given to an address."""
+
     address: str
     prefix: int
     scope: int = 0
     broadcast: str = ""
     label: str = ""
+    flags: int = 0
+    valid: int = FOREVER
+    preferred: int = FOREVER
 
     def __str__(self) -> str:
         return f"{self.address}/{self.prefix}"
@@ -66,6 +76,11 @@ class Address(msgspec.Struct, frozen=True):
     @property
     def version(self) -> int:
         return ip_address(self.address).version
+
+    @property
+    def is_by_kernel(self) -> bool:
+        """Whether the kernel makes it by itself wherever the interface is up: link-local, or as a router told it to."""
+        return self.version == 6 and (self.scope == LINK_SCOPE or bool(self.flags & _BY_ROUTER))
 
 
 @contextmanager
@@ -125,15 +140,22 @@ def read_addresses(connection: Any, index: int = 0) -> dict[int, list[Address]]:
         # Of a connection between two points, `address` is the other one.
         address = message.get("local") or message.get("address")
         if address:
-            made = Address(
-                address,
-                message["prefixlen"],
-                message["scope"],
-                message.get("broadcast") or "",
-                message.get("label") or "",
-            )
-            found.setdefault(message["index"], []).append(made)
+            found.setdefault(message["index"], []).append(_address(message, address))
     return found
+
+
+def _address(message: Any, address: str) -> Address:
+    life = message.get_attr("IFA_CACHEINFO") or {}
+    return Address(
+        address,
+        message["prefixlen"],
+        message["scope"],
+        message.get("broadcast") or "",
+        message.get("label") or "",
+        (message.get_attr("IFA_FLAGS") or 0) & (_NO_PREFIX_ROUTE | _BY_ROUTER),
+        life.get("ifa_valid", FOREVER),
+        life.get("ifa_preferred", FOREVER),
+    )
 
 
 def default_route_links(connection: Any) -> set[int]:

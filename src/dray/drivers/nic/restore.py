@@ -12,7 +12,7 @@ import logging
 import os
 from errno import EHOSTUNREACH, ENETDOWN, ENETUNREACH
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -21,10 +21,10 @@ from dray.drivers.nic.additions import add_address, add_neighbor, add_route
 from dray.drivers.nic.attachment import Attachment, AttachmentError, Attachments
 from dray.drivers.nic.links import Link, NetlinkFailed, find_link, netlink, read_addresses, read_links
 from dray.drivers.nic.snapshot import Snapshot
+from dray.drivers.nic.sysctls import write_sysctls
 from dray.node import network_namespaces
 
 _logger = logging.getLogger(__name__)
-_LINK_SCOPE: Final = 253
 
 
 def restore(attachments: Attachments, attachment: Attachment) -> Attachment:
@@ -113,9 +113,11 @@ def _repair(attachment: Attachment) -> None:
         name = _name_of(connection, found.index)
         if name != snapshot.link.name:
             _logger.error("interface %s is back as %s: another one has its name by now", snapshot.link.name, name)
+        write_sysctls(name, snapshot.sysctls)
         offload_sizes.set_sizes(found.index, _changed(snapshot.sizes, offload_sizes.read_sizes(found.index)))
         ethtool.set_features(name, _changed(snapshot.features, ethtool.read_features(name, snapshot.features)))
         ethtool.set_private_flags(name, _changed(snapshot.private_flags, ethtool.private_flags(name)))
+        connection.link("set", index=found.index, state="up" if snapshot.link.is_up else "down")
         _repair_addresses(connection, found.index, snapshot)
 
 
@@ -145,15 +147,14 @@ def _repair_link(connection: Any, found: Link, snapshot: Snapshot, name_is_free:
         connection.link("set", index=found.index, ifalias=was.alias)
     if found.queue_length != was.queue_length:
         connection.link("set", index=found.index, txqlen=was.queue_length)
-    connection.link("set", index=found.index, state="up" if was.is_up else "down")
 
 
 def _repair_addresses(connection: Any, index: int, snapshot: Snapshot) -> None:
-    wanted = [each for each in snapshot.addresses if not (each.version == 6 and each.scope == _LINK_SCOPE)]
+    wanted = [each for each in snapshot.addresses if not each.is_by_kernel]
     known = set(map(str, wanted))
     for each in read_addresses(connection, index).get(index, ()):
         # One that the pod had, and the kernel has kept.
-        if str(each) not in known and not (each.version == 6 and each.scope == _LINK_SCOPE):
+        if str(each) not in known and not each.is_by_kernel:
             connection.addr("del", index=index, address=each.address, prefixlen=each.prefix)
     for each in wanted:
         add_address(connection, index, each)

@@ -12,6 +12,7 @@ import msgspec
 from dray.drivers.nic import ethtool, offload_sizes
 from dray.drivers.nic.config import Neighbor, NetworkConfig, Route, Rule
 from dray.drivers.nic.links import Address, Link, read_addresses
+from dray.drivers.nic.sysctls import read_sysctls
 
 # Numbers of the kernel: scopes of addresses, tables, types and origins of routes, states of neighbors.
 _UNIVERSE, _LINK = 0, 253
@@ -42,6 +43,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     neighbors: tuple[Neighbor, ...] = ()
     sizes: dict[str, int] = {}
+    sysctls: dict[str, str] = {}
     features: dict[str, bool] = {}
     private_flags: dict[str, bool] = {}
 
@@ -59,6 +61,7 @@ def take(connection: Any, link: Link, config: NetworkConfig) -> Snapshot:
         rules=_rules(connection, {each.table for each in routes}),
         neighbors=_neighbors(connection, link.index),
         sizes=offload_sizes.read_sizes(link.index),
+        sysctls=read_sysctls(link.name),
         features=ethtool.read_features(link.name, changed),
         private_flags=flags,
     )
@@ -73,7 +76,8 @@ def completed(config: NetworkConfig, snapshot: Snapshot) -> NetworkConfig:
     interface = msgspec.structs.replace(config.interface, name=name)
     if interface.addresses or interface.dhcp:
         return msgspec.structs.replace(config, interface=interface)
-    addresses = tuple(str(each) for each in snapshot.addresses if each.scope == _UNIVERSE)
+    given_addresses = (each for each in snapshot.addresses if each.scope == _UNIVERSE and not each.is_by_kernel)
+    addresses = tuple(map(str, given_addresses))
     given = {(each.destination, each.table or _MAIN_TABLE) for each in config.routes}
     kept = (each for each in snapshot.routes if _moves(each) and (each.destination, each.table) not in given)
     known = {each.destination for each in config.neighbors}
@@ -87,8 +91,10 @@ def completed(config: NetworkConfig, snapshot: Snapshot) -> NetworkConfig:
 
 
 def _moves(route: HostRoute) -> bool:
-    """A default route of the host is not that of a pod, and link-local ones are made by the kernel."""
+    """A default route of the host is not that of a pod, and others are made by the kernel."""
     network = ip_network(route.destination)
+    if route.protocol == _BY_KERNEL:
+        return False
     return network.prefixlen > 0 and not (network.version == 6 and network.is_link_local)
 
 
@@ -109,7 +115,7 @@ def _routes(connection: Any, index: int) -> tuple[HostRoute, ...]:
         table = message.get("table") or message["table"]
         if message.get("oif") != index or table == _LOCAL_TABLE or message["type"] != _UNICAST:
             continue
-        if message["proto"] == _BY_KERNEL:
+        if message["family"] == AF_INET6 and message["proto"] == _BY_KERNEL:
             # With the address that it belongs to, it comes back by itself.
             continue
         any_address = "::" if message["family"] == AF_INET6 else "0.0.0.0"
