@@ -1,5 +1,7 @@
 """Discovery, OpenAPI, version, health and metrics."""
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -170,3 +172,67 @@ def test_names_that_clients_make_up_do_not_fill_the_metrics():
     exposed = metrics.expose().decode()
     assert exposed.count("apiserver_request_total{") < 5000
     assert 'apiserver_request_total{code="403",group="",resource="",subresource="",verb="GET"}' in exposed
+
+
+@pytest.mark.parametrize("check", ["healthz", "livez", "readyz"])
+def test_checks_have_the_names_of_kubernetes(api, check):
+    told = api.raw("GET", f"/{check}?verbose").body.decode().splitlines()
+    hooks = """start-apiserver-admission-initializer generic-apiserver-start-informers start-apiextensions-informers
+        start-apiextensions-controllers crd-informer-synced start-system-namespaces-controller
+        start-service-ip-repair-controllers scheduling/bootstrap-system-priority-classes storage-readiness
+        start-cluster-authentication-info-controller start-kube-aggregator-informers rbac/bootstrap-roles
+        apiservice-registration-controller kube-apiserver-autoregistration apiservice-openapi-controller"""
+    names = {"ping", "log", "etcd", "autoregister-completion", *(f"poststarthook/{hook}" for hook in hooks.split())}
+    assert {f"[+]{name} ok" for name in names} <= set(told)
+    assert ("[+]informer-sync ok" in told) is (check == "readyz")
+    assert told[-1] == f"{check} check passed"
+
+
+def test_a_hook_that_has_not_finished_is_told(api):
+    api.context.health.expect("something")
+    code, body = (answer := api.raw("GET", "/livez")).code, answer.body
+    assert (code, b"[-]poststarthook/something failed: not finished" in body) == (500, True)
+    api.context.health.finish("something")
+    assert api.raw("GET", "/livez/poststarthook/something").body == b"ok"
+    warned = api.raw("GET", "/livez?verbose&exclude=nothing").body
+    assert b'warn: some health checks cannot be excluded: no matches for "nothing"' in warned
+
+
+def test_checks_as_metrics(api):
+    told = api.raw("GET", "/metrics/slis").body.decode()
+    assert 'kubernetes_healthcheck{name="etcd",type="readyz"} 1.0' in told
+    assert 'kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 1.0' in told
+
+
+def test_versions_of_custom_groups_have_an_api_service(api):
+    names = {"plural": "things", "singular": "thing", "kind": "Thing"}
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    definition = {
+        "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]},
+    }
+    path = "/apis/apiregistration.k8s.io/v1/apiservices"
+    api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    assert eventually(api, lambda: api.ask("GET", f"{path}/v1.example.com")[0] == 200)
+    assert api.raw("GET", "/readyz/autoregister-completion").code == 200
+    api.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com")
+    assert eventually(api, lambda: api.ask("GET", f"{path}/v1.example.com")[0] == 404)
+    remote = {"name": "remote", "namespace": "default"}
+    spec = {
+        "group": "g.example.com",
+        "version": "v1",
+        "groupPriorityMinimum": 1,
+        "versionPriority": 1,
+        "service": remote,
+    }
+    made = api.create(path, {"metadata": {"name": "v1.g.example.com"}, "spec": {**spec, "insecureSkipTLSVerify": True}})
+    assert made["status"]["conditions"][0]["status"] == "False"
+
+
+def eventually(api, holds):
+    for _ in range(100):
+        if holds():
+            return True
+        api.runner.run(asyncio.sleep(0.01))
+    return False

@@ -9,13 +9,15 @@ and has started; restarting it would mend nothing else. Whether it can also writ
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 Problems = Callable[[], Mapping[str, str]]
 """By name of the check, what is wrong; empty where nothing is."""
 _HOOK: Final = "poststarthook/"
 _PENDING: Final = "not finished"
+_ENDPOINTS: Final = ("healthz", "livez", "readyz")
 
 
 class Health:
@@ -24,6 +26,7 @@ class Health:
         self._ready: list[Problems] = []
         self._optional: list[Problems] = []
         self._hooks: dict[str, str] = {}
+        self._counts: Counter[tuple[str, str, str]] = Counter()
 
     def watch(self, problems: Problems) -> None:
         """Checks of `/readyz`; one of the same name counts there instead of that of `watch_life`."""
@@ -47,6 +50,14 @@ class Health:
         for problems in (*self._alive, *(self._ready if check == "readyz" else ())):
             found |= problems()
         return {**found, **self._hooks}
+
+    def samples(self) -> Iterator[tuple[str, str, str, int]]:
+        """Endpoint, check, how it is, and how often it was found so; looks once more."""
+        for check in _ENDPOINTS:
+            for name, problem in self.problems(check).items():
+                self._counts[check, name, "error" if problem else "success"] += 1
+        for (check, name, found), count in self._counts.items():
+            yield check, name, found, count
 
     def report(self, check: str, *, only: str = "", without: frozenset[str] = frozenset()) -> tuple[bool, str] | None:
         """Whether all is well, and a line for each check; of one check alone, if it is named and there."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from dray.server.health import Health
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _MOST_SERIES = 4096
@@ -59,3 +61,25 @@ class Metrics:
 
     def expose(self) -> bytes:
         return generate_latest(self.registry)
+
+
+def health_metrics(health: Health) -> bytes:
+    """Each check as a gauge, and how often it was found well or not."""
+    now = GaugeMetricFamily("kubernetes_healthcheck", "Whether a check is well.", labels=["name", "type"])
+    counts = CounterMetricFamily("kubernetes_healthchecks", "Results of checks.", labels=["name", "type", "status"])
+    for check, name, found, count in health.samples():
+        counts.add_metric([name, check, found], count)
+    for check in ("healthz", "livez", "readyz"):
+        for name, problem in health.problems(check).items():
+            now.add_metric([name, check], 0 if problem else 1)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Families((now, counts)))
+    return generate_latest(registry)
+
+
+class _Families:
+    def __init__(self, families: Sequence[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._families

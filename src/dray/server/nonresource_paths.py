@@ -15,12 +15,23 @@ from dray.api.protobuf import envelope
 from dray.server import discovery, negotiation, paths, representations, status
 from dray.server.authorization import Access
 from dray.server.context import Context
-from dray.server.metrics import CONTENT_TYPE, Metrics
+from dray.server.metrics import CONTENT_TYPE, Metrics, health_metrics
 from dray.server.openapi.service import OpenApiService
 from dray.server.requests import Request, Response, document
 
 _TEXT = "text/plain; charset=utf-8"
-_PLACES = ("api", "apis", "healthz", "livez", "metrics", "openapi/v2", "openapi/v3", "readyz", "version")
+_PLACES = (
+    "api",
+    "apis",
+    "healthz",
+    "livez",
+    "metrics",
+    "metrics/slis",
+    "openapi/v2",
+    "openapi/v3",
+    "readyz",
+    "version",
+)
 
 
 class NonresourcePaths:
@@ -44,6 +55,8 @@ class NonresourcePaths:
                 return Response(200, msgspec.json.format(msgspec.json.encode(version()), indent=2), final=True)
             case [("healthz" | "livez" | "readyz") as check, *names]:
                 return self._health(request, check, "/".join(names))
+            case ["metrics", "slis"]:
+                return Response(200, health_metrics(self._context.health), CONTENT_TYPE)
             case ["metrics"]:
                 return Response(200, self._metrics.expose(), CONTENT_TYPE)
             case [""]:
