@@ -80,6 +80,13 @@ def test_many_devices_of_a_kind_are_one_line_and_links_are_named(run, machines):
     assert "NVLink domain over several nodes: gpu-0, gpu-1, gpu-2, gpu-3" in told
 
 
+def test_claims_of_a_pod_that_are_aligned_are_so_in_files_too(run, machines):
+    pods = str(EXAMPLES / "alignment" / "across-claims.yaml")
+    lines = run("topology", "-f", machines("p5.48xlarge=1"), "-f", pods).stdout.splitlines()
+    for root in (number for number, line in enumerate(lines) if line.endswith(("pci0000:44", "pci0000:bb"))):
+        assert len({line.rpartition(" of ")[2] for line in lines[root + 1 : root + 3]}) == 1
+
+
 def test_json_has_places_and_devices(run, machines):
     [node] = json.loads(run("topology", "-o", "json", "-f", machines("ct6e-standard-4t=1")).stdout)
     assert (node["kind"], node["name"]) == ("node", "ct6e-standard-4t-0")

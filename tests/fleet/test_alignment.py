@@ -43,3 +43,18 @@ async def test_by_numa_node_and_by_attributes_that_are_derived(tmp_path):
             assert nic["attributes"][NUMA] == cpus["attributes"][NUMA]
             if "gpu" in held:
                 assert root_of(held["gpu"][0]) == root_of(nic)
+
+
+async def test_across_the_claims_of_a_pod(tmp_path):
+    async with rehearsing(tmp_path, "p5.48xlarge=1") as here:
+        await here.apply("alignment/across-claims.yaml")
+        roots = set()
+        for pod in await here.running(8, app="several-claims"):
+            held = await here.devices(pod)
+            ((gpu,), (nic,), (cpus,)) = held["gpu"], held["nic"], held["cpu"]
+            assert root_of(gpu) == root_of(nic)
+            assert gpu["attributes"][NUMA] == cpus["attributes"][NUMA]
+            roots.add(root_of(gpu))
+        assert len(roots) == 8
+        _, message = await here.refused(app="several-claims")
+        assert "gpu: needs 1, 0 available" in message

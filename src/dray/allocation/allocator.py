@@ -58,6 +58,7 @@ def allocate(
     node: Object,
     claims: Sequence[Object],
     *,
+    beside: Sequence[Object] = (),
     policy: Policy = KUBERNETES,
     share_ids: ShareIds = derived_share_id,
     work: Work | None = None,
@@ -65,7 +66,8 @@ def allocate(
 ) -> Allocation | Rejection:
     """Devices of the node for all claims together, or why not.
 
-    Nothing is changed. With `explain` off a rejection carries its kind alone, which is what asking many nodes wants.
+    Nothing is changed. `beside` are claims of the same pods that have devices already (see `alignment`).
+    With `explain` off a rejection carries its kind alone, which is what asking many nodes wants.
     """
     name = node["metadata"]["name"]
     work = work or Work()
@@ -73,7 +75,7 @@ def allocate(
     inventory.selectors.work = work
     try:
         view = policy.arranged(inventory, inventory.view(node))
-        task = compile_task(inventory, view, claims)
+        task = compile_task(inventory, view, claims, beside)
         work.spend(_REQUEST * len(task.choices))
         picks = Search(task, Picks(task, inventory.usage), work).run()
         if picks is not None:
@@ -88,16 +90,18 @@ def allocate(
     message = "invalid resource pools were encountered" if invalid else ""
     if not explain:
         return Rejection(kind, name, message, work.spent - before)
-    return _explained(inventory, node, task, Rejection(kind, name, message, work.spent - before), work)
+    return _explained(inventory, node, task, Rejection(kind, name, message, work.spent - before), work, beside)
 
 
-def _explained(inventory: Inventory, node: Object, task: Task, rejection: Rejection, work: Work) -> Rejection:
+def _explained(
+    inventory: Inventory, node: Object, task: Task, rejection: Rejection, work: Work, beside: Sequence[Object]
+) -> Rejection:
     """With its reasons, as far as there is work left to find them."""
     # Most allocations succeed and never need these.
     from dray.allocation.diagnosis import Diagnosis, to_free
 
     def fits(trial: Inventory) -> bool:
-        answer = allocate(trial, node, task.claims, work=work, explain=False)
+        answer = allocate(trial, node, task.claims, beside=beside, work=work, explain=False)
         if isinstance(answer, Rejection) and answer.kind is RejectionKind.UNDECIDED:
             raise WorkExhausted
         return isinstance(answer, Allocation)
@@ -122,6 +126,7 @@ def confirm(
     claims: Sequence[Object],
     results: Sequence[Object],
     *,
+    beside: Sequence[Object] = (),
     policy: Policy = KUBERNETES,
     share_ids: ShareIds = derived_share_id,
     work: Work | None = None,
@@ -134,7 +139,7 @@ def confirm(
     inventory.selectors.work = work
     before = work.spent
     try:
-        task = compile_task(inventory, policy.arranged(inventory, inventory.view(node)), claims)
+        task = compile_task(inventory, policy.arranged(inventory, inventory.view(node)), claims, beside)
         wanted = _wanted(task, results)
         picks = Search(task, Picks(task, inventory.usage), work).replay(wanted) if wanted is not None else None
         if picks is None:

@@ -90,7 +90,10 @@ class Constraint:
         return index.valued & ~bits if self.distinct else bits
 
     def add(self, request: Request, rank: int) -> None:
-        values = self._indexes[request].values.get(rank, NO_VALUE)
+        self.hold(self._indexes[request].values.get(rank, NO_VALUE))
+
+    def hold(self, values: Values) -> None:
+        """A device with these values is a member."""
         if not self._members:
             self._members.append(values)
         else:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dray.allocation import capacity
+from dray.allocation.alignment import compile_alignment, is_aligned
 from dray.allocation.capacity import Amounts, CapacityError
 from dray.allocation.constraints import Constraint, compile_constraints
 from dray.allocation.devices import quantity
@@ -76,8 +77,11 @@ class Task:
     shared: int
 
 
-def compile_task(inventory: Inventory, view: View, claims: Sequence[Object]) -> Task:
-    """Checks the claims and finds the candidates of each request; raises AllocationError."""
+def compile_task(inventory: Inventory, view: View, claims: Sequence[Object], beside: Sequence[Object] = ()) -> Task:
+    """Checks the claims and finds the candidates of each request; raises AllocationError.
+
+    `beside` are claims of the same pods that have devices already, for those that are aligned with them.
+    """
     task = Task(view, claims, [], [], view.held, view.shared)
     for number, claim in enumerate(claims):
         choices = [
@@ -93,6 +97,9 @@ def compile_task(inventory: Inventory, view: View, claims: Sequence[Object]) -> 
         for choice in choices:
             choice.number = len(task.choices)
             task.choices.append(choice)
+    if any(map(is_aligned, claims)):
+        for number, constraint in compile_alignment(claims, beside, task.choices, view, inventory):
+            task.constraints[number].append(constraint)
     return task
 
 

@@ -152,6 +152,7 @@ def _generated(pod: Object, claims: Mapping[Key, Object], templates: Mapping[Key
                 "name": name,
                 "namespace": namespace,
                 "uid": f"{namespace}/{name}",
+                "annotations": mapping(mapping(template["spec"].get("metadata")).get("annotations")),
                 "ownerReferences": [owner],
             },
             "spec": template["spec"]["spec"],

@@ -255,7 +255,14 @@ class SchedulingAlgorithm:
         except WorkExhausted:
             return None
         answers = [
-            allocate(state.inventory, node.document, cycle.claims.unallocated, policy=self._policy, work=cycle.work)
+            allocate(
+                state.inventory,
+                node.document,
+                cycle.claims.unallocated,
+                beside=cycle.claims.allocated,
+                policy=self._policy,
+                work=cycle.work,
+            )
             for node in near
             if node.document is not None
         ]

@@ -13,12 +13,13 @@ from typing import Any, Final, Literal
 import msgspec
 
 from dray.allocation import Inventory, WorkExhausted
+from dray.allocation.alignment import MATCH_ATTRIBUTE, is_aligned
 from dray.allocation.pools import PoolState
 from dray.allocation.views import View
 from dray.api.caches import Cache
-from dray.api.objects import Object, spec_of
+from dray.api.objects import Object, annotations_of, spec_of
 from dray.api.quantity import Quantity, QuantityError
-from dray.api.resource_claims import MAX_DEVICES, allocation_results, requests_of
+from dray.api.resource_claims import MAX_DEVICES, allocation_results, requests_of, results_of
 from dray.scheduling.extended import ResourceMap, requests_for
 from dray.scheduling.model import Node
 from dray.scheduling.reasons import Code, Reason
@@ -294,12 +295,18 @@ class DeviceDemands:
         self._known: Cache[tuple[Any, ...], DeviceDemand] = Cache(_MOST_KINDS, _MOST_BYTES)
 
     def of(
-        self, claims: Sequence[Object], extended: frozenset[str], document: Object, requirements: object
+        self,
+        claims: Sequence[Object],
+        extended: frozenset[str],
+        document: Object,
+        requirements: object,
+        beside: Sequence[Object] = (),
     ) -> DeviceDemand:
-        """`requirements` tells pods apart whose containers ask for different amounts of extended resources."""
+        """`requirements` tells pods apart whose containers ask for different amounts of extended resources; `beside`
+        are claims of the pod that have devices."""
         specs = [claim["spec"] for claim in claims]
         text = msgspec.json.encode(specs)
-        key = (text, extended, requirements if extended else None)
+        key = (text, extended, requirements if extended else None, _alignment(claims, beside))
         known = self._known.get(key)
         if known is None:
             known = DeviceDemand(specs, extended, document)
@@ -311,3 +318,12 @@ class DeviceDemands:
         for demand in self._known.values():
             demand._missing = None
             demand._by_served.clear()
+
+
+def _alignment(claims: Sequence[Object], beside: Sequence[Object]) -> bytes:
+    """What tells demands apart whose claims ask for the same, and are aligned with other devices."""
+    if not any(map(is_aligned, claims)):
+        return b""
+    wanted = [annotations_of(claim).get(MATCH_ATTRIBUTE) for claim in claims]
+    held = [(annotations_of(claim).get(MATCH_ATTRIBUTE), results_of(claim)) for claim in beside if is_aligned(claim)]
+    return msgspec.json.encode((wanted, held))

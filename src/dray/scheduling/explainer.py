@@ -90,5 +90,6 @@ class Explainer:
         """What the allocator says about the claims of the pod there, in full."""
         claims, _ = self._scheduler.devices.claims_on(cycle, node)
         assert node.document is not None
-        answer = allocate(self._state.inventory, node.document, claims, policy=self._scheduler.options.policy)
+        policy, beside = self._scheduler.options.policy, cycle.claims.allocated
+        answer = allocate(self._state.inventory, node.document, claims, beside=beside, policy=policy)
         return answer if isinstance(answer, Rejection) else None

@@ -114,7 +114,7 @@ class DynamicResources(Plugin):
             unallocated=tuple(unallocated),
             allocated=tuple(allocated),
             unavailable=tuple(unavailable),
-            demand=state.demands.of(unallocated, extended, document, pod.requirements),
+            demand=state.demands.of(unallocated, extended, document, pod.requirements, allocated),
             leftover=state.claims.extended(pod.uid) if extended else None,
         )
 
@@ -191,7 +191,10 @@ class DynamicResources(Plugin):
         assert document is not None
         every = [claim for claims, _ in wanted for claim in claims]
         with work.share(work.left // 2):
-            answer = allocate(self._state.inventory, document, every, policy=self._policy, work=work, explain=False)
+            beside = [claim for cycle in cycles for claim in cycle.claims.allocated]
+            answer = allocate(
+                self._state.inventory, document, every, beside=beside, policy=self._policy, work=work, explain=False
+            )
         if isinstance(answer, Rejection):
             return _status(answer)
         found: list[_Found] = []
@@ -245,6 +248,7 @@ class DynamicResources(Plugin):
     def _allocate(self, cycle: Cycle, node: Node, claims: Sequence[Object]) -> Allocation | Status:
         inventory, document, work = self._state.inventory, node.document, cycle.work
         assert document is not None
+        beside = cycle.claims.allocated
         known = self.searches.known(cycle.claims.demand, node)
         if known is not None and known.results is None:
             return Status(self.name, (known.reason,))
@@ -252,12 +256,14 @@ class DynamicResources(Plugin):
         with work.share(work.left // 2):
             if known is not None and known.results is not None:
                 try:
-                    proposed = confirm(inventory, document, claims, known.results, policy=self._policy, work=work)
+                    proposed = confirm(
+                        inventory, document, claims, known.results, beside=beside, policy=self._policy, work=work
+                    )
                 except WorkExhausted:
                     return UNDECIDED
                 if proposed is not None:
                     return proposed
-            answer = allocate(inventory, document, claims, policy=self._policy, work=work, explain=False)
+            answer = allocate(inventory, document, claims, beside=beside, policy=self._policy, work=work, explain=False)
         if isinstance(answer, Allocation):
             return answer
         if answer.kind is RejectionKind.UNDECIDED:
