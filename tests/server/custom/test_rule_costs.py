@@ -35,6 +35,10 @@ def spec(**properties: Any) -> dict[str, Any]:
         ruled(TEXT, "self.startsWith('a') || self.size() > 3"),
         ruled(items({"type": "integer"}), "self.size() < 5 || self.all(x, x > 0)"),
         ruled({"type": "object", "additionalProperties": SHORT, "maxProperties": 50}, "self.all(k, self[k] != 'x')"),
+        ruled(
+            {"type": "object", "additionalProperties": SHORT, "maxProperties": 16}, "self.all(k, k.matches('^[a-z]+$'))"
+        ),
+        ruled({"type": "object", "additionalProperties": TEXT}, "self.all(k, k.split('/')[0].size() < 253)"),
         items(ruled(SHORT, "self.matches('^[a-z]+$')"), maxItems=100),
         ruled(
             {"type": "object", "properties": {"low": {"type": "integer"}, "high": {"type": "integer"}}},
@@ -63,6 +67,13 @@ def test_what_may_cost_too_much_is_refused(member: dict[str, Any]) -> None:
     assert found[0].field.endswith("x-kubernetes-validations[0].rule")
     assert found[0].detail.startswith("estimated rule cost exceeds budget by factor of ")
     assert found[0].reason == "FieldValueForbidden"
+
+
+@pytest.mark.parametrize("metadata", [{"type": "object"}, {"type": "object", "properties": {"name": TEXT}}])
+def test_names_are_short(metadata: dict[str, Any]) -> None:
+    root = ruled({"type": "object", "properties": {"metadata": metadata}}, "self.metadata.name.matches('^[a-z.]+$')")
+    listed = {**root, "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    assert definition_rules.check(definition({**root, **spec(member=items(listed, maxItems=100))})) == []
 
 
 def test_all_rules_together() -> None:
