@@ -42,12 +42,12 @@ def description(url):
 
 
 def bound(item):
-    for parameter in item.get("parameters", ()):
-        parameter["schema"]["enum"] = PLACES[parameter["name"]]
-    for operation in item.values():
-        if isinstance(operation, dict):
-            # A watch goes on for as long as the client likes.
-            operation["parameters"] = [p for p in operation.get("parameters", ()) if p["name"] != "watch"]
+    # A watch goes on for as long as the client likes.
+    for owner in (item, *(operation for operation in item.values() if isinstance(operation, dict))):
+        owner["parameters"] = [each for each in owner.get("parameters", ()) if each["name"] != "watch"]
+    for parameter in item["parameters"]:
+        if parameter["in"] == "path":
+            parameter["schema"]["enum"] = PLACES[parameter["name"]]
     return item
 
 
