@@ -264,3 +264,15 @@ def test_scales_are_applied(custom):
     assert "f:replicas" not in owners["maker"]["fieldsV1"]["f:spec"]
     # The object itself may be applied without its replicas, and leaves them alone.
     assert custom.patch(f"{WIDGETS}/w?fieldManager=maker2&force=true", widget(size=5), APPLY)["spec"]["replicas"] == 3
+
+
+def test_a_configuration_applied_in_another_version_gives_up_what_it_names_no_more(api):
+    made = definition(versions=("v1", "v2"))
+    api.create(DEFINITIONS, made)
+    named = {**widget(size=1), "metadata": {"name": "w", "finalizers": ["example.com/a"]}}
+    first = api.patch(f"{WIDGETS}/w?fieldManager=me", named, APPLY)
+    other = {**widget(size=1), "apiVersion": "example.com/v2"}
+    second = api.patch(f"{WIDGETS.replace('v1', 'v2')}/w?fieldManager=me", other, APPLY)
+    assert "finalizers" not in second["metadata"]
+    assert second["metadata"]["uid"] == first["metadata"]["uid"]
+    assert second["spec"]["size"] == 1

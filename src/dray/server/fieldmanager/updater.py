@@ -40,11 +40,12 @@ class Updater(msgspec.Struct, frozen=True):
     ) -> tuple[Object, Managers]:
         kind = self.type_in(self.version)
         last = managers.get(who)
-        claimed = difference(owned(kind, applied), self.ignored, deep=True)
-        managers = {**managers, who: Owned(claimed, self.version, last.time if last is not None else None)}
+        named = Owned(owned(kind, applied), self.version, last.time if last is not None else None)
         new = merged(kind, live, applied)
         if last is not None and last.fields:
-            new = self._prune(new, managers, last)
+            # Also with what has no owner: that it names the object keeps the metadata that the server wrote.
+            new = self._prune(new, {**managers, who: named}, last)
+        managers = {**managers, who: named.with_fields(difference(named.fields, self.ignored, deep=True))}
         managers, _ = self._dispossess(live, new, managers, who, force=force)
         return new, managers
 
