@@ -164,7 +164,7 @@ def test_a_value_that_cannot_be_read_is_shown_at_its_line(dray: Dray, write: Wri
 @pytest.mark.parametrize(
     ("api_version", "kind", "advice"),
     [
-        ("certificates.k8s.io/v1", "ClusterTrustBundle", "dray's own server does not serve all kinds of Kubernetes"),
+        ("lifecycle.k8s.io/v1alpha1", "EvictionRequest", "dray's own server does not serve all kinds of Kubernetes"),
         ("resource.k8s.io/v1alpha2", "ResourceClaim", "`dray convert` rewrites old versions"),
         ("example.com/v1", "Thing", "apply its CustomResourceDefinition first"),
     ],
