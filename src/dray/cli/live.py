@@ -21,7 +21,7 @@ from dray.cli.explanation_trees import NodeAnswers, few, holding
 from dray.cli.explanations import Explanation
 from dray.cli.plugins import asked_scheduler
 from dray.cli.wanted import claim as wanted_claim
-from dray.scheduling.front_ends import FRONT_ENDS, native
+from dray.scheduling.front_ends import FRONT_ENDS, kueue, native
 from dray.scheduling.pods import read
 from dray.scheduling.scheduler import Options, Scheduler
 
@@ -47,6 +47,7 @@ _DISPENSABLE: Final = (
     "StorageClass",
     "PodDisruptionBudget",
     *FRONT_ENDS,
+    *kueue.KINDS,
     "Namespace",
     "ResourceClaimTemplate",
 )
@@ -107,7 +108,7 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
     from dray.api.catalogue import find
     from dray.client.discovery import served_version, serves
     from dray.client.errors import ApiError
-    from dray.client.foreign_kinds import COSCHEDULING
+    from dray.client.foreign_kinds import COSCHEDULING, KUEUE, is_own
     from dray.scheduling_loop import volumes
 
     wanted: dict[str, Resource | None] = {name: find(version, name) for name, version in _KINDS.items()}
@@ -120,6 +121,8 @@ async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
         "StorageClass": volumes.STORAGE_CLASSES,
         f"{COSCHEDULING.kind}.{COSCHEDULING.group}": COSCHEDULING,
     }
+    if await is_own(cluster.client, KUEUE["ClusterQueue"]):
+        optional |= KUEUE
     wanted |= {name: kind for name, kind in optional.items() if await serves(cluster.client, kind)}
     for name, served in wanted.items():
         if served is None:

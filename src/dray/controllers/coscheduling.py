@@ -31,6 +31,8 @@ class Coscheduling:
 
     def __init__(self, environment: Environment) -> None:
         self._client = environment.client
+        self._own: bool | None = None
+        """Whether dray serves the kind; None until that was asked."""
         self._workers: Workers[Key] = environment.workers(
             "coscheduling", self.reconcile, called=named("PodGroup"), count=2
         )
@@ -51,9 +53,14 @@ class Coscheduling:
         if name := labels_of(change.object).get(LABEL):
             self._workers.queue.add((change.key[0], name))
 
+    async def _is_own(self) -> bool:
+        if self._own is None:
+            self._own = await is_own(self._client, COSCHEDULING)
+        return self._own
+
     async def reconcile(self, key: Key) -> float | None:
         group = self._groups.cache.get(key[1], namespace=key[0])
-        if group is None or not await is_own(self._client, COSCHEDULING):
+        if group is None or not await self._is_own():
             return None
         pods = sorted(self._pods.cache.by(_BY_GROUP, "/".join(key)), key=_age)
         wanted = status(group, pods)

@@ -101,6 +101,8 @@ class SchedulingAlgorithm:
         except Exception:
             self._state.displace(cycle.pod, node.name)
             raise
+        # Which alternative of its claims it got is known now.
+        self._state.queues.renew(cycle.pod)
 
     def take_back(self, placement: Placement) -> None:
         """Undoes `assume`."""

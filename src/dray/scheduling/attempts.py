@@ -77,6 +77,7 @@ class Attempts:
     def start_binding(self, queued: QueuedPod, placement: Placement) -> None:
         """The pod is assumed to be on its node, and nobody decides on it again meanwhile."""
         self._scheduler.in_flight[queued.pod.uid] = InFlightBinding(queued, placement)
+        self._state.queues.forget(queued.pod)
         self._queue.start_binding(queued, placement.cycle.now)
 
     def unreserve(self, binding: InFlightBinding) -> list[ObjectRef]:

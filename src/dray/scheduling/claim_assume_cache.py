@@ -73,6 +73,9 @@ class ClaimAssumeCache:
         """Whether it is being allocated."""
         return key in self._assumed
 
+    def assumed_allocation(self, key: Key) -> Object | None:
+        return self._assumed.get(key)
+
     def as_assumed(self, claim: Object) -> Object | None:
         """The claim with the allocation that another pod of the group got; None where it is somebody else's affair."""
         key = key_of(claim)

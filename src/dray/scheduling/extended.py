@@ -56,6 +56,10 @@ class ResourceMap:
         for members in (self._claimants, self._names, self._classes):
             members.clear()
 
+    def names(self, class_name: str) -> tuple[str, ...]:
+        """The names that devices of a class can be requested by."""
+        return self._names.get(class_name) or (IMPLICIT + class_name,)
+
     def class_of(self, resource: str) -> str | None:
         return self._classes.get(resource)
 

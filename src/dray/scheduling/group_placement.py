@@ -162,8 +162,10 @@ class GroupPlacer:
             return None
         try:
             member = search.first_without_place(kinds)
-            if member is None or self._framework.prefilter(member.cycle) is not None:
+            if member is None:
                 return None
+            if (status := self._framework.prefilter(member.cycle)) is not None:
+                return Diagnosis(len(search.nodes), status)
             return self._algorithm.diagnose(member.cycle, list(search.nodes.values()))
         except WorkExhausted:
             return None

@@ -117,6 +117,8 @@ class Pod:
     """What its devices take from the node beside its own requests."""
     group: GroupKey | None = None
     """The group that it says it belongs to."""
+    ghost: bool = False
+    """Whether it only stands for a place that is kept for another."""
 
     @property
     def labels(self) -> Mapping[str, str]:

@@ -48,7 +48,7 @@ class Nominations:
         if before is not None:
             # Keeping the same place once more helps nobody.
             self._leave(before, helps=before.preemption.node != preemption.node)
-        ghost = replace(pod, uid=f"{pod.uid}/nominated", group=None)
+        ghost = replace(pod, uid=f"{pod.uid}/nominated", group=None, ghost=True)
         self._lifted.discard(ghost.uid)
         nomination = self._kept[pod.uid] = _Nomination(pod, ghost, preemption)
         self._enter(nomination)

@@ -97,6 +97,23 @@ class Code(Enum):
     """(groups)"""
     MIN_RESOURCES = auto()
     """(resource, wanted, left)"""
+    QUEUE_NOT_FOUND = auto()
+    """(kind and name)"""
+    QUEUE_STOPPED = auto()
+    """(queue)"""
+    QUEUE_NAMESPACE = auto()
+    """(queue, namespace)"""
+    QUEUE_CYCLE = auto()
+    """(queue)"""
+    QUEUE_POD_GROUP = auto()
+    QUEUE_UNCOVERED = auto()
+    """(queue, resource)"""
+    QUEUE_HELD_UP = auto()
+    """(queue)"""
+    QUOTA = auto()
+    """(queue, resource, wanted, left)"""
+    NO_FLAVOR = auto()
+    """(queue)"""
     GANG_IN_SEVERAL_DOMAINS = auto()
     """(group, label)"""
     NO_PLACEMENTS = auto()

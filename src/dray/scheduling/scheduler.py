@@ -28,7 +28,7 @@ from dray.scheduling.claim_assume_cache import CLAIM
 from dray.scheduling.device_demand import DeviceDemand
 from dray.scheduling.faults import Report
 from dray.scheduling.framework import Framework
-from dray.scheduling.front_ends import FRONT_ENDS, group_of
+from dray.scheduling.front_ends import FRONT_ENDS, group_of, kueue
 from dray.scheduling.group_attempts import GroupAttempts
 from dray.scheduling.groups import reference
 from dray.scheduling.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, UnloadedPlugin, Watchdog
@@ -119,10 +119,14 @@ class Scheduler:
             self._put_pod(document, now)
         elif kind in FRONT_ENDS:
             self._put_group(kind, document, now)
+        elif kind in kueue.KINDS:
+            self.state.queues.put(kind, document)
+            self.state.reconsider()
         elif kind != CLAIM:
             self._stores[kind][0](document)
             self.notify(_ANY.get(kind) or ObjectRef(kind, *key_of(document)), now)
         elif self.state.claims.put(document):
+            self.state.queues.claim_changed(document)
             self.notify(ObjectRef(CLAIM, *key_of(document)), now)
 
     def remove(self, kind: str, document: Object, now: float) -> None:
@@ -131,6 +135,9 @@ class Scheduler:
             self._remove_pod(document["metadata"]["uid"], now)
             if (group := group_of(document)) is not None:
                 self.state.groups.gone(group, document["metadata"]["uid"])
+        elif kind in kueue.KINDS:
+            self.state.queues.remove(kind, document)
+            self.state.reconsider()
         elif kind in FRONT_ENDS:
             self.queue.remove_group(self.state.groups.remove(kind, document))
         elif kind != CLAIM:
@@ -210,6 +217,7 @@ class Scheduler:
         queued = self.queue.remove(uid, now)
         if queued is not None:
             self.state.groups.forget(queued.pod)
+            self.state.queues.forget(queued.pod)
 
     def _put_pending(self, document: Object, now: float) -> None:
         uid = document["metadata"]["uid"]
@@ -274,6 +282,7 @@ class Scheduler:
             # The attempt tells what is wrong with it.
             pass
         self.state.groups.ready(pod, is_ready=True)
+        self.state.queues.wait(pod, queued.arrival)
         self.queue.activate(queued, now)
 
     # Decisions
@@ -285,6 +294,7 @@ class Scheduler:
         """
         self.interrupted = False
         spent = 0
+        self._wake_queues(now)
         while True:
             work = self.state.inventory.selectors.work = Work(_HINTS)
             self.hints.move(now, work)
@@ -303,6 +313,14 @@ class Scheduler:
             if action is not None:
                 return action
             spent += work.spent
+
+    def _wake_queues(self, now: float) -> None:
+        """Pods that wait for quota are tried where there is more of it."""
+        queues = self.state.queues
+        if queues.freed:
+            freed, queues.freed = queues.freed, set()
+            for each in freed:
+                self.notify(each, now)
 
     def _attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
         group = self.group_attempts.group_of(queued.pod) if queued.pod.group is not None else None

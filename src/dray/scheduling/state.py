@@ -24,6 +24,7 @@ from dray.scheduling.extended import ResourceMap
 from dray.scheduling.faults import Report, ignore
 from dray.scheduling.groups import Groups
 from dray.scheduling.model import Node, Pod
+from dray.scheduling.queues import Queues
 from dray.scheduling.signatures import Signatures
 from dray.scheduling.volumes import VolumeClaims
 
@@ -73,6 +74,7 @@ class State:
         self.demands = DeviceDemands()
         self.affinity = AffinityIndex()
         self.groups = Groups(gates)
+        self.queues = Queues(self.claims, self.resources)
         self.volumes = VolumeClaims()
         self.nodes: dict[str, Node] = {}
         self.numbered: list[Node | None] = []
@@ -182,6 +184,7 @@ class State:
         self._places[pod.uid] = node
         self.affinity.add(pod, node)
         self.groups.place(pod)
+        self.queues.place(pod, node)
         self.pods_revision += 1
         self._changed(node, helps=False)
 
@@ -193,6 +196,7 @@ class State:
         del self._places[pod.uid]
         self.affinity.remove(pod, node)
         self.groups.displace(pod)
+        self.queues.displace(pod)
         self.pods_revision += 1
         self._changed(node, helps=helps)
         self._retire(node)
@@ -200,11 +204,11 @@ class State:
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Pods are placed in thought and taken back: what becomes free by that was free before."""
-        self._trying = True
+        self._trying = self.queues.trying = True
         try:
             yield
         finally:
-            self._trying = False
+            self._trying = self.queues.trying = False
 
     def node_of(self, pod: Pod) -> Node | None:
         return self._places.get(pod.uid)

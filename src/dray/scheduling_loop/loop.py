@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay, seconds
-from dray.client.discovery import OptionalInformer
+from dray.client.discovery import OptionalInformer, until_answered
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
 from dray.client.informer import Informers
@@ -40,6 +40,7 @@ from dray.scheduling_loop.intent_log import PATIENCE, IntentLog, Transaction
 from dray.scheduling_loop.metrics import Metrics
 from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
 from dray.scheduling_loop.pod_writes import PodWriter
+from dray.scheduling_loop.queue_feed import QueueFeed
 from dray.scheduling_loop.searching import Searcher
 
 _MOST_WRITES: Final = 128
@@ -109,6 +110,7 @@ class SchedulerLoop:
         self._taint_rules = OptionalInformer(client, informers, "resource.k8s.io", "devicetaintrules")
         self._groups = group_informers(client, informers)
         self._group_writer = GroupWriter(client, self._groups, events, self._time.now)
+        self._queues = QueueFeed(client, informers, events, self.scheduler, self.now, self._stirred.set)
         self._optional = [self._taint_rules]
         if not self.scheduler.options.gates["GenericWorkload"]:
             del self._groups[native.KIND]
@@ -150,6 +152,7 @@ class SchedulerLoop:
             await each.start()
         served = [FRONT_ENDS[kind].API_GROUP for kind, each in self._groups.items() if each.version is not None]
         self.scheduler.state.groups.served.update(served)
+        await until_answered(self._queues.start, "the queues")
         await volumes.follow(self._client, self._informers, self.scheduler, self.now, self._stirred.set)
         await self._informers.synced()
         self._prepared = True

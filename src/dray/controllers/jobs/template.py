@@ -6,12 +6,13 @@ import random
 from typing import Final
 
 from dray.api.defaulting import NAME_LABELS, UID_LABELS
-from dray.api.objects import Object, mapping, metadata_of, spec_of
+from dray.api.objects import Object, labels_of, mapping, metadata_of, spec_of
 from dray.controllers.jobs import pods as pod_facts
 from dray.controllers.jobs import policies
 from dray.controllers.jobs.view import JobView
 from dray.controllers.kinds import JOBS
 from dray.controllers.workloads.pod_template import reference
+from dray.scheduling.front_ends.kueue import QUEUE_LABEL
 
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX: Final = 5
@@ -27,6 +28,9 @@ def pod(view: JobView, index: int | None, group: str = "") -> Object:
     labels, annotations = dict(mapping(given.get("labels"))), dict(mapping(given.get("annotations")))
     if not job["spec"].get("manualSelector"):
         labels.update(_identity(job))
+    if queue := labels_of(job).get(QUEUE_LABEL):
+        # A Job is in a queue by its own label; its pods are what is counted.
+        labels.setdefault(QUEUE_LABEL, queue)
     spec = dict(spec_of(template))
     if group:
         spec["schedulingGroup"] = {"podGroupName": group}

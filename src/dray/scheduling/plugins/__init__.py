@@ -17,6 +17,7 @@ from dray.scheduling.plugins.node_resources_balanced_allocation import NodeResou
 from dray.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from dray.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from dray.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from dray.scheduling.plugins.queue_quota import QueueQuota
 from dray.scheduling.plugins.scheduling_gates import SchedulingGates
 from dray.scheduling.plugins.taint_toleration import TaintToleration
 from dray.scheduling.plugins.volume_binding import VolumeBinding
@@ -40,6 +41,7 @@ def default_plugins(
         VolumeZone(),
         PodTopologySpread(state),
         InterPodAffinity(state),
+        QueueQuota(state),
         *more,
         DynamicResources(state, policy, binding_timeout),
         NodeResourcesBalancedAllocation(),
