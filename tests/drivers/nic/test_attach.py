@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from dray.drivers.nic import ebpf, matching
-from dray.drivers.nic.attach import attach
+from dray.drivers.nic.attach import attach, namespace_of
 from dray.drivers.nic.attachment import Attachment, AttachmentError, Attachments, boot_id
 from dray.drivers.nic.config import NetworkConfig
 from dray.drivers.nic.discovery import discover, read_interfaces
 from dray.drivers.nic.links import netlink, read_links
 from dray.drivers.nic.options import NicOptions
-from dray.drivers.nic.recovery import release
+from dray.drivers.nic.recovery import recover, release
 from dray.node.network_namespaces import number
 from tests.drivers.nic.networks import interfaces, ip, make_interface, seen
 
@@ -284,3 +284,43 @@ def test_ebpf_programs_are_published_and_taken_off(desk, pod_network):
     desk.release("nic0")
     (found,) = [each for each in discover(read_interfaces(), NicOptions()) if each.label == "nic0"]
     assert not found.nic.ebpf
+
+
+def test_what_another_driver_left_is_brought_back_once_nobody_cares_for_it(desk, pod_network, tmp_path):
+    before = make_interface("nic0")
+    pod = pod_network()
+    desk.plan("nic0", interface={"name": "net1"})
+    desk.attach("nic0", pod)
+    record = tmp_path / "state/owner/claims" / f"{CLAIM}.json"
+    record.parent.mkdir(parents=True)
+    record.touch()
+    # Its owner does not run, and the pod's network is in use.
+    recover(desk.attachments, tmp_path / "another")
+    assert pod.interfaces() == {"net1"}
+    pod.end()
+    recover(desk.attachments, tmp_path / "another")
+    assert seen("nic0") == before
+    assert desk.attachments.all() == []
+
+
+def test_a_record_that_cannot_be_read_says_what_to_do(desk, pod_network, caplog):
+    make_interface("nic0")
+    desk.plan("nic0")
+    (desk.attachments.directory / "nic0.json").write_text("{")
+    with pytest.raises(AttachmentError, match="see that the interface of nic0 is on the host, then remove the file"):
+        desk.attach("nic0", pod_network())
+    assert desk.attachments.all() == []
+    assert "then remove the file" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("state", "problem"),
+    [
+        ({"pid": 0, "bundle": "/nowhere"}, "neither a process nor a bundle"),
+        ({}, "neither a process nor a bundle"),
+    ],
+)
+def test_a_runtime_that_names_no_network_is_told_so(state, problem):
+    with pytest.raises(AttachmentError, match=problem):
+        namespace_of(state)
+    assert namespace_of({"pid": 7}) == "/proc/7/ns/net"

@@ -15,7 +15,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -164,16 +164,22 @@ class NicDriver(Driver):
         if len(users) > 1 or any(user.get("resource") != "pods" for user in users):
             raise ClaimFailed(f"an interface is in one pod at a time, and the claim is for {len(users)} users")
         check_names(claim.devices)
-        made = [await self._prepare_device(claim, each) for each in claim.devices]
+        try:
+            found = {each.nic.name: each for each in await asyncio.to_thread(self._discover)}
+        except (NetlinkFailed, OSError) as error:
+            raise ClaimFailed(f"the kernel does not tell of interfaces: {error}") from error
+        made = [await self._prepare_device(claim, each, found) for each in claim.devices]
         self._told.pop(claim.uid, None)
         return Prepared(made)
 
-    async def _prepare_device(self, claim: Claim, device: AllocatedDevice) -> PreparedDevice:
+    async def _prepare_device(
+        self, claim: Claim, device: AllocatedDevice, found: Mapping[str, Found]
+    ) -> PreparedDevice:
         if device.admin_access:
             # To look at; it stays where it is.
             return PreparedDevice(device)
         try:
-            attachment = await asyncio.to_thread(self._plan, claim, device)
+            attachment = await asyncio.to_thread(self._plan, claim, device, found)
         except (AttachmentError, NetlinkFailed, OSError) as error:
             raise ClaimFailed(f"device {device.device}: {error}") from error
         nodes = self._device_nodes(attachment)
@@ -193,7 +199,7 @@ class NicDriver(Driver):
             raise ClaimFailed(f"device {attachment.device}: {missing}: is the kernel module ib_uverbs loaded?")
         return nodes
 
-    def _plan(self, claim: Claim, device: AllocatedDevice) -> Attachment:
+    def _plan(self, claim: Claim, device: AllocatedDevice, found: Mapping[str, Found]) -> Attachment:
         """With the lock of the device: an attachment for this claim. One that it has already stays."""
         with self._attachments.locked(device.device):
             current = self._attachments.read(device.device)
@@ -206,8 +212,10 @@ class NicDriver(Driver):
                     f"it is in the pod of claim {current.reference}, by the driver in {current.owner}"
                 )
             release(self._attachments, device.device, current.claim_uid)
-        found = {each.nic.name: each for each in self._discover()}.get(device.device)
-        attachment = planned(claim, device, found, self._options, owner=self._owner, host_network=number())
+            found = {each.nic.name: each for each in self._discover()}
+        attachment = planned(
+            claim, device, found.get(device.device), self._options, owner=self._owner, host_network=number()
+        )
         with self._attachments.locked(device.device):
             return self._attachments.write(attachment)
 

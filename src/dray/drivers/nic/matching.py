@@ -12,7 +12,8 @@ from dray.drivers.nic.snapshot import Snapshot
 def on_host(links: Iterable[Link], attachment: Attachment) -> Link | None:
     """Before it leaves: by what the device was made of."""
     nic = attachment.nic
-    candidates = [each for each in links if each.mac == nic.mac or each.name == nic.interface]
+    possible = [each for each in links if not (nic.pci_bus_id and each.parent) or each.parent == nic.pci_bus_id]
+    candidates = [each for each in possible if each.mac == nic.mac or each.name == nic.interface]
     named = [each for each in candidates if each.name == nic.interface]
     return next(iter(named or candidates), None)
 
