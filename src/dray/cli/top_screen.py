@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
 from textwrap import wrap
 from typing import Final
 
@@ -35,7 +34,11 @@ class Waiting:
 
 def screen(states: Sequence[DeviceState], pods: Iterable[Object], now: datetime, width: int = 0) -> list[str]:
     """Reasons go on in the next line where they are wider; 0 is wide enough for everything."""
-    rows = [_row(list(group)) for _, group in groupby(states, _group)]
+    groups: dict[object, list[DeviceState]] = {}
+    for state in states:
+        # A driver may publish devices of several kinds in turn.
+        groups.setdefault(_group(state), []).append(state)
+    rows = [_row(group) for group in groups.values()]
     columns, rows = (_COLUMNS, rows) if not width or width >= _WIDE else _narrow(rows)
     devices = table(columns, rows) or ["no devices"]
     return [summary(list(states)), "", *devices, "", *_waiting(waiting(pods), now, width)]

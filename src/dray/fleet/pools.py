@@ -37,7 +37,8 @@ def declared(machine: Machine) -> dict[str, Pool]:
     """The pool of each driver, as the driver declares it."""
     made = {
         gpu.DRIVER: _gpus(machine),
-        nic.DRIVER: Pool(machine.name, [nic.device_of(each) for each in machine.nics]),
+        # In the order in which the driver publishes them.
+        nic.DRIVER: Pool(machine.name, [nic.device_of(each) for each in sorted(machine.nics, key=_name)]),
         tpu.DRIVER: _tpus(machine),
         compute_domain.DRIVER: Pool(machine.name, compute_domain.devices() if machine.type.compute_domain else ()),
         cpu.DRIVER: Pool(machine.name, _cpus(machine)),
@@ -111,6 +112,10 @@ def _gpus(machine: Machine) -> Pool:
         return gpu_pool(machine.name, [_uncut(machine, each) for each in machine.gpus])
     cut = [each for each in machine.gpus if each.model.mig]
     return gpu_pool(machine.name, [gpu.whole(each) for each in machine.gpus if not each.model.mig], cut)
+
+
+def _name(each: nic.Nic) -> str:
+    return each.name
 
 
 def _uncut(machine: Machine, each: gpu.Gpu) -> Device:

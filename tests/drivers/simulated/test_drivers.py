@@ -258,3 +258,21 @@ async def test_claims_that_share_a_gpu_need_the_same_configuration():
         edits = await here.edits("first", share, config=gpu_config(TIME_SLICING))
         assert "20480MiB" in nvidia_smi(edits)[1][-1]
         assert "claims that share a GPU need the same" in await here.refusal("second", share)
+
+
+async def test_the_status_of_a_nic_says_what_its_configuration_would_set():
+    def config(name):
+        parameters = {"interface": {"name": name, "addresses": ["10.0.0.18/16"]}}
+        return [{"requests": ["nic"], "opaque": {"driver": "dra.net", "parameters": parameters}}]
+
+    async with world("simulated-nic", machine="a3-ultragpu-8g") as here:
+        wanted = request("nic", deviceClassName="mrdma.google.com")
+        await here.cluster.create(claim("n", wanted, config=config("net1")))
+        await here.kubelet.start_pod(await here.place(pod("p", claims=["n"])))
+        [device] = (await here.cluster.get("ResourceClaim", "n"))["status"]["devices"]
+        assert device["networkData"]["interfaceName"] == "net1"
+        assert device["networkData"]["ips"] == ["10.0.0.18/16"]
+        assert {each["type"] for each in device["conditions"]} == {"Ready", "NetworkReady"}
+        two = request("nic", deviceClassName="mrdma.google.com", count=2)
+        assert "interface.name net1 is for 2 devices" in await here.refusal("q", two, config=config("net1"))
+        assert "is longer than 15 characters" in await here.refusal("r", wanted, config=config("a" * 16))

@@ -51,8 +51,9 @@ from dray.drivers.nic.config import NetworkConfig
 from dray.drivers.nic.discovery import Found, discover, read_interfaces
 from dray.drivers.nic.links import NetlinkFailed
 from dray.drivers.nic.options import NicOptions
-from dray.drivers.nic.planning import check_names, planned
+from dray.drivers.nic.planning import planned
 from dray.drivers.nic.recovery import is_running, recover, release
+from dray.drivers.nic.wanted import check_names, check_users
 from dray.node.network_namespaces import number
 
 _logger = logging.getLogger(__name__)
@@ -160,9 +161,7 @@ class NicDriver(Driver):
     # Claims
 
     async def prepare(self, claim: Claim) -> Prepared:
-        users = reserved_for(claim.document)
-        if len(users) > 1 or any(user.get("resource") != "pods" for user in users):
-            raise ClaimFailed(f"an interface is in one pod at a time, and the claim is for {len(users)} users")
+        check_users(reserved_for(claim.document))
         check_names(claim.devices)
         try:
             found = {each.nic.name: each for each in await asyncio.to_thread(self._discover)}

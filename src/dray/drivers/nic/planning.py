@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-from dray.driver import AllocatedDevice, Claim, ClaimFailed
+from dray.driver import AllocatedDevice, Claim
 from dray.drivers.nic import ethtool, rdma
 from dray.drivers.nic.attachment import Attachment, AttachmentError, InPod, boot_id
 from dray.drivers.nic.config import NetworkConfig
 from dray.drivers.nic.discovery import Found
 from dray.drivers.nic.options import NicOptions
 from dray.drivers.nic.sysfs import read_functions
+from dray.drivers.nic.wanted import config_of
 
 _MTU: Final = "mtu"
-
-
-def config_of(device: AllocatedDevice) -> NetworkConfig:
-    return device.config(NetworkConfig) or NetworkConfig()
-
-
-def check_names(devices: Sequence[AllocatedDevice]) -> None:
-    """Raises ClaimFailed where two interfaces of a claim would get one name in the pod."""
-    names = [config_of(each).interface.name for each in devices if not each.admin_access]
-    for name in names:
-        if name and names.count(name) > 1:
-            raise ClaimFailed(
-                f"interface.name {name} is for {names.count(name)} devices of the claim: "
-                "give each request a config of its own, with another name"
-            )
 
 
 def planned(
