@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from dray.testing.kubelet.faults import during, lost_answer
+from dray.testing.kubelet.faults import deadline, during, lost_answer
 
 
 class KilledDriver:
@@ -34,9 +34,12 @@ class KilledDriver:
             await asyncio.sleep(0.05)
 
     def upset(self, schedule, within):
-        """What happens to the next call: often a kill at some moment of it, sometimes a lost answer, or nothing."""
+        """What happens to the next call: often a kill at some moment of it, sometimes a lost answer or a kubelet that
+        does not wait, or nothing."""
         chance = self.rng.random()
         if chance < 0.25:
             schedule(during(self.kill, after=self.rng.uniform(0, within)))
         elif chance < 0.4:
             schedule(lost_answer())
+        elif chance < 0.5:
+            schedule(deadline(self.rng.uniform(0.01, within)))

@@ -87,7 +87,7 @@ async def trial_on(machine, **settings):
         yield Trial(world, random.Random(seed), **settings)
 
 
-@pytest.mark.time_limit(max(120, 12 * CYCLES))
+@pytest.mark.time_limit(max(180, 20 * CYCLES))
 async def test_kill_9_leaves_nothing_of_mps_time_slices_and_partitions(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 4)
     async with trial_on(machine, DynamicMIG=True) as trial:
@@ -116,7 +116,7 @@ async def test_kill_9_leaves_nothing_of_mps_time_slices_and_partitions(gpu_machi
         await trial.run(lives)
 
 
-@pytest.mark.time_limit(max(120, 8 * CYCLES))
+@pytest.mark.time_limit(max(180, 20 * CYCLES))
 async def test_kill_9_leaves_nothing_of_shares(gpu_machine):
     machine = gpu_machine("p5.48xlarge", 1)
     async with trial_on(machine, ConsumableShares="memory") as trial:
