@@ -17,8 +17,11 @@ from dray.drivers.cpu.driver import CpuDriver
 from dray.drivers.cpu.options import CpuOptions
 from dray.drivers.devices.classes import device_classes
 from dray.drivers.devices.gpu import DRIVER as GPU
+from dray.drivers.devices.names import TPU
 from dray.drivers.gpu.options import GpuOptions
 from dray.drivers.registry import setting_names
+from dray.drivers.tpu.options import TpuOptions
+from dray.drivers.tpu.slices import TpuSlices
 from dray.node.errors import NodeError
 from dray.scheduling.scheduler import Options
 from dray.server.authorization import User
@@ -28,6 +31,7 @@ from dray.testing.kubelet.double import KubeletDouble
 from dray.testing.objects import claim, node, pod, request, resource_slice
 from tests.control_plane.test_roles import Listening, manifests, without
 from tests.drivers.cpu.machines import machine, write_sysfs
+from tests.drivers.tpu.test_slices import host
 
 NODE_NAME = "authentication.kubernetes.io/node-name"
 ACCOUNT = "system:serviceaccount:kube-system:dray-driver-cpu"
@@ -197,7 +201,7 @@ def test_the_policy_keeps_the_driver_to_slices_of_its_own_node(operation):
     assert judged(operation, "worker", token_node="")[0].startswith("the token of the driver names no node")
 
 
-@pytest.mark.parametrize(("name", "options"), [("cpu", CpuOptions), ("gpu", GpuOptions)])
+@pytest.mark.parametrize(("name", "options"), [("cpu", CpuOptions), ("gpu", GpuOptions), ("tpu", TpuOptions)])
 def test_the_daemon_set_runs_what_the_manifest_grants(name, options):
     pod_spec = document("DaemonSet", name)["spec"]["template"]["spec"]
     (container,) = pod_spec["containers"]
@@ -220,3 +224,32 @@ def test_the_gpu_driver_has_the_rights_of_the_cpu_driver_writes_events_and_has_i
     assert json.dumps(rules).replace(GPU, "dra.cpu") == json.dumps(document("ClusterRole")["rules"])
     assert events == {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}
     assert [each for each in manifests("driver-gpu") if each["kind"] == "DeviceClass"] == device_classes([GPU])
+
+
+def test_the_tpu_driver_needs_no_more_than_to_publish_and_to_read_claims():
+    names = ("nodes", "resourceslices", "resourceclaims")
+    granted = [each for each in document("ClusterRole")["rules"] if each["resources"][0] in names]
+    assert document("ClusterRole", "tpu")["rules"] == granted
+    for kind in ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
+        assert json.dumps(document(kind, "tpu")).replace("-tpu", "-cpu") == json.dumps(document(kind))
+    assert [each for each in manifests("driver-tpu") if each["kind"] == "DeviceClass"] == device_classes([TPU])
+
+
+async def test_slices_over_several_nodes_are_published_and_withdrawn_with_the_rights_of_their_manifest():
+    forbidden = []
+    async with LocalCluster(objects=[host(f"a-{number}", "a") for number in range(4)]) as cluster:
+        for each in manifests("driver-tpu-slices"):
+            if each["kind"] in SERVED:
+                await cluster.client.create(kind_of(each["kind"], each["apiVersion"]), each)
+        groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
+        user = User("system:serviceaccount:kube-system:dray-driver-tpu-slices", groups)
+        client = ApiClient(Listening(InProcessTransport(cluster.application, user), forbidden))
+        async with DriverRunner(TpuSlices(), client, RunnerOptions()):
+            await cluster.eventually(lambda: slices(cluster))
+            await cluster.delete("Node", "a-0")
+
+            async def withdrawn():
+                return not await slices(cluster)
+
+            await cluster.eventually(withdrawn)
+    assert forbidden == []
