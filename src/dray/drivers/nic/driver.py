@@ -25,7 +25,6 @@ from dray.api.catalogue import built_in
 from dray.api.objects import mappings, status_of
 from dray.api.resource_claims import reserved_for
 from dray.client.errors import ClientError
-from dray.client.log_throttling import ThrottledLog
 from dray.driver import (
     AllocatedDevice,
     Claim,
@@ -43,7 +42,7 @@ from dray.driver import (
 )
 from dray.driver.cdi.sandbox import SANDBOX_HOOKS
 from dray.drivers.devices.nic import DRIVER, device_of
-from dray.drivers.nic import guard, hook, rdma, statuses
+from dray.drivers.nic import guard, hook, rdma
 from dray.drivers.nic.attachment import Attachment, AttachmentError, Attachments
 from dray.drivers.nic.changes import Changes
 from dray.drivers.nic.cloud import Attributes, cloud_attributes
@@ -53,6 +52,7 @@ from dray.drivers.nic.links import NetlinkFailed
 from dray.drivers.nic.options import NicOptions
 from dray.drivers.nic.planning import planned
 from dray.drivers.nic.recovery import is_running, recover, release
+from dray.drivers.nic.statuses import ClaimStatuses, told_status
 from dray.drivers.nic.wanted import check_names, check_users
 from dray.node.network_namespaces import number
 
@@ -78,9 +78,8 @@ class NicDriver(Driver):
         self._cloud: Attributes | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._guard: subprocess.Popen[bytes] | None = None
-        self._told: dict[str, list[Attachment]] = {}
         self._found: list[Found] = []
-        self._log = ThrottledLog(_logger)
+        self._statuses = ClaimStatuses(lambda claim, given: self.context.apply_device_status(claim, given))
 
     async def start(self) -> None:
         if not sys.platform.startswith("linux"):
@@ -168,7 +167,7 @@ class NicDriver(Driver):
         except (NetlinkFailed, OSError) as error:
             raise ClaimFailed(f"the kernel does not tell of interfaces: {error}") from error
         made = [await self._prepare_device(claim, each, found) for each in claim.devices]
-        self._told.pop(claim.uid, None)
+        self._statuses.forget(claim.uid)
         return Prepared(made)
 
     async def _prepare_device(
@@ -183,7 +182,7 @@ class NicDriver(Driver):
             raise ClaimFailed(f"device {device.device}: {error}") from error
         nodes = self._device_nodes(attachment)
         if not (attachment.nic.interface or attachment.moves_rdma):
-            return PreparedDevice(device, ContainerEdits(device_nodes=nodes), status=statuses.status_of(attachment))
+            return PreparedDevice(device, ContainerEdits(device_nodes=nodes), status=told_status(attachment))
         edits = ContainerEdits(device_nodes=nodes, hooks=(self._hook(attachment),))
         return PreparedDevice(device, edits, annotations={SANDBOX_HOOKS: "true"})
 
@@ -226,7 +225,7 @@ class NicDriver(Driver):
         return Hook("createRuntime", path, (path, *arguments), environment, _HOOK_SECONDS)
 
     async def unprepare(self, claim: PreparedClaim) -> None:
-        self._told.pop(claim.reference.uid, None)
+        self._statuses.forget(claim.reference.uid)
         for each in claim.devices:
             try:
                 await asyncio.to_thread(release, self._attachments, each.device, claim.reference.uid)
@@ -249,7 +248,7 @@ class NicDriver(Driver):
                 if changed or waited >= self._options.rescan_seconds:
                     waited = 0.0
                     self.context.publish()
-                await self._tell()
+                await self._statuses.tell(await asyncio.to_thread(self._own))
         finally:
             changes.close()
 
@@ -259,18 +258,3 @@ class NicDriver(Driver):
     def _is_expecting(self) -> bool:
         """Whether a hook may do something that no interface tells of."""
         return any(each.phase != "attached" for each in self._own())
-
-    async def _tell(self) -> None:
-        claims: dict[str, list[Attachment]] = {}
-        for each in await asyncio.to_thread(self._own):
-            claims.setdefault(each.claim_uid, []).append(each)
-        for uid, attachments in claims.items():
-            known = {each.allocated: statuses.status_of(each) for each in attachments}
-            given = {device: status for device, status in known.items() if status is not None}
-            if not given or self._told.get(uid) == attachments:
-                continue
-            try:
-                await self.context.apply_device_status(attachments[0].reference, given)
-                self._told[uid] = attachments
-            except ClientError as error:
-                self._log.warning(uid, "the status of claim %s cannot be written: %s", attachments[0].reference, error)

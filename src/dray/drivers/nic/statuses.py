@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from dray.api.objects import Object
 from dray.client.clock import timestamp
+from dray.client.errors import ClientError, NotFound
+from dray.client.log_throttling import ThrottledLog
 from dray.driver import DeviceStatus, NetworkData
+from dray.driver.driver import ApplyDeviceStatus
 from dray.drivers.nic.attachment import Attachment
 
+_logger = logging.getLogger(__name__)
 
-def status_of(attachment: Attachment) -> DeviceStatus | None:
+
+class ClaimStatuses:
+    """Writes into claims what has become of their interfaces; once, until that is something else."""
+
+    def __init__(self, apply: ApplyDeviceStatus) -> None:
+        self._apply = apply
+        self._told: dict[str, list[Attachment]] = {}
+        self._log = ThrottledLog(_logger)
+
+    def forget(self, claim_uid: str) -> None:
+        self._told.pop(claim_uid, None)
+
+    async def tell(self, attachments: Iterable[Attachment]) -> None:
+        """`attachments` are all of this driver. What cannot be written is tried again the next time."""
+        claims: dict[str, list[Attachment]] = {}
+        for each in attachments:
+            claims.setdefault(each.claim_uid, []).append(each)
+        for uid, members in claims.items():
+            known = {each.allocated: told_status(each) for each in members}
+            given = {device: status for device, status in known.items() if status is not None}
+            if not given or self._told.get(uid) == members:
+                continue
+            reference = members[0].reference
+            try:
+                await self._apply(reference, given)
+                self._told[uid] = members
+            except NotFound:
+                # Its pod ends by now.
+                self._told[uid] = members
+            except ClientError as error:
+                self._log.warning(uid, "the status of claim %s cannot be written: %s", reference, error)
+
+
+def told_status(attachment: Attachment) -> DeviceStatus | None:
     """None while there is nothing to tell."""
     if attachment.problem:
         failed = _condition("Ready", "False", "NetworkDeviceAttachFailed", attachment.problem)
