@@ -5,6 +5,7 @@ import os
 import random
 import signal
 import struct
+import subprocess
 import time
 
 import msgspec
@@ -128,6 +129,24 @@ def test_an_interface_that_was_down_and_bare_is_so_again(desk, pod_network):
     assert not before["up"]
 
 
+@pytest.mark.parametrize("kind", ["dummy", "ifb", "tap"])
+def test_interfaces_of_other_kinds(desk, pod_network, kind):
+    try:
+        ip(*(["tuntap", "add", "nic0", "mode", "tap"] if kind == "tap" else ["link", "add", "nic0", "type", kind]))
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"this kernel has no interfaces of type {kind}: {error.stderr.strip()}")
+    ip("link", "set", "nic0", "up")
+    ip("addr", "add", "10.1.2.3/24", "dev", "nic0")
+    before = seen("nic0")
+    desk.plan("nic0", interface={"name": "net1"})
+    pod = pod_network()
+    desk.attach("nic0", pod)
+    assert pod.interfaces() == {"net1"}
+    pod.end()
+    desk.release("nic0")
+    assert seen("nic0") == before
+
+
 def test_the_hook_runs_again_for_each_container(desk, pod_network):
     make_interface("nic0")
     pod = pod_network()
@@ -202,6 +221,16 @@ def test_what_fails_in_the_pod_is_undone(desk, pod_network):
         desk.attach("nic0", pod)
     assert seen("nic0") == before
     assert pod.interfaces() == set()
+
+
+def test_an_interface_that_the_machine_has_come_to_need_stays(desk, pod_network):
+    make_interface("nic0")
+    desk.plan("nic0")
+    ip("route", "add", "default", "via", "10.1.2.1", "dev", "nic0")
+    before = seen("nic0")
+    with pytest.raises(AttachmentError, match="the machine uses the interface by now"):
+        desk.attach("nic0", pod_network())
+    assert seen("nic0") == before
 
 
 def test_a_pod_with_the_network_of_the_host_is_refused(desk):

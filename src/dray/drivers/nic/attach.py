@@ -17,7 +17,15 @@ from dray.drivers.nic import dhcp, ebpf, ethtool, matching, offload_sizes, rdma,
 from dray.drivers.nic.additions import add_address, add_neighbor, add_route, add_rule
 from dray.drivers.nic.attachment import Attachment, AttachmentError, Attachments, InPod
 from dray.drivers.nic.config import Interface, NetworkConfig
-from dray.drivers.nic.links import Address, Link, NetlinkFailed, netlink, read_addresses, read_links
+from dray.drivers.nic.links import (
+    Address,
+    Link,
+    NetlinkFailed,
+    default_route_links,
+    netlink,
+    read_addresses,
+    read_links,
+)
 from dray.drivers.nic.restore import restore
 from dray.drivers.nic.snapshot import completed, take
 from dray.node import network_namespaces
@@ -97,6 +105,10 @@ def _begin(attachments: Attachments, moving: Attachment) -> tuple[Attachment, Ne
         link = matching.on_host(read_links(connection), moving)
         if link is None:
             raise AttachmentError("the interface is not on the host")
+        if link.master or link.index in default_route_links(connection):
+            raise AttachmentError(
+                "the machine uses the interface by now, for a default route or as part of another one"
+            )
         snapshot = take(connection, link, moving.config)
     written = attachments.write(msgspec.structs.replace(moving, snapshot=snapshot))
     return written, completed(moving.config, snapshot), link
