@@ -42,7 +42,7 @@ from dray.driver import (
 )
 from dray.driver.cdi.sandbox import SANDBOX_HOOKS
 from dray.drivers.devices.nic import DRIVER, device_of
-from dray.drivers.nic import guard, hook, rdma
+from dray.drivers.nic import guard, hook, rdma, statuses
 from dray.drivers.nic.attachment import Attachment, AttachmentError, Attachments
 from dray.drivers.nic.changes import Changes
 from dray.drivers.nic.cloud import Attributes, cloud_attributes
@@ -52,7 +52,6 @@ from dray.drivers.nic.links import NetlinkFailed
 from dray.drivers.nic.options import NicOptions
 from dray.drivers.nic.planning import planned
 from dray.drivers.nic.recovery import is_running, recover, release
-from dray.drivers.nic.statuses import ClaimStatuses, told_status
 from dray.drivers.nic.wanted import check_names, check_users
 from dray.node.network_namespaces import number
 
@@ -79,7 +78,7 @@ class NicDriver(Driver):
         self._tasks: list[asyncio.Task[None]] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self._found: list[Found] = []
-        self._statuses = ClaimStatuses(lambda claim, given: self.context.apply_device_status(claim, given))
+        self._statuses = statuses.ClaimStatuses(lambda claim, given: self.context.apply_device_status(claim, given))
 
     async def start(self) -> None:
         if not sys.platform.startswith("linux"):
@@ -182,7 +181,7 @@ class NicDriver(Driver):
             raise ClaimFailed(f"device {device.device}: {error}") from error
         nodes = self._device_nodes(attachment)
         if not (attachment.nic.interface or attachment.moves_rdma):
-            return PreparedDevice(device, ContainerEdits(device_nodes=nodes), status=told_status(attachment))
+            return PreparedDevice(device, ContainerEdits(device_nodes=nodes), status=statuses.status_of(attachment))
         edits = ContainerEdits(device_nodes=nodes, hooks=(self._hook(attachment),))
         return PreparedDevice(device, edits, annotations={SANDBOX_HOOKS: "true"})
 

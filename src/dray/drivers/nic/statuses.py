@@ -34,7 +34,7 @@ class ClaimStatuses:
         for each in attachments:
             claims.setdefault(each.claim_uid, []).append(each)
         for uid, members in claims.items():
-            known = {each.allocated: told_status(each) for each in members}
+            known = {each.allocated: status_of(each) for each in members}
             given = {device: status for device, status in known.items() if status is not None}
             if not given or self._told.get(uid) == members:
                 continue
@@ -49,7 +49,7 @@ class ClaimStatuses:
                 self._log.warning(uid, "the status of claim %s cannot be written: %s", reference, error)
 
 
-def told_status(attachment: Attachment) -> DeviceStatus | None:
+def status_of(attachment: Attachment) -> DeviceStatus | None:
     """None while there is nothing to tell."""
     if attachment.problem:
         failed = _condition("Ready", "False", "NetworkDeviceAttachFailed", attachment.problem)
