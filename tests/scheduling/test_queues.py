@@ -3,7 +3,7 @@
 from dray.scheduling.quota_tree import Asset, Quota, QuotaTree
 from dray.testing import objects
 from tests import gpus
-from tests.scheduling.core import Core, bound, pod, refused, refused_groups
+from tests.scheduling.core import Core, bound, pod, refused, refused_groups, victims
 from tests.scheduling.test_group_attempts import gang, member
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -195,3 +195,68 @@ def test_a_pod_says_what_is_wrong_with_its_queue():
     assert list(bound(core.settle())) == ["lost"]
     core.put(cluster_queue("team", ("any", {GPU: nominal(4)}), stopPolicy="Hold"), queued("late"))
     assert "queue team is stopped" in refused(core.settle())["late"]
+
+
+def two_teams(**preemption):
+    """Four GPUs each, of eight; b has them all."""
+    core = Core(objects.node("n", cpu="64"), gpus.slice_of("n", 8), flavor())
+    for name in ("a", "b"):
+        core.put(cluster_queue(name, ("any", {GPU: nominal(4)}), cohort="org", preemption=preemption))
+        core.put(local_queue(name, name))
+    return core
+
+
+def test_what_is_its_own_a_queue_takes_back_one_by_one():
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(8)), queue="b")
+    core.settle()
+    training(core, *(f"a{n}" for n in range(5)), queue="a")
+    actions = core.settle()
+    assert sorted(bound(actions)) == ["a0", "a1", "a2", "a3"]
+    # The fifth is not its own.
+    assert len(victims(actions)) == 4
+    assert core.state.queues.tree.used("b", Asset("any", GPU)) == 4
+
+
+def test_only_from_lower_priorities_where_it_says_so():
+    core = two_teams(reclaimWithinCohort="LowerPriority")
+    training(core, *(f"b{n}" for n in range(8)), queue="b", value=5)
+    core.settle()
+    training(core, "a0", queue="a", value=5)
+    assert victims(core.settle()) == []
+    training(core, "a1", queue="a", value=6)
+    assert len(victims(core.settle())) == 1
+
+
+def test_within_a_queue_the_less_important_make_room():
+    core = two_teams(withinClusterQueue="LowerPriority")
+    training(core, *(f"a{n}" for n in range(8)), queue="a")
+    core.settle()
+    training(core, "urgent", queue="a", value=5)
+    actions = core.settle()
+    assert len(victims(actions)) == 1
+    assert list(bound(actions)) == ["urgent"]
+
+
+def test_nobody_takes_what_is_kept_for_the_one_that_reclaimed_it():
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(9)), queue="b")
+    core.settle()
+    training(core, "a0", queue="a")
+    (name,) = victims(core.later())
+    core.remove_with_claims(name)
+    assert list(bound(core.settle())) == ["a0"]
+
+
+def test_a_gang_goes_as_a_whole():
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(4)), queue="b", value=5)
+    core.settle()
+    core.put(gang("g", 4))
+    for n in range(4):
+        made = member(f"g-{n}", claims=[f"c{n}"])
+        made["metadata"]["labels"] = {QUEUE: "b"}
+        core.put(objects.claim(f"c{n}"), made)
+    assert len(bound(core.settle())) == 4
+    training(core, "a0", queue="a")
+    assert len(victims(core.later())) == 4

@@ -35,7 +35,7 @@ async def placed(local):
 async def test_a_job_gets_what_its_queue_may_have():
     async with cluster(*definitions()) as local:
         await make(local, flavor())
-        policy = {"preemption": {"reclaimWithinCohort": "Any"}}
+        policy = {"fairSharing": {"weight": "2"}}
         await make(local, cluster_queue("team", ("any", {GPU: nominal(2)}), **policy))
         await make(local, local_queue("team", "team"))
         await local.create(job("training", 3))
@@ -50,7 +50,7 @@ async def test_a_job_gets_what_its_queue_may_have():
 
         messages = await local.eventually(both)
         assert "ClusterQueue team" in messages["Pod"]
-        assert messages["ClusterQueue"] == "nobody acts on spec.preemption.reclaimWithinCohort here"
+        assert messages["ClusterQueue"] == "nobody acts on spec.fairSharing here"
         assert len(await placed(local)) == 2
         quota = {
             "spec": {"resourceGroups": cluster_queue("team", ("any", {GPU: nominal(3)}))["spec"]["resourceGroups"]}

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from dray.allocation import Work
 from dray.scheduling import faults
-from dray.scheduling.actions import Action, Bind, Refuse
+from dray.scheduling.actions import Action, Bind, Preemption, Refuse
 from dray.scheduling.algorithm import Placement
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.feasible_nodes import signature_of
-from dray.scheduling.model import Node
+from dray.scheduling.model import Node, Pod
+from dray.scheduling.plugins.queue_quota import QueueQuota
 from dray.scheduling.plugins.volume_binding import unbound_claims
 from dray.scheduling.queue import QueuedPod
 from dray.scheduling.reasons import Code, ObjectRef
@@ -130,7 +131,25 @@ class Attempts:
         )
         if (leftover := cycle.claims.leftover) is not None:
             return Refuse(pod, diagnosis, news=False, discard=leftover)
-        return _report(queued, diagnosis)
+        victims = self._reclaim(cycle) if status.plugin == QueueQuota.name else ()
+        if not victims:
+            return _report(queued, diagnosis)
+        news = queued.reported != diagnosis
+        queued.reported = diagnosis
+        return Refuse(pod, diagnosis, news, preemption=Preemption("", victims))
+
+    def _reclaim(self, cycle: Cycle) -> tuple[Pod, ...]:
+        """Whom to remove for the sake of quota that the pod lacks. It is kept for it until it is tried again."""
+        queues, known = self._state.queues, cycle.data.get(QueueQuota.name)
+        if known is None:
+            return ()
+        found = self._scheduler.reclaimer.find(cycle.pod, *known)
+        if found is None:
+            return ()
+        victims, assets = found
+        queues.reserve(cycle.pod, known[0], assets)
+        queues.leaving.update(each.uid for each in victims)
+        return victims
 
     def _reject(
         self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool, known: bool

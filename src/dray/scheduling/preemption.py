@@ -197,7 +197,7 @@ class Preemptor:
                     break
         if not found:
             return None
-        return min(found, key=lambda each: (*each.cost(), *_latest_start(each.preemption.victims))).preemption
+        return min(found, key=lambda each: (*each.cost(), *_lateststart_of(each.preemption.victims))).preemption
 
     def may_help(self, cycle: Cycle, node: Node, status: Status) -> bool:
         """Whether there is a point in trying the pod again, as far as can be told cheaply: `status` is what the node
@@ -330,18 +330,18 @@ def _is_resolvable(status: Status | None) -> bool:
 
 def _importance(unit: Unit) -> tuple[int, int, str]:
     """In ascending order the most important first: by priority, then by number, then who has been running longest."""
-    return -max(each.priority for each in unit), -len(unit), min(map(_start, unit))
+    return -max(each.priority for each in unit), -len(unit), min(map(start_of, unit))
 
 
-def _start(pod: Pod) -> str:
+def start_of(pod: Pod) -> str:
     return str(status_of(pod.document).get("startTime") or pod.created)
 
 
-def _latest_start(victims: Iterable[Pod]) -> tuple[int, ...]:
+def _lateststart_of(victims: Iterable[Pod]) -> tuple[int, ...]:
     """Of equally cheap victims those that started last: ordered by the digits of the earliest of them, falling."""
     found = list(victims)
     if not found:
         return ()
     highest = max(victim.priority for victim in found)
-    earliest = min(_start(victim) for victim in found if victim.priority == highest)
+    earliest = min(start_of(victim) for victim in found if victim.priority == highest)
     return tuple(-ord(letter) for letter in earliest)

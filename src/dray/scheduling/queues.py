@@ -63,6 +63,10 @@ class Queues:
         """By queue, of those where the first holds up the others: who waits, in which order."""
         self._turns: dict[str, str] = {}
         """By pod uid, the queue in which it waits for its turn."""
+        self._reserved: dict[str, tuple[str, dict[Asset, int]]] = {}
+        """By pod uid, quota that is kept for it, and of which queue."""
+        self.leaving: set[str] = set()
+        """Pods by uid that were asked to go for the sake of others, and are there yet."""
         self._unresolved: set[str] = set()
         """Pods by uid that are charged for no claims, since these are not known yet."""
         self._stale = False
@@ -213,6 +217,7 @@ class Queues:
     def displace(self, pod: Pod) -> None:
         charge = self._charges.pop(pod.uid, None)
         if charge is not None:
+            self.leaving.discard(pod.uid)
             self._discharge(charge)
 
     def renew(self, pod: Pod) -> None:
@@ -221,6 +226,40 @@ class Queues:
         if charge is not None:
             self._discharge(charge)
             self._charge(charge)
+
+    def charged(self, root: str) -> list[tuple[str, Pod]]:
+        """The pods on nodes that are charged to queues below a root, with their queues."""
+        self._bring_up_to_date()
+        roots = {name: self.tree.root(name) for name in self._cluster_queues}
+        return [(each.queue, each.pod) for each in self._charges.values() if roots.get(each.queue) == root]
+
+    def assets_of(self, pod: Pod) -> set[Asset]:
+        charge = self._charges[pod.uid]
+        found = {*charge.own}
+        for claim in charge.claims:
+            found.update(self._shared[charge.queue, claim][0])
+        return found
+
+    def set_aside(self, pod: Pod) -> None:
+        """In thought, until `take_in`: the pod is not charged."""
+        charge = self._charges[pod.uid]
+        was, self.trying = self.trying, True
+        self._discharge(charge)
+        self.trying = was
+
+    def take_in(self, pod: Pod) -> None:
+        self._charge(self._charges[pod.uid])
+
+    def reserve(self, pod: Pod, queue: ClusterQueue, assets: dict[Asset, int]) -> None:
+        """Kept for the pod while those go who have it; until it is tried again, or gone."""
+        self.unreserve(pod.uid)
+        self._reserved[pod.uid] = queue.name, assets
+        self.tree.charge(queue.name, assets, 1)
+
+    def unreserve(self, uid: str) -> None:
+        name, assets = self._reserved.pop(uid, ("", {}))
+        if name:
+            self.tree.charge(name, assets, -1)
 
     def claim_changed(self, claim: Object) -> None:
         """What it got may be other than was charged."""
@@ -298,6 +337,7 @@ class Queues:
             self._turns[pod.uid] = queue.name
 
     def forget(self, pod: Pod) -> None:
+        """It does not wait for its turn any more."""
         name = self._turns.pop(pod.uid, None)
         if name is not None:
             del self._waiting[name][pod.uid]

@@ -42,6 +42,7 @@ from dray.scheduling.queue import Queue, QueuedPod, SignatureGroup, SubQueue
 from dray.scheduling.queueing_hints import QueueingHints, Waiters
 from dray.scheduling.readiness import Binding, binding_of_all, problem_of_all
 from dray.scheduling.reasons import ObjectRef
+from dray.scheduling.reclaim import Reclaimer
 from dray.scheduling.searches import FurtherSearch, Outcome
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
@@ -103,6 +104,7 @@ class Scheduler:
         )
         self.nominations = Nominations(state)
         self.waiters = Waiters()
+        self.reclaimer = Reclaimer(state)
         self.attempts = Attempts(self)
         self.group_attempts = GroupAttempts(self)
         self.in_flight: dict[str, InFlightBinding] = {}
@@ -218,6 +220,7 @@ class Scheduler:
         if queued is not None:
             self.state.groups.forget(queued.pod)
             self.state.queues.forget(queued.pod)
+            self.state.queues.unreserve(uid)
 
     def _put_pending(self, document: Object, now: float) -> None:
         uid = document["metadata"]["uid"]
@@ -402,6 +405,8 @@ class Scheduler:
 
     def unsaid(self, action: Refuse | RefuseGroup, now: float) -> None:
         """What was to be said or done about pods that wait could not be: they are tried again after a while."""
+        victims = action.preemption.victims if action.preemption is not None else ()
+        self.state.queues.leaving.difference_update(each.uid for each in victims)
         for pod in (action.pod,) if isinstance(action, Refuse) else action.pods:
             queued = self.queue.get(pod.uid)
             if queued is not None and queued.subqueue is SubQueue.UNSCHEDULABLE:

@@ -23,6 +23,8 @@ def line(action: Action, *, done: bool = True) -> str:
     if preemption is None:
         return text
     victims = ", ".join("/".join(victim.key) for victim in preemption.victims) or "nobody else"
+    if not preemption.node:
+        return f"{text}; for quota of its queue it preempts {victims}"
     return f"{text}; it is to go to {preemption.node}, where it preempts {victims}"
 
 

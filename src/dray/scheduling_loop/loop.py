@@ -314,7 +314,7 @@ class SchedulerLoop:
     async def _preempt(self, action: Refuse) -> None:
         preemption = action.preemption
         assert preemption is not None
-        await self._evict(preemption.victims, f"pod {'/'.join(action.pod.key)} on node {preemption.node}")
+        await self._evict(preemption.victims, _preemptor(action))
 
     async def _evict(self, victims: Sequence[Pod], preemptor: str) -> None:
         self.metrics.preemptions.inc()
@@ -324,6 +324,12 @@ class SchedulerLoop:
             self._events.normal(
                 reference(victim.document), "Preempted", f"Preempted by {preemptor}", action="Preempting"
             )
+
+
+def _preemptor(action: Refuse) -> str:
+    name = f"pod {'/'.join(action.pod.key)}"
+    node = action.preemption.node if action.preemption is not None else ""
+    return f"{name} on node {node}" if node else f"{name}, for quota of its queue"
 
 
 def _binds(action: Action) -> tuple[Bind, ...]:

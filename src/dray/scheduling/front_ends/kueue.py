@@ -39,6 +39,10 @@ class ClusterQueue:
     """Selects them by their labels; None for none at all."""
     ignored: tuple[str, ...]
     """Members that nobody acts on."""
+    reclaims: str = "Never"
+    """From whom it takes back what is its own: Never, LowerPriority or Any."""
+    preempts: str = "Never"
+    """Whom of its own it removes: Never, LowerPriority or LowerOrNewerEqualPriority."""
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         return next((each for each in self.groups if resource in each.covered), None)
@@ -68,6 +72,8 @@ def cluster_queue(document: Object) -> ClusterQueue:
         _is_stopped(spec),
         spec.get("namespaceSelector"),
         tuple(_ignored(spec)),
+        text(mapping(spec.get("preemption")).get("reclaimWithinCohort")) or "Never",
+        text(mapping(spec.get("preemption")).get("withinClusterQueue")) or "Never",
     )
 
 
@@ -100,11 +106,7 @@ def _is_stopped(spec: Object) -> bool:
 
 
 def _ignored(spec: Object) -> Iterator[str]:
-    preemption = mapping(spec.get("preemption"))
-    for member in ("reclaimWithinCohort", "withinClusterQueue"):
-        if preemption.get(member) not in (None, "Never"):
-            yield f"spec.preemption.{member}"
-    if mapping(preemption.get("borrowWithinCohort")).get("policy") not in (None, "Never"):
+    if mapping(mapping(spec.get("preemption")).get("borrowWithinCohort")).get("policy") not in (None, "Never"):
         yield "spec.preemption.borrowWithinCohort"
     for member in ("admissionChecks", "admissionChecksStrategy", "fairSharing", "admissionScope"):
         if spec.get(member):

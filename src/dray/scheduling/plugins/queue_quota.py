@@ -22,6 +22,7 @@ class QueueQuota(Plugin):
         pod = cycle.pod
         if not self._queues.served or QUEUE_LABEL not in pod.labels:
             return SKIP
+        self._queues.unreserve(pod.uid)
         namespace = self._state.affinity.namespaces.get(pod.key[0]) or {}
         problem = self._queues.problem(pod, namespace)
         queue = self._queues.queue_of(pod)
