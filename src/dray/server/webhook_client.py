@@ -7,7 +7,6 @@ held while it is waited for, and connections to one host are limited.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import os
 import ssl
 from base64 import b64decode
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 
 from dray.api.objects import Object
 from dray.server import webhook_services
+from dray.server.http_client_loading import load_http_client
 from dray.server.webhook_services import NoAddress
 
 if TYPE_CHECKING:
@@ -56,9 +56,7 @@ class WebhookClient:
         return await self._post(f"https://{place}:{behind}{path}?{query}", shown, named, client, body, seconds)
 
     async def _post(self, url: str, shown: str, name: str | None, client: Object, body: bytes, seconds: int) -> bytes:
-        if self._session is None:
-            # Loading it takes long enough for others to notice, who ask no webhook.
-            await asyncio.to_thread(importlib.import_module, "aiohttp")
+        await load_http_client()
         import aiohttp
 
         try:

@@ -2,8 +2,6 @@
 
 The agent must show a certificate of the server's authority for the name of its node: an address in a Node object
 cannot lead a request to another place. Answers are read as they are needed, a piece at a time.
-
-aiohttp is loaded with the first request: a server without nodes starts 0.3 s sooner and is 9 MB smaller.
 """
 
 from __future__ import annotations
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dray.api.objects import mapping, mappings, status_of
 from dray.server import documents, status
 from dray.server.context import Context
+from dray.server.http_client_loading import load_http_client
 from dray.server.resources import key_prefix
 from dray.server.security.authority import CLIENT_LIFETIME, Authority
 from dray.server.security.certificates import client_context
@@ -91,9 +90,9 @@ class KubeletClient:
         seconds: float | None = None,
     ) -> KubeletAnswer:
         """`seconds` limits the whole answer; without it, it may last. Raises Unreachable."""
+        session = await self.session()
         import aiohttp
 
-        session = self.session
         url = f"https://{endpoint.place}{path}"
         try:
             answer = await session.request(
@@ -115,11 +114,12 @@ class KubeletClient:
         self, endpoint: Endpoint, path: str, query: str, protocol: str
     ) -> aiohttp.ClientWebSocketResponse | None:
         """None where the node does not want it. Raises Unreachable."""
+        session = await self.session()
         import aiohttp
 
         url = f"https://{endpoint.place}{path}"
         try:
-            return await self.session.ws_connect(
+            return await session.ws_connect(
                 f"{url}?{query}",
                 protocols=(protocol,),
                 ssl=self.tls,
@@ -131,8 +131,8 @@ class KubeletClient:
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise Unreachable(f'Get "{url}": {error or type(error).__name__}') from error
 
-    @property
-    def session(self) -> aiohttp.ClientSession:
+    async def session(self) -> aiohttp.ClientSession:
+        await load_http_client()
         import aiohttp
 
         if self._session is None:

@@ -135,6 +135,7 @@ def _proxyable(address: str) -> str:
 
 
 async def _request(call: Call, url: str) -> aiohttp.ClientResponse:
+    session = await call.context.kubelets.session()
     import aiohttp
 
     request = call.request
@@ -142,7 +143,7 @@ async def _request(call: Call, url: str) -> aiohttp.ClientResponse:
     headers = {name: value for name, value in headers.items() if not name.startswith("impersonate-")}
     target = f"{url}?{request.query}" if request.query else url
     try:
-        return await call.context.kubelets.session.request(
+        return await session.request(
             request.method,
             target,
             data=request.body or None,

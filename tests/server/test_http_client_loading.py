@@ -1,0 +1,8 @@
+import subprocess
+import sys
+
+
+def test_others_are_answered_while_the_first_request_to_a_node_loads_the_client():
+    command = [sys.executable, "-m", "tests.server.cold_server"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["500", "True"], done.stderr
