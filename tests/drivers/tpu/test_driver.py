@@ -176,6 +176,18 @@ async def test_settings_come_first_and_pci_last(tmp_path):
         await described(settings, accelerator="v9")
 
 
+async def test_a_node_that_cannot_be_read_is_waited_for(tmp_path):
+    """Its labels may say that the machine is part of a slice."""
+    driver = made(write_host(tmp_path, chips=4))
+    async with LocalCluster() as cluster:
+        driver.context = DriverContext(NODE, Path("/nonexistent"), cluster.client, lambda: None)
+        await driver.start()
+        with pytest.raises(DriverError, match="node worker cannot be read"):
+            await driver.pools()
+        await cluster.create(node(NODE, labels={"cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice"}))
+        assert len((await driver.pools())[0].all_devices()) == 4
+
+
 async def test_a_number_of_chips_that_is_not_there_is_told(tmp_path):
     settings = write_host(tmp_path, chips=2)
     put(tmp_path / "tpu-env", "TYPE: V6E\nCHIPS_PER_HOST_BOUNDS: '2,2,1'\n")

@@ -20,6 +20,7 @@ from dray.api.catalogue import built_in
 from dray.api.objects import labels_of
 from dray.client.api import ApiClient
 from dray.client.errors import ClientError
+from dray.driver import DriverError
 from dray.drivers.devices.names import TPU
 from dray.drivers.devices.tpu_generations import accelerator_of_type
 from dray.drivers.tpu.options import TpuOptions
@@ -49,7 +50,9 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING: Final = Description()
 
 
-async def describe(options: TpuOptions, client: ApiClient, node: str) -> Description:
+async def describe(options: TpuOptions, client: ApiClient, node: str, *, inspected: bool = False) -> Description:
+    """Raises DriverError where the Node cannot be read: what it would say is not to be guessed, unless the driver is
+    looked at and there is no cluster to ask."""
     if options.accelerator:
         return Description(
             accelerator=options.accelerator,
@@ -61,7 +64,7 @@ async def describe(options: TpuOptions, client: ApiClient, node: str) -> Descrip
     if not found.accelerator and options.metadata_server and is_google(options.sysfs):
         found = await _from_metadata(options.metadata_server.rstrip("/"))
     if not found.accelerator:
-        found = await _from_node(client, node)
+        found = await _from_node(client, node, inspected)
     changes = {"topology": options.topology, "ici_resiliency": options.ici_resiliency}
     return msgspec.structs.replace(found, **{name: value for name, value in changes.items() if value})
 
@@ -127,10 +130,11 @@ async def _attribute(session: aiohttp.ClientSession, url: str) -> str:
         return await answer.text() if answer.status == 200 else ""
 
 
-async def _from_node(client: ApiClient, node: str) -> Description:
+async def _from_node(client: ApiClient, node: str, inspected: bool) -> Description:
     try:
         async with asyncio.timeout(_SECONDS):
             return from_labels(labels_of(await client.get(_NODES, node)), f"labels of node {node}")
     except (ClientError, TimeoutError) as error:
-        _logger.info("node %s cannot be read (%s): the TPU labels on it are not known", node, error)
-        return NOTHING
+        if inspected:
+            return NOTHING
+        raise DriverError(f"node {node} cannot be read, whose labels may tell of its TPUs: {error}") from error

@@ -58,6 +58,10 @@ class TpuDriver(Driver):
         if not self._hardware.chips:
             raise DriverError(f"no TPU on this machine: {self._hardware.problem}")
         self._host: TpuHost | None = None
+        self._runs = False
+
+    async def start(self) -> None:
+        self._runs = True
 
     async def host(self) -> TpuHost:
         if self._host is None:
@@ -67,7 +71,7 @@ class TpuDriver(Driver):
     async def _find_host(self) -> TpuHost:
         """Raises DriverError where the sources and the chips contradict each other."""
         node = self.context.node_name
-        said = await describe(self._options, self.context.client, node)
+        said = await describe(self._options, self.context.client, node, inspected=not self._runs)
         accelerator = said.accelerator or next(iter(self._hardware.accelerators), "")
         if accelerator not in ACCELERATORS:
             raise DriverError(
