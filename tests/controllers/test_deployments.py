@@ -238,3 +238,22 @@ async def test_replica_sets_that_a_deployment_leaves_are_taken_by_the_next_and_g
                 return is_gone and found == before[:left] and len(await pods(local)) == 2 * left
 
             await until(local, gone)
+
+
+async def test_a_set_that_admission_takes_the_annotations_from_is_rolled_out_all_the_same(caplog):
+    rule = {"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["replicasets"]}
+    patch = {"expression": '[JSONPatch{op: "add", path: "/metadata/annotations", value: {}}]'}
+    group = "admissionregistration.k8s.io/v1"
+    policy = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": patch}],
+    }
+    async with cluster() as local:
+        for kind, spec in (("", policy), ("Binding", {"policyName": "strip"})):
+            made = {"apiVersion": group, "kind": f"MutatingAdmissionPolicy{kind}", "metadata": {"name": "strip"}}
+            await local.create({**made, "spec": spec})
+        await local.create(deployment(replicas=1))
+        assert (await complete(local))["metadata"]["annotations"][REVISION] == "1"
+    assert "KeyError" not in caplog.text

@@ -9,6 +9,7 @@ from dray.server.flow_control.levels import Level
 from dray.server.flow_control.schemas import Flow, flow_of
 from dray.server.requests import Request
 from dray.server.status import ApiError
+from tests.server.api import MERGE
 
 GROUP = "/apis/flowcontrol.apiserver.k8s.io/v1"
 SCHEMAS, LEVELS = f"{GROUP}/flowschemas", f"{GROUP}/prioritylevelconfigurations"
@@ -52,6 +53,16 @@ def test_a_schema_takes_what_it_matches_once_its_level_is_there(api):
     assert classified(api, "/apis/apps") == ("mine", "mine")
     assert classified(api, "/apis/apps", user="kim")[0] == "global-default"
     assert 'apiserver_flowcontrol_nominal_limit_seats{priority_level="mine"}' in api.server.metrics.expose().decode()
+
+
+def test_conditions_that_somebody_else_wrote_without_a_type_stop_nobody(api):
+    api.create(SCHEMAS, schema())
+    settled(api)
+    api.patch(f"{SCHEMAS}/mine/status", {"status": {"conditions": [{"status": "True"}]}}, MERGE)
+    api.create(LEVELS, {"metadata": {"name": "mine"}, "spec": level_spec()})
+    settled(api)
+    told = api.get(f"{SCHEMAS}/mine")["status"]["conditions"]
+    assert [each["reason"] for each in told if each.get("type") == "Dangling"] == ["Found"]
 
 
 @pytest.mark.parametrize(

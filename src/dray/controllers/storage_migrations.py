@@ -122,7 +122,8 @@ class StorageVersionMigrator(QueueController[str]):
 
     async def _end(self, migration: Object, outcome: str, message: str, *others: Object) -> None:
         reason = f"StorageVersionMigration{outcome}"
-        kept = [each for each in conditions_of(migration) if each["type"] not in {other["type"] for other in others}]
+        replaced = {other["type"] for other in others}
+        kept = [each for each in conditions_of(migration) if each.get("type") not in replaced]
         conditions = [*others, *kept, self._condition(outcome, reason, message)]
         await self._write(migration, {**status_of(migration), "conditions": conditions})
 

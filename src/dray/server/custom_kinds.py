@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dray.api.intake import Place
-from dray.api.objects import Object
+from dray.api.objects import Object, condition_of
 from dray.process.tasks import end_tasks
 from dray.server import deletion, documents, status, updates
 from dray.server.admission.custom_definitions import DEFINITIONS, GROUP, accepted_status
@@ -184,8 +184,8 @@ class CustomCleanup:
 
 
 def _waits(definition: Object) -> bool:
-    conditions = definition["status"].get("conditions") or ()
-    return any(each["type"] == naming.NAMES_ACCEPTED and each["status"] != "True" for each in conditions)
+    accepted = condition_of(definition, naming.NAMES_ACCEPTED)
+    return accepted is not None and accepted.get("status") != "True"
 
 
 def _let_go(definition: Object) -> None:

@@ -10,7 +10,9 @@ import os
 import time
 from pathlib import Path
 
+from dray.api.catalogue import KINDS
 from tests.attacks.cluster import BOUND, LAB, Cluster, TooSlow, retried, started
+from tests.attacks.fuzz.calls import seeds
 from tests.attacks.fuzz.run import STALL, Run
 from tests.attacks.observer import Canary, Probe
 
@@ -56,3 +58,9 @@ def fuzz(cluster: Cluster, journal: Path) -> None:
     assert last < GROWTH * middle or SECONDS < LONG
     if run.slow or readyz.longest > STALL or bound.longest > BOUND:
         raise TooSlow(f"/readyz {readyz}, canary {bound}, answers: {[(took, str(sent)) for took, sent in run.slow]}")
+
+
+def test_every_kind_has_a_seed():
+    """But for what nobody stores."""
+    left_out = {kind.plural for kind in KINDS} - {seed.plural for seed in seeds()}
+    assert left_out == {"bindings", "componentstatuses"}

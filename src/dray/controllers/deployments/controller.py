@@ -178,7 +178,9 @@ class DeploymentController(QueueController[Key]):
     async def _number(self, deployment: Object, new: Object, told: Object | None) -> Object:
         """Gives the Deployment the revision of its newest ReplicaSet, and the condition, if progress is watched."""
         annotations, status = annotations_of(deployment), status_of(deployment)
-        numbered = {**annotations, REVISION: annotations_of(new)[REVISION]}
+        # Admission may have taken it from the set: the next look gives it one.
+        revision = annotations_of(new).get(REVISION)
+        numbered = {**annotations, REVISION: revision} if revision else annotations
         if told is not None and statuses.deadline_of(deployment) is not None:
             status = {**status, "conditions": conditions.put(status.get("conditions") or [], told)}
         if numbered == annotations and status == status_of(deployment):

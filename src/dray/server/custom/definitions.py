@@ -155,7 +155,7 @@ def terminate(definition: Object, now: str) -> None:
     if CLEANUP_FINALIZER not in finalizers:
         finalizers.append(CLEANUP_FINALIZER)
     status = definition.setdefault("status", {})
-    others = [condition for condition in status.get("conditions") or () if condition["type"] != "Terminating"]
+    others = [condition for condition in status.get("conditions") or () if condition.get("type") != "Terminating"]
     ending = {
         "type": "Terminating",
         "status": "True",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dray.api.objects import Object, mapping
+from dray.api.objects import Object, is_true, mapping
 
 ESTABLISHED = "Established"
 NAMES_ACCEPTED = "NamesAccepted"
@@ -59,13 +59,12 @@ def accept(requested: Object, accepted: Object, others: Taken) -> tuple[Object, 
 
 
 def is_established(definition: Object) -> bool:
-    conditions = mapping(definition.get("status")).get("conditions") or ()
-    return any(each["type"] == ESTABLISHED and each["status"] == "True" for each in conditions)
+    return is_true(definition, ESTABLISHED)
 
 
 def conditions(present: Iterable[Object], reason: str, message: str, now: str) -> list[Object]:
     """The conditions of a definition, given what came of its names."""
-    found = {each["type"]: each for each in present}
+    found = {str(each.get("type") or ""): each for each in present}
     if reason:
         _set(found, NAMES_ACCEPTED, "False", reason, message, now)
         if found.get(ESTABLISHED, {}).get("status") != "True":
