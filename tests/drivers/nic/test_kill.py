@@ -16,8 +16,8 @@ from dray.node.runtimes.configs import SandboxConfig
 from dray.node.runtimes.interface import StartError
 from dray.node.runtimes.process import ProcessRuntime
 from dray.testing.api_endpoint import ApiEndpoint
-from dray.testing.kubelet.faults import during, lost_answer
 from dray.testing.objects import request
+from tests.driver.killed import KilledDriver
 from tests.drivers.nic.networks import interfaces, make_interface, seen
 from tests.drivers.nic.trees import SysfsTree
 from tests.node.clusters import NODE, bound_pod, kubelet_on_cluster
@@ -32,7 +32,6 @@ class Trial:
         self.cluster = cluster
         self.kubelet = kubelet
         self.rng = rng
-        self.kills = 0
         self.state = directory / "state"
         self.runtime = ProcessRuntime(directory / "run", cdi_directories=[kubelet.cdi])
         SysfsTree(directory / "sys")
@@ -44,25 +43,10 @@ class Trial:
         )
         command = [Path(sys.executable).with_name("dray"), "driver", "nic", "--kubelet-root", kubelet.root]
         command += ["--cdi-dir", kubelet.cdi, *(part for each in settings for part in ("--set", each))]
-        self.driver = kubelet.start_driver(command)
-
-    def kill(self):
-        if self.driver.is_alive:
-            self.kills += 1
-            self.driver.kill()
-
-    async def keep_alive(self):
-        while True:
-            if not self.driver.is_alive:
-                self.driver.start()
-            await asyncio.sleep(0.05)
+        self.driver = KilledDriver(kubelet.start_driver(command), rng)
 
     def upset(self, schedule):
-        chance = self.rng.random()
-        if chance < 0.3:
-            schedule(during(self.kill, after=self.rng.uniform(0, 0.1)))
-        elif chance < 0.4:
-            schedule(lost_answer())
+        self.driver.upset(schedule, within=0.1)
 
     async def pod(self, name, device):
         results = [{"request": "nic", "driver": "dra.net", "pool": NODE, "device": device}]
@@ -91,7 +75,7 @@ class Trial:
             assert sandbox.network_namespace
             assert device not in interfaces()
         if self.rng.random() < 0.3:
-            self.kill()
+            self.driver.kill()
         self.upset(self.kubelet.faults.next_unprepare)
         if self.rng.random() < 0.5:
             # The network of the pod vanishes before its claims are unprepared.
@@ -116,28 +100,25 @@ async def trial(directory, rng):
         yield made
 
 
-@pytest.mark.time_limit(max(120, 8 * CYCLES))
+@pytest.mark.time_limit(max(120, 20 * CYCLES))
 async def test_kill_9_leaves_no_interface_behind_and_none_missing(host_network, tmp_path):
     seed = int(os.environ.get("DRAY_DRIVER_SEED", random.randrange(10**6)))
     print(f"DRAY_DRIVER_SEED={seed}")
     rng = random.Random(seed)
     before = {name: make_interface(name, number=number) for number, name in enumerate(NAMES)}
     async with trial(tmp_path, rng) as here:
-        keeper = asyncio.create_task(here.keep_alive())
         try:
-            for cycle in range(CYCLES):
-                chosen = rng.sample(NAMES, rng.randint(1, len(NAMES)))
-                await asyncio.gather(*(here.life(f"p{cycle}-{name}", name) for name in chosen))
-                assert {name: seen(name) for name in NAMES} == before
-                assert here.left() == {"cdi": [], "namespaces": [], "attachments": []}
+            async with here.driver.kept_alive():
+                for cycle in range(CYCLES):
+                    chosen = rng.sample(NAMES, rng.randint(1, len(NAMES)))
+                    await asyncio.gather(*(here.life(f"p{cycle}-{name}", name) for name in chosen))
+                    assert {name: seen(name) for name in NAMES} == before
+                    assert here.left() == {"cdi": [], "namespaces": [], "attachments": []}
         except BaseException:
-            print(f"after {cycle} cycles, {here.kills} kills; {here.left()}\n{here.driver.log.read_text()[-6000:]}")
+            said = here.driver.process.log.read_text()[-6000:]
+            print(f"after {cycle} cycles, {here.driver.kills} kills; {here.left()}\n{said}")
             raise
-        finally:
-            keeper.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await keeper
-        print(f"{here.kills} kills in {CYCLES} cycles")
+        print(f"{here.driver.kills} kills in {CYCLES} cycles")
 
 
 async def test_the_guard_brings_it_back_when_driver_and_pod_are_gone(host_network, tmp_path):
@@ -146,7 +127,7 @@ async def test_the_guard_brings_it_back_when_driver_and_pod_are_gone(host_networ
         uid = await here.pod("p", "nic0")
         started = await here.kubelet.start_pod("p", within=PATIENCE)
         await here.sandbox(uid, started.cdi_ids["main"])
-        here.kill()
+        here.driver.kill()
         await asyncio.sleep(1.5)
         # While the network of the pod is there, the interface is the pod's.
         assert "nic0" not in interfaces()
@@ -157,7 +138,7 @@ async def test_the_guard_brings_it_back_when_driver_and_pod_are_gone(host_networ
 
         await here.kubelet.eventually(back, "the interface is back", PATIENCE)
         # Another driver finds everything in order, and the kubelet ends the claim in its time.
-        here.driver.start()
+        here.driver.process.start()
         await here.kubelet.end_pod("p", within=PATIENCE)
         assert seen("nic0") == before
         assert here.left()["cdi"] == []

@@ -19,7 +19,7 @@ from dray.drivers.devices.nic import Nic
 from dray.drivers.nic import ebpf, pci_names
 from dray.drivers.nic.links import Address, Link, default_route_links, netlink, read_addresses, read_links
 from dray.drivers.nic.options import NicOptions
-from dray.drivers.nic.sysfs import PciFunction, pci_address, read_functions, speed
+from dray.drivers.nic.sysfs import NetworkFunction, pci_address, read_functions, speed
 
 _NAMES: Final = ("docker0", "cilium_*")
 _UNIVERSE: Final = 0
@@ -107,7 +107,7 @@ def discover(interfaces: Interfaces, options: NicOptions, node_addresses: Iterab
 
 
 def _interface(
-    link: Link, interfaces: Interfaces, function: PciFunction | None, address: str, options: NicOptions
+    link: Link, interfaces: Interfaces, function: NetworkFunction | None, address: str, options: NicOptions
 ) -> Nic:
     base = _function(function) if function is not None else Nic(pci_bus_id=address)
     given = [each for each in interfaces.addresses.get(link.index, ()) if each.scope == _UNIVERSE]
@@ -131,15 +131,16 @@ def _interface(
     )
 
 
-def _function(function: PciFunction) -> Nic:
-    vendor, device = pci_names.names(function.vendor_id, function.device_id)
+def _function(function: NetworkFunction) -> Nic:
+    pci = function.pci
+    vendor, device = pci_names.names(pci.vendor.removeprefix("0x"), pci.device.removeprefix("0x"))
     return Nic(
-        pci_bus_id=function.address,
-        pcie_root=function.root,
-        numa_node=function.numa_node,
+        pci_bus_id=pci.address,
+        pcie_root=pci.root,
+        numa_node=pci.numa_node,
         vendor=vendor,
         device=device,
-        subsystem=function.subsystem_id,
+        subsystem=pci.subsystem_device.removeprefix("0x"),
         rdma=bool(function.rdma_devices),
         rdma_device=next(iter(function.rdma_devices), ""),
         virtual_functions=function.virtual_functions,
@@ -147,7 +148,7 @@ def _function(function: PciFunction) -> Nic:
     )
 
 
-def _without_use(function: PciFunction) -> str:
+def _without_use(function: NetworkFunction) -> str:
     return "" if function.rdma_devices else "it has neither an interface nor an RDMA device here"
 
 

@@ -7,26 +7,22 @@ state is empty or None.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import msgspec
+from dray.drivers.pci import PciFunction, pci_functions
 
 _ADDRESS: Final = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_ROOT: Final = re.compile(r"pci[0-9a-f]{4}:[0-9a-f]{2}")
 _NETWORK_CLASS: Final = "0x02"
 _FOR_PROGRAMS: Final = frozenset({"vfio-pci", "uio_pci_generic", "igb_uio", "pci-stub"})
 
 
-class PciFunction(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFunction:
     """`interfaces` and `rdma_devices` are the names of what its kernel driver made of it."""
 
-    address: str
-    root: str = ""
-    numa_node: int | None = None
-    vendor_id: str = ""
-    device_id: str = ""
-    subsystem_id: str = ""
+    pci: PciFunction
     driver: str = ""
     is_network: bool = False
     interfaces: tuple[str, ...] = ()
@@ -45,26 +41,17 @@ class PciFunction(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
 
-def read_functions(sysfs: Path) -> dict[str, PciFunction]:
+def read_functions(sysfs: Path) -> dict[str, NetworkFunction]:
     """Those of the network class and those with RDMA devices, by address."""
-    try:
-        found = sorted(each for each in (sysfs / "bus/pci/devices").iterdir() if _ADDRESS.fullmatch(each.name))
-    except OSError:
-        return {}
-    functions = map(_function, found)
-    return {each.address: each for each in functions if each.is_network or each.rdma_devices}
+    found = (_function(each, sysfs / "bus/pci/devices" / each.address) for each in pci_functions(sysfs))
+    return {each.pci.address: each for each in found if each.is_network or each.rdma_devices}
 
 
-def _function(directory: Path) -> PciFunction:
+def _function(pci: PciFunction, directory: Path) -> NetworkFunction:
     total = _number(directory / "sriov_totalvfs")
     physical = directory / "physfn"
-    return PciFunction(
-        address=directory.name,
-        root=_root(directory),
-        numa_node=_numa_node(directory),
-        vendor_id=_text(directory / "vendor").removeprefix("0x"),
-        device_id=_text(directory / "device").removeprefix("0x"),
-        subsystem_id=_text(directory / "subsystem_device").removeprefix("0x"),
+    return NetworkFunction(
+        pci=pci,
         driver=(directory / "driver").resolve().name if (directory / "driver").exists() else "",
         is_network=_text(directory / "class").startswith(_NETWORK_CLASS),
         interfaces=_names(directory / "net"),
@@ -94,16 +81,6 @@ def rdma_character_devices(sysfs: Path, rdma_device: str) -> list[str]:
         directory = sysfs / "class" / kind
         found += [each for each in _names(directory) if _text(directory / each / "ibdev") == rdma_device]
     return found
-
-
-def _root(directory: Path) -> str:
-    return next((part for part in directory.resolve().parts if _ROOT.fullmatch(part)), "")
-
-
-def _numa_node(directory: Path) -> int | None:
-    node = _number(directory / "numa_node")
-    # The kernel prints -1 where the machine does not say.
-    return node if node is not None and node >= 0 else None
 
 
 def _names(directory: Path) -> tuple[str, ...]:
