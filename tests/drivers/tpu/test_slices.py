@@ -19,7 +19,7 @@ from dray.node.errors import PrepareError
 from dray.scheduling.scheduler import Options
 from dray.testing.cluster import LocalCluster
 from dray.testing.kubelet.double import KubeletDouble
-from dray.testing.objects import claim, node, pod, request
+from dray.testing.objects import claim, claim_template, node, pod, pod_group, request
 
 from .hosts import write_host
 
@@ -41,10 +41,10 @@ def host(name, slice_name, **labels):
     return node(name, labels={**own, **labels})
 
 
-def worker(name):
+def worker(name, gang="gang"):
     made = pod(name, claims=["gang"])
-    made["metadata"]["labels"] = {"app": "gang"}
-    term = {"labelSelector": {"matchLabels": {"app": "gang"}}, "topologyKey": "kubernetes.io/hostname"}
+    made["metadata"]["labels"] = {"app": gang}
+    term = {"labelSelector": {"matchLabels": {"app": gang}}, "topologyKey": "kubernetes.io/hostname"}
     made["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     return made
 
@@ -95,6 +95,36 @@ async def test_a_gang_gets_all_hosts_of_one_slice():
         other = {"east": "west", "west": "east"}[slice_name]
         assert await cluster.eventually(pool) == f"{other}/slice"
         assert not (await cluster.get("Pod", "third"))["spec"].get("nodeName")
+
+
+async def test_a_gang_of_a_pod_group_gets_one_slice_and_a_second_waits_for_the_other():
+    """The claim is the group's: made for it, with the slice, and gone with it."""
+    nodes = [host(f"{name}-{number}", name) for number in range(4) for name in ("east", "west")]
+    async with cluster_of(*nodes, claim_template("slice", WANTED)) as cluster:
+        await pools_of(cluster, 2)
+        entry = {"name": "tpu", "resourceClaimTemplateName": "slice"}
+        for gang in ("first", "second", "third"):
+            await cluster.create(pod_group(gang, minCount=4, resourceClaims=[entry]))
+            for number in range(4):
+                made = {**worker(f"{gang}-{number}", gang), "apiVersion": "v1"}
+                made["spec"]["schedulingGroup"] = {"podGroupName": gang}
+                made["spec"]["resourceClaims"] = [entry]
+                made["spec"]["containers"][0]["resources"]["claims"] = [{"name": "tpu"}]
+                await cluster.create(made)
+
+        async def placed():
+            found = {}
+            for each in await cluster.list("Pod"):
+                if each["spec"].get("nodeName"):
+                    gang = each["metadata"]["labels"]["app"]
+                    found.setdefault(gang, set()).add(each["spec"]["nodeName"])
+            return found if sum(map(len, found.values())) == 8 else None
+
+        found = await cluster.eventually(placed)
+        assert len(found) == 2
+        for hosts in found.values():
+            (name,) = {each.rpartition("-")[0] for each in hosts}
+            assert hosts == {f"{name}-{number}" for number in range(4)}
 
 
 async def test_a_slice_is_published_when_its_last_host_comes_and_withdrawn_when_one_goes():
