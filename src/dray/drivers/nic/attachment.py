@@ -124,15 +124,23 @@ class Attachments:
     def all(self) -> list[Attachment]:
         """Those that can be read; the others are told of in the log."""
         found = []
-        for path in sorted(self.directory.glob(f"*{_SUFFIX}")):
+        for name in self._names():
             try:
-                attachment = self.read(path.name.removesuffix(_SUFFIX))
+                attachment = self.read(name)
             except (AttachmentError, OSError) as error:
                 _logger.error("%s", error)
                 continue
             if attachment is not None:
                 found.append(attachment)
         return found
+
+    def _names(self) -> list[str]:
+        try:
+            listed = os.listdir(self.directory)
+        except OSError:
+            # There is none yet, or it is not for this user to see.
+            return []
+        return sorted(each.removesuffix(_SUFFIX) for each in listed if each.endswith(_SUFFIX) and each[0] != ".")
 
 
 def boot_id() -> str:
