@@ -14,6 +14,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable
+from errno import ENOENT
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -108,12 +109,18 @@ def hold(namespace: str, path: Path) -> None:
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     path.touch(mode=0o600)
     system.mount(namespace, str(path), flags=system.MS_BIND)
+    if not holds(path):
+        # Where a namespace was mounted there is a plain file once it has ended.
+        let_go(path)
+        raise OSError(ENOENT, f"there is no network namespace at {namespace} any more")
 
 
 def let_go(path: Path) -> None:
     """Ends the hold, however often it was mounted there; the namespace goes unless others hold it."""
-    while holds(path):
-        system.unmount(str(path))
+    with contextlib.suppress(OSError):
+        # Until nothing is mounted there, whatever it was.
+        while True:
+            system.unmount(str(path))
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
 
