@@ -121,7 +121,7 @@ class Attempts:
         diagnosis = Diagnosis(self._state.size, status, error=status.error)
         self._queue.add_unschedulable(
             queued,
-            ("rejected", pod.uid),
+            ("rejected", status.alike or pod.uid),
             None,
             diagnosis,
             now,

@@ -13,7 +13,9 @@ from dray.api.objects import Object, bounded, is_deleting, key_of, labels_of, ma
 from dray.api.pod_requests import amounts, container_requests, is_sidecar
 from dray.api.quantity import INT32_MAX, INT32_MIN
 from dray.scheduling import node_allocatable
+from dray.scheduling.affinity_index import AffinityIndex
 from dray.scheduling.front_ends import group_of
+from dray.scheduling.front_ends.kueue import QUEUE_LABEL
 from dray.scheduling.model import Pod
 from dray.scheduling.signatures import Signatures
 
@@ -111,3 +113,15 @@ def claims_of(document: Object) -> object:
 def outward(pod: Pod) -> object:
     """What the terms of other pods see of it."""
     return pod.labels, is_deleting(pod.document)
+
+
+def is_unchanged(known: Pod, pod: Pod, affinity: AffinityIndex) -> bool:
+    """Whether an attempt would have the same outcome."""
+    if pod.requirements is not known.requirements or pod.priority != known.priority or pod.group != known.group:
+        return False
+    if pod.labels != known.labels and (pod.requirements.pod_terms or affinity.selects(pod)):
+        # What others say of pods with such labels may be in its way no longer.
+        return False
+    if pod.labels.get(QUEUE_LABEL) != known.labels.get(QUEUE_LABEL):
+        return False
+    return claims_of(pod.document) == claims_of(known.document)

@@ -23,6 +23,7 @@ from dray.scheduling.front_ends import kueue
 from dray.scheduling.front_ends.kueue import ClusterQueue, LocalQueue
 from dray.scheduling.model import PODS, Node, Pod
 from dray.scheduling.quota_tree import Asset, QuotaTree
+from dray.scheduling.quota_waiters import QuotaWaiters
 from dray.scheduling.reasons import Code, ObjectRef, Reason
 from dray.scheduling.status import Status
 
@@ -76,6 +77,7 @@ class Queues:
         """Whether pods are placed in thought, so that what becomes free was free before."""
         self.freed: set[ObjectRef] = set()
         """What somebody may wait for of which there is more than before."""
+        self.waiters = QuotaWaiters()
 
     # Objects
 
@@ -256,6 +258,11 @@ class Queues:
         self._reserved[pod.uid] = queue.name, assets
         self.tree.charge(queue.name, assets, 1)
 
+    def gone(self, uid: str) -> None:
+        """The pod does not wait any more."""
+        self.waiters.forget(uid)
+        self.unreserve(uid)
+
     def unreserve(self, uid: str) -> None:
         name, assets = self._reserved.pop(uid, ("", {}))
         if name:
@@ -308,7 +315,9 @@ class Queues:
                     del self._by_claim[claim]
                 self.tree.charge(charge.queue, amounts, -1)
         if charge.queue in self._cluster_queues and not self.trying:
-            self.freed.add(ObjectRef(QUOTA, "", self.tree.root(charge.queue)))
+            root = self.tree.root(charge.queue)
+            self.freed.add(ObjectRef(QUOTA, "", root))
+            self.waiters.free(root)
 
     def _assets(self, queue: ClusterQueue, node: Node, amounts: Amounts) -> dict[Asset, int]:
         found = {}
@@ -330,6 +339,8 @@ class Queues:
 
     def wait(self, pod: Pod, arrival: int) -> None:
         """The pod has its turn by priority, then by arrival, in a queue where the first holds up the others."""
+        if kueue.QUEUE_LABEL in pod.labels:
+            self.waiters.arrive(pod.uid, arrival)
         queue = self.queue_of(pod)
         if queue is not None and queue.strict:
             self.forget(pod)

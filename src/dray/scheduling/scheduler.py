@@ -12,12 +12,10 @@ write fails, `failed` takes it back and the pod is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Final
 
-from dray.allocation import ATTEMPT, KUBERNETES, Policy, Work
-from dray.api.gates import ALL_GATES, FeatureGates
+from dray.allocation import ATTEMPT, Work
 from dray.api.objects import Object, key_of
 from dray.api.pods import is_terminal, node_of, phase_of
 from dray.scheduling import faults, guarded_plugin, pods
@@ -31,10 +29,11 @@ from dray.scheduling.framework import Framework
 from dray.scheduling.front_ends import FRONT_ENDS, group_of, kueue
 from dray.scheduling.group_attempts import GroupAttempts
 from dray.scheduling.groups import reference
-from dray.scheduling.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, UnloadedPlugin, Watchdog
+from dray.scheduling.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, Watchdog
 from dray.scheduling.model import Pod
 from dray.scheduling.nominations import Nominations
-from dray.scheduling.plugin import Plugin
+from dray.scheduling.object_stores import object_stores
+from dray.scheduling.options import Options as Options
 from dray.scheduling.plugins import default_plugins
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.preemption import Preemptor
@@ -52,24 +51,6 @@ from dray.scheduling.volumes import ANY_VOLUME
 _HINTS: Final = ATTEMPT // 4
 # Some wait for any object of these kinds, rather than for a certain one.
 _ANY: Final = {"PersistentVolume": ANY_VOLUME, "StorageClass": ANY_VOLUME}
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    name: str = "default-scheduler"
-    """Pods that name another scheduler are left alone."""
-    gates: FeatureGates = ALL_GATES
-    policy: Policy = KUBERNETES
-    """Which of a node's devices to take."""
-    weigh_devices: int = 0
-    """How much nodes are preferred that waste few devices (packing); if negative, those whose devices are free."""
-    preempt_for_devices: bool = True
-    binding_timeout: float = 600.0
-    seed: int = 0
-    plugins: tuple[Plugin, ...] = ()
-    """Of users, beside the scheduler's own."""
-    unloaded_plugins: tuple[UnloadedPlugin, ...] = ()
-    """Those that were asked for and that there are not."""
 
 
 class Scheduler:
@@ -111,7 +92,7 @@ class Scheduler:
         """Decisions that are being written, by pod uid."""
         self.interrupted = False
         self.hints = QueueingHints(state, queue, self.framework, self.preemptor, self.nominations)
-        self._stores = _stores(state, self.preemptor)
+        self._stores = object_stores(state, self.preemptor)
 
     # Events
 
@@ -220,7 +201,7 @@ class Scheduler:
         if queued is not None:
             self.state.groups.forget(queued.pod)
             self.state.queues.forget(queued.pod)
-            self.state.queues.unreserve(uid)
+            self.state.queues.gone(uid)
 
     def _put_pending(self, document: Object, now: float) -> None:
         uid = document["metadata"]["uid"]
@@ -233,7 +214,7 @@ class Scheduler:
             self._notify(self.state.groups.wait(queued.pod), now)
         else:
             pod = pods.read(document, self.state.signatures, queued.pod)
-            if uid in self.in_flight or self._is_unchanged(queued.pod, pod):
+            if uid in self.in_flight or pods.is_unchanged(queued.pod, pod, self.state.affinity):
                 queued.pod.document = document
                 if queued.subqueue is not SubQueue.GATED:
                     return
@@ -242,15 +223,6 @@ class Scheduler:
                 queued.pod = pod
                 self._notify(self.state.groups.wait(pod), now)
         self.enqueue(queued, now)
-
-    def _is_unchanged(self, known: Pod, pod: Pod) -> bool:
-        """Whether an attempt would have the same outcome."""
-        if pod.requirements is not known.requirements or pod.priority != known.priority or pod.group != known.group:
-            return False
-        if pod.labels != known.labels and (pod.requirements.pod_terms or self.state.affinity.selects(pod)):
-            # What others say of pods with such labels may be in its way no longer.
-            return False
-        return pods.claims_of(pod.document) == pods.claims_of(known.document)
 
     def _remove_pod(self, uid: str, now: float) -> None:
         # What is being written for it stays in force until it is known how that ended: its devices may be given away
@@ -297,8 +269,8 @@ class Scheduler:
         """
         self.interrupted = False
         spent = 0
-        self._wake_queues(now)
         while True:
+            self._wake_queues(now)
             work = self.state.inventory.selectors.work = Work(_HINTS)
             self.hints.move(now, work)
             spent += work.spent
@@ -320,10 +292,12 @@ class Scheduler:
     def _wake_queues(self, now: float) -> None:
         """Pods that wait for quota are tried where there is more of it."""
         queues = self.state.queues
-        if queues.freed:
-            freed, queues.freed = queues.freed, set()
-            for each in freed:
-                self.notify(each, now)
+        if queues.waiters.woken or queues.freed:
+            woken, freed = queues.waiters.woken, queues.freed
+            queues.waiters.woken, queues.freed = [], set()
+            for uid in (*woken, *(uid for each in freed for uid in self.waiters.pods(each))):
+                if (queued := self.queue.get(uid)) is not None:
+                    self.enqueue(queued, now)
 
     def _attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
         group = self.group_attempts.group_of(queued.pod) if queued.pod.group is not None else None
@@ -424,29 +398,3 @@ class Scheduler:
 
     def binding_problem(self, claims: tuple[Object, ...], now: float) -> str:
         return problem_of_all(self.state.claims, claims, now, self.options.binding_timeout)
-
-
-_Take = Callable[[Object], None]
-
-
-def _stores(state: State, preemptor: Preemptor) -> dict[str, tuple[_Take, _Take]]:
-    """Where objects of each kind are put and removed."""
-
-    def name(document: Object) -> str:
-        return str(document["metadata"]["name"])
-
-    volumes, budgets = state.volumes, preemptor.budgets
-    return {
-        "Node": (state.put_node, lambda each: state.remove_node(name(each))),
-        "ResourceSlice": (state.put_slice, state.remove_slice),
-        "DeviceClass": (state.put_class, lambda each: state.remove_class(name(each))),
-        "DeviceTaintRule": (state.put_taint_rule, lambda each: state.remove_taint_rule(name(each))),
-        "Namespace": (
-            lambda each: state.put_namespace(name(each), each["metadata"].get("labels") or {}),
-            lambda each: state.put_namespace(name(each), None),
-        ),
-        "PodDisruptionBudget": (budgets.put, budgets.remove),
-        "PersistentVolumeClaim": (volumes.put, volumes.remove),
-        "PersistentVolume": (volumes.put_volume, volumes.remove_volume),
-        "StorageClass": (volumes.put_class, volumes.remove_class),
-    }

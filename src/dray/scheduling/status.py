@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +22,8 @@ class Status:
     """It is over in a moment, when something that is being written is written: nothing is reported."""
     waits_for: tuple[ObjectRef, ...] = ()
     """Objects whose coming or changing may resolve it."""
+    alike: Hashable = None
+    """Equal for pods that are rejected for the same, and that the same would help: they wait together."""
 
     @classmethod
     def of(cls, plugin: str, code: Code, *args: str, resolvable: bool = True, error: bool = False) -> Status:

@@ -8,6 +8,7 @@ from dray.scheduling.model import Node
 from dray.scheduling.plugin import SKIP, Plugin, Skip
 from dray.scheduling.queues import ANY_QUEUE, HEAD, QUOTA
 from dray.scheduling.quota_tree import Asset
+from dray.scheduling.quota_waiters import alike
 from dray.scheduling.reasons import Code, ObjectRef, Reason
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
@@ -36,11 +37,17 @@ class QueueQuota(Plugin):
             return Status(self.name, (reason,), waits_for=(ObjectRef(HEAD, "", queue.name), ANY_QUEUE))
         wanted = self._queues.wanted(queue, pod)
         cycle.data[self.name] = queue, wanted
+        alone, root = pod.group is None, self._queues.tree.root(queue.name)
+        key = alike(root, queue.name, pod, wanted)
         if (short := self._short(queue, wanted)) is not None:
-            waits_for = (ObjectRef(QUOTA, "", self._queues.tree.root(queue.name)), ANY_QUEUE)
-            return Status(self.name, (short,), waits_for=waits_for)
+            if not alone:
+                return Status(self.name, (short,), waits_for=(ANY_QUEUE, ObjectRef(QUOTA, "", root)))
+            self._queues.waiters.lack(pod.uid, key)
+            return Status(self.name, (short,), waits_for=(ANY_QUEUE,), alike=key)
+        if alone:
+            self._queues.waiters.granted(pod.uid, key)
         # Where every node is as good as any other, and nobody comes along, that was all.
-        return SKIP if pod.group is None and self._queues.is_uniform(queue) else None
+        return SKIP if alone and self._queues.is_uniform(queue) else None
 
     def _short(self, queue: ClusterQueue, wanted: dict[str, int]) -> Reason | None:
         """What is too little of, whichever flavor the pod gets."""

@@ -1,0 +1,28 @@
+"""Options of a scheduler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dray.allocation import KUBERNETES, Policy
+from dray.api.gates import ALL_GATES, FeatureGates
+from dray.scheduling.guarded_plugin import UnloadedPlugin
+from dray.scheduling.plugin import Plugin
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    name: str = "default-scheduler"
+    """Pods that name another scheduler are left alone."""
+    gates: FeatureGates = ALL_GATES
+    policy: Policy = KUBERNETES
+    """Which of a node's devices to take."""
+    weigh_devices: int = 0
+    """How much nodes are preferred that waste few devices (packing); if negative, those whose devices are free."""
+    preempt_for_devices: bool = True
+    binding_timeout: float = 600.0
+    seed: int = 0
+    plugins: tuple[Plugin, ...] = ()
+    """Of users, beside the scheduler's own."""
+    unloaded_plugins: tuple[UnloadedPlugin, ...] = ()
+    """Those that were asked for and that there are not."""
