@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# For tests that take longer than the limit in pyproject.toml.
+ENDLESS := -o faulthandler_timeout=0
 
 .PHONY: demo test check bench soak fuzz conformance schema proto format clean
 
@@ -42,14 +44,14 @@ soak: $(READY)
 		tests/scheduling_loop/test_random_walk.py tests/attacks/test_churn.py tests/driver/test_kill.py \
 		tests/drivers/nic/test_kill.py tests/drivers/nic/test_attach.py \
 		tests/drivers/gpu/test_kill.py tests/node/test_kill.py tests/cli/test_machines.py \
-		tests/fleet/test_rehearsal.py
+		tests/fleet/test_rehearsal.py $(ENDLESS)
 
 # Ten minutes of mutated objects and calls beside pods of others, and requests made from our own OpenAPI, each time
 # others; the tests have a few of them.
 fuzz: export DRAY_FUZZ_SEED := $(or $(DRAY_FUZZ_SEED),$(shell date +%s))
 fuzz: $(READY)
-	DRAY_FUZZ_SECONDS=$${DRAY_FUZZ_SECONDS:-600} $(BIN)/python -m pytest tests/attacks/fuzz -n 0 -s
-	DRAY_FUZZ_EXAMPLES=$${DRAY_FUZZ_EXAMPLES:-20} $(BIN)/python -m pytest tests/server/test_schemathesis.py -n 0
+	DRAY_FUZZ_SECONDS=$${DRAY_FUZZ_SECONDS:-600} $(BIN)/python -m pytest tests/attacks/fuzz -n 0 -s $(ENDLESS)
+	DRAY_FUZZ_EXAMPLES=$${DRAY_FUZZ_EXAMPLES:-20} $(BIN)/python -m pytest tests/server/test_schemathesis.py -n 0 $(ENDLESS)
 
 # Writes src/dray/api/wire_fields.txt anew from the sources of the Kubernetes API: SOURCES is `staging/src/k8s.io` of a
 # checkout of Kubernetes.

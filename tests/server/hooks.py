@@ -59,6 +59,11 @@ class HookServer:
         response = {"uid": review["request"]["uid"], **answer}
         return web.json_response({**self.review, "response": response})
 
+    async def until_asked(self, times=1):
+        async with asyncio.timeout(60):
+            while len(self.asked) < times:
+                await asyncio.sleep(0.01)
+
     def client(self, name):
         """How the webhook of a name is reached."""
         return {"url": f"https://127.0.0.1:{self.port}/{name}", "caBundle": self.bundle}

@@ -329,20 +329,27 @@ def test_a_webhook_of_the_older_review_behind_a_service(authority):
         assert hook.api.get(f"{V2}/g")["spec"]["host"] == "a"
 
 
-def test_others_are_served_while_a_webhook_hangs(hook, monkeypatch):
+def test_a_webhook_that_hangs_is_waited_for_so_long(hook, monkeypatch):
     monkeypatch.setattr(conversion, "SECONDS", 1)
+    hook.api.create(V1, gauge())
+    hook.answers["convert"] = lambda request: HANGS
+    code, refused = hook.api.ask("GET", f"{V2}/g")
+    assert (code, "context deadline exceeded" in refused["message"]) == (500, True)
+
+
+def test_others_are_served_while_a_webhook_hangs(hook):
     hook.api.create(V1, gauge())
     hook.answers["convert"] = lambda request: HANGS
 
     async def both():
         handle = hook.api.server.handle
         slow = [asyncio.create_task(handle(Request("GET", f"{V2}/g", "", {}, b""))) for _ in range(4)]
-        while len(hook.asked) < len(slow):
-            await asyncio.sleep(0.01)
+        await hook.until_asked(len(slow))
         body = msgspec.json.encode(config_map("m"))
         quick = await handle(Request("POST", MAPS, "", {"content-type": "application/json"}, body))
         own = await handle(Request("GET", f"{V1}/g", "", {}, b""))
         assert not any(each.done() for each in slow)
+        hook.over.set()
         return quick.code, own.code, {each.code for each in await asyncio.gather(*slow)}
 
     assert hook.api.runner.run(both()) == (201, 200, {500})
