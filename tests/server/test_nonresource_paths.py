@@ -216,6 +216,10 @@ def test_versions_of_custom_groups_have_an_api_service(api):
     api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
     assert eventually(api, lambda: api.ask("GET", f"{path}/v1.example.com")[0] == 200)
     assert api.raw("GET", "/readyz/autoregister-completion").code == 200
+    # Whoever deletes one makes nobody believe that the server is ill.
+    api.delete(f"{path}/v1.apps")
+    assert api.raw("GET", "/readyz").code == 200
+    assert eventually(api, lambda: api.ask("GET", f"{path}/v1.apps")[0] == 200)
     api.delete("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.example.com")
     assert eventually(api, lambda: api.ask("GET", f"{path}/v1.example.com")[0] == 404)
     remote = {"name": "remote", "namespace": "default"}

@@ -30,7 +30,9 @@ class ApiServices:
         self._context = context
         self._task: asyncio.Task[None] | None = None
         self._changed = False
+        self._registered = False
         context.observe(DEFINITIONS, self._observe)
+        context.observe(_SERVICES, self._observe_service)
 
     async def start(self) -> None:
         await self._settle()
@@ -39,6 +41,12 @@ class ApiServices:
         await end_tasks([self._task] if self._task is not None else [])
 
     def unregistered(self) -> list[str]:
+        """Those that are still missing after the start; one that somebody deletes later is made again."""
+        missing = [] if self._registered else self._missing()
+        self._registered = not missing
+        return missing
+
+    def _missing(self) -> list[str]:
         """The versions that are served and have no APIService."""
         return [each[0] for each in self._served() if self._context.store.get(_SERVICES + each[0]) is None]
 
@@ -46,6 +54,10 @@ class ApiServices:
         self._changed = True
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._keep(), name="API services")
+
+    def _observe_service(self, resource: Resource, key: str, obj: Object | None) -> None:
+        if obj is None:
+            self._observe(resource, key, obj)
 
     async def _keep(self) -> None:
         while self._changed:
@@ -56,7 +68,7 @@ class ApiServices:
 
     async def _settle(self) -> None:
         served = {each[0]: _service(*each) for each in self._served()}
-        for name in self.unregistered():
+        for name in self._missing():
             await bootstrap.create(self._context, served[name])
         for record in self._context.store.list(_SERVICES).records:
             name = record.key.removeprefix(_SERVICES)
