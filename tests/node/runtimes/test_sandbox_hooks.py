@@ -29,11 +29,11 @@ async def pod(tmp_path):
         def __init__(self):
             self.runtime, self.uid, self.attempts = runtime, uid, 0
 
-        async def make(self, script, **members):
+        async def make(self, script, annotated=True, **members):
             hook = {"hookName": "createRuntime", "path": "/bin/sh", "args": ["sh", "-c", script]}
             device = {
                 "name": "one",
-                "annotations": {"dray.dev/sandbox-hooks": "true"},
+                "annotations": {"dray.dev/sandbox-hooks": "true"} if annotated else {},
                 "containerEdits": {"hooks": [hook]},
             }
             spec = {"cdiVersion": "0.6.0", "kind": "example.com/net", "devices": [device]}
@@ -110,3 +110,10 @@ async def test_a_hook_that_fails_is_run_again(pod, tmp_path):
 async def test_a_pod_with_the_network_of_the_host_is_refused(pod):
     with pytest.raises(StartError, match="a pod with hostNetwork cannot have interfaces of its own"):
         await pod.make("true", host_network=True)
+
+
+async def test_a_pod_that_runs_needs_no_cdi_files_any_more(pod, tmp_path):
+    assert not (await pod.make("true", annotated=False)).network_namespace
+    (tmp_path / "cdi/net.json").unlink()
+    config = SandboxConfig(pod_uid=pod.uid, namespace="default", name="p", cdi_devices=(DEVICE,))
+    assert not (await pod.runtime.create_sandbox(config)).network_namespace

@@ -99,7 +99,7 @@ class ProcessRuntime:
     async def create_sandbox(self, config: SandboxConfig) -> Sandbox:
         directory = self._pods / config.pod_uid
         directory.mkdir(mode=0o755, exist_ok=True)
-        if not process_network.is_ready(directory):
+        if not process_network.is_ready(directory, config):
             await process_network.set_up(directory, config, edits_of(config, self._cdi_directories))
         address = await process_network.address(directory, self._address)
         return Sandbox(config.pod_uid, address, process_network.of_pod(directory))

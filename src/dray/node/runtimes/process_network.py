@@ -26,18 +26,17 @@ def of_pod(directory: Path) -> str:
     return str(path) if network_namespaces.holds(path) else ""
 
 
-def is_ready(directory: Path) -> bool:
-    return bool(of_pod(directory)) and sandbox_hooks.are_done(directory, path_of(directory))
+def is_ready(directory: Path, config: SandboxConfig) -> bool:
+    """Whether there is nothing to do for it, or no more."""
+    return not config.cdi_devices or sandbox_hooks.are_done(directory, path_of(directory))
 
 
 async def set_up(directory: Path, config: SandboxConfig, edits: Edits) -> None:
     """Raises StartError."""
     hooks = edits.sandbox_hooks
     sandbox_hooks.check_network(config, hooks)
-    if not hooks:
-        return
     path = path_of(directory)
-    if not network_namespaces.holds(path):
+    if hooks and not network_namespaces.holds(path):
         sandbox_hooks.forget(directory)
         try:
             await asyncio.to_thread(network_namespaces.make, path)

@@ -15,13 +15,16 @@ from dray.node.runtimes.configs import SandboxConfig
 from dray.node.runtimes.interface import StartError
 
 _DONE: Final = "network-hooks"
+_NONE: Final = "none"
 REASON: Final = "FailedCreatePodSandBox"
 
 
 def are_done(bundle: Path, namespace: str | Path) -> bool:
-    """Whether they have run for this network: by an earlier agent, perhaps."""
+    """Whether they have run for this network, or there are none: by an earlier agent, perhaps. CDI files may be gone
+    since, and a pod that runs does not need them."""
     try:
-        return (bundle / _DONE).read_text() == str(network_namespaces.number(namespace))
+        noted = (bundle / _DONE).read_text()
+        return noted == _NONE or noted == str(network_namespaces.number(namespace))
     except OSError:
         return False
 
@@ -38,9 +41,12 @@ def check_network(config: SandboxConfig, hooks: Sequence[Hook]) -> None:
 
 async def run_sandbox_hooks(hooks: Sequence[Hook], pod_uid: str, namespace: str, bundle: Path) -> None:
     """Raises StartError. Interrupted or failed ones run again: hooks bear that."""
-    if not hooks or are_done(bundle, namespace):
+    if are_done(bundle, namespace):
         return
     bundle.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not hooks:
+        (bundle / _DONE).write_text(_NONE)
+        return
     config = {"ociVersion": "1.1.0", "linux": {"namespaces": [{"type": "network", "path": namespace}]}}
     (bundle / "config.json").write_text(json.dumps(config))
     try:

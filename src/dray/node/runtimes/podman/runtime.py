@@ -104,7 +104,7 @@ class PodmanRuntime:
         if found is None or not found.running:
             sandbox_hooks.forget(bundle)
             found = await finished(self._sandboxes.make(config))
-        if not sandbox_hooks.are_done(bundle, found.network):
+        if config.cdi_devices and not sandbox_hooks.are_done(bundle, found.network):
             hooks = edits_of(config, self._cdi_directories).sandbox_hooks
             sandbox_hooks.check_network(config, hooks)
             await sandbox_hooks.run_sandbox_hooks(hooks, config.pod_uid, found.network, bundle)
