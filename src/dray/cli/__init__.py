@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "logs": ("dray.cli.logs:logs", "Print what a container of a pod wrote."),
     "node": ("dray.cli.node:node", "Run the pods that are bound to this machine, where there is no kubelet."),
+    "queue": ("dray.cli.queue:queue", "Show queues: quota, what is used and left of it, and who waits."),
     "run": ("dray.cli.run:run", "Run a command with devices, and end with its exit status."),
     "scheduler": ("dray.cli.scheduler:scheduler", "Place the pods of an API server on nodes, with their devices."),
     "status": ("dray.cli.status:status", "Show how a cluster that runs in the background fares."),

@@ -70,7 +70,7 @@ async def explain_live(
 ) -> int:
     """`kind` is empty where it is to be found out. 0 if it has what it needs or could have it."""
     namespace, _, name = target.rpartition("/")
-    world = World(await _listed(cluster), namespace or cluster.namespace, policy, plugins)
+    world = World(await listed(cluster), namespace or cluster.namespace, policy, plugins)
     found = [each for each in ("pod", "claim") if kind in ("", each) and world.get(each, name) is not None]
     if len(found) != 1:
         raise Unfindable(_confusion(kind, world.namespace, name, found))
@@ -103,7 +103,7 @@ def _confusion(kind: str, namespace: str, name: str, found: list[str]) -> str:
     return f"there is no {kind or 'pod or claim'} {name} in namespace {namespace}; -n chooses another"
 
 
-async def _listed(cluster: Cluster) -> dict[str, list[Object]]:
+async def listed(cluster: Cluster) -> dict[str, list[Object]]:
     """By kind, all there is of what matters to the scheduler."""
     from dray.api.catalogue import find
     from dray.client.discovery import served_version, serves
@@ -153,7 +153,7 @@ class World:
         wanted = (self.namespace, name)
         return next((each for each in listed if key_of(each) == wanted), None)
 
-    def _scheduler(self, name: str) -> Scheduler:
+    def scheduler(self, name: str) -> Scheduler:
         scheduler = asked_scheduler(Options(name, policy=self._policy), self._plugins)
         listed, state = self._listed, scheduler.state
         for kind, front_end in FRONT_ENDS.items():
@@ -214,7 +214,7 @@ class World:
 
     def _asked(self, document: Object, only: str) -> NodeAnswers:
         """What the nodes, or only one of them, say of a pod that waits."""
-        scheduler = self._scheduler(document["spec"].get("schedulerName") or "default-scheduler")
+        scheduler = self.scheduler(document["spec"].get("schedulerName") or "default-scheduler")
         nodes = NodeAnswers(scheduler, read(document, scheduler.state.signatures), self._now, only)
         if only and not nodes.problem and not nodes.nodes:
             raise Unfindable(f"there is no node {only}")

@@ -105,6 +105,9 @@ class Queue:
     def get(self, uid: str) -> QueuedPod | None:
         return self._queued.get(uid)
 
+    def all(self) -> Iterable[QueuedPod]:
+        return list(self._queued.values())
+
     def groups(self) -> Iterable[SignatureGroup]:
         return list(self._groups.values())
 

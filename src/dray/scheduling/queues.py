@@ -113,8 +113,10 @@ class Queues:
     def _changed(self) -> None:
         self._stale = True
 
-    def get(self, name: str) -> ClusterQueue | None:
-        return self._cluster_queues.get(name)
+    def all(self) -> list[ClusterQueue]:
+        """By name, with what their pods have up to date."""
+        self._bring_up_to_date()
+        return [self._cluster_queues[name] for name in sorted(self._cluster_queues)]
 
     # Pods
 
