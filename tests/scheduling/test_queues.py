@@ -260,3 +260,12 @@ def test_a_gang_goes_as_a_whole():
     assert len(bound(core.settle())) == 4
     training(core, "a0", queue="a")
     assert len(victims(core.later())) == 4
+
+
+def test_a_queue_that_says_odd_things_lets_nobody_in_and_harms_no_other():
+    core = world(number=1)
+    core.put({"kind": "ClusterQueue", "metadata": {"name": "odd"}, "spec": {"resourceGroups": "all", "cohortName": 7}})
+    core.put({"kind": "Cohort", "metadata": {"name": "odd"}, "spec": {"resourceGroups": {}, "parentName": []}})
+    core.put(local_queue("odd", "odd"), queued("p", queue="odd"))
+    training(core, "a")
+    assert list(bound(core.settle())) == ["a"]

@@ -15,7 +15,7 @@ from typing import Final
 
 from dray.allocation.usage import ClaimKey
 from dray.api import label_selectors
-from dray.api.objects import Key, Object, key_of, mapping
+from dray.api.objects import Key, Object, key_of, mapping, mappings
 from dray.api.resource_claims import allocation_of, allocation_results, requests_of
 from dray.scheduling.claim_assume_cache import ClaimAssumeCache
 from dray.scheduling.extended import ResourceMap
@@ -90,7 +90,7 @@ class Queues:
         elif kind == "LocalQueue":
             self._local_queues[key_of(document)] = kueue.local_queue(document)
         elif kind == "Cohort":
-            groups = spec.get("resourceGroups") or []
+            groups = mappings(spec.get("resourceGroups"))
             self.tree.put_cohort(name, kueue.quotas(groups), str(spec.get("parentName") or ""))
         else:
             queue = self._cluster_queues[name] = kueue.cluster_queue(document)

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.catalogue import KindVersion
 from dray.client.cache import Change
+from dray.client.discovery import ServedResource
 from dray.client.events import EventRecorder
 from dray.client.log_throttling import ThrottledLog
 from dray.scheduling.faults import text
@@ -42,7 +43,7 @@ class Faults:
             self._causes.add(cause)
         _logger.error("%s failed; everything else goes on", what, exc_info=error)
 
-    def set_aside(self, resource: KindVersion, change: Change, error: Exception) -> None:
+    def set_aside(self, resource: KindVersion | ServedResource, change: Change, error: Exception) -> None:
         """The scheduler cannot take in what changed."""
         namespace, name = change.key
         what = f"{resource.kind} {namespace + '/' if namespace else ''}{name}"

@@ -110,7 +110,9 @@ class SchedulerLoop:
         self._taint_rules = OptionalInformer(client, informers, "resource.k8s.io", "devicetaintrules")
         self._groups = group_informers(client, informers)
         self._group_writer = GroupWriter(client, self._groups, events, self._time.now)
-        self._queues = QueueFeed(client, informers, events, self.scheduler, self.now, self._stirred.set)
+        self._queues = QueueFeed(
+            client, informers, events, self.scheduler, self.now, self._stirred.set, self._faults.set_aside
+        )
         self._optional = [self._taint_rules]
         if not self.scheduler.options.gates["GenericWorkload"]:
             del self._groups[native.KIND]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dray.api.objects import Object, mapping
 from dray.client.api import ApiClient
 from dray.client.cache import Change
-from dray.client.discovery import OptionalInformer
+from dray.client.discovery import OptionalInformer, ServedResource
 from dray.client.events import EventRecorder
 from dray.client.foreign_kinds import KUEUE, is_own
 from dray.client.informer import Informers
@@ -29,12 +29,15 @@ class QueueFeed:
         scheduler: Scheduler,
         now: Now,
         wake: Callable[[], None],
+        set_aside: Callable[[ServedResource, Change, Exception], None],
     ) -> None:
+        """`set_aside` is told of what could not be taken in."""
         self._client = client
         self._events = events
         self._scheduler = scheduler
         self._now = now
         self._wake = wake
+        self._set_aside = set_aside
         self._informers = {
             kind: OptionalInformer(client, informers, resource.group, resource.plural, version=resource)
             for kind, resource in KUEUE.items()
@@ -54,9 +57,13 @@ class QueueFeed:
     def _taking(self, kind: str) -> Callable[[Change], None]:
         def take(change: Change) -> None:
             gone = change.type == "DELETED"
-            (self._scheduler.remove if gone else self._scheduler.put)(kind, change.object, self._now())
-            if not gone:
-                self._warn(kind, change.object)
+            try:
+                (self._scheduler.remove if gone else self._scheduler.put)(kind, change.object, self._now())
+                if not gone:
+                    self._warn(kind, change.object)
+            except Exception as error:
+                # One that cannot be read keeps nobody from the others.
+                self._set_aside(KUEUE[kind], change, error)
             self._wake()
 
         return take
