@@ -68,6 +68,10 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     in_pod: InPod | None = None
     problem: str = ""
 
+    def is_begun_for(self, claim_uid: str) -> bool:
+        """Whether its interface is on its way to a pod of that claim, or there."""
+        return self.claim_uid == claim_uid and self.phase != "planned"
+
     @property
     def reference(self) -> ClaimReference:
         return ClaimReference(self.claim_namespace, self.claim_name, self.claim_uid)

@@ -197,11 +197,9 @@ class NicDriver(Driver):
         return nodes
 
     def _plan(self, claim: Claim, device: AllocatedDevice, found: Mapping[str, Found]) -> Attachment:
-        """With the lock of the device: an attachment for this claim. One that it has already stays."""
+        """An attachment for this claim. One that a hook has begun with, or begins with meanwhile, stays."""
         with self._attachments.locked(device.device):
             current = self._attachments.read(device.device)
-            if current is not None and current.claim_uid == claim.uid and current.phase != "planned":
-                return current
         if current is not None and current.claim_uid != claim.uid:
             # The SDK has seen to it that no claim of this driver has the device.
             if current.owner != self._owner and (current.phase != "planned" or is_running(Path(current.owner))):
@@ -210,10 +208,15 @@ class NicDriver(Driver):
                 )
             release(self._attachments, device.device, current.claim_uid)
             found = {each.nic.name: each for each in self._discover()}
+        if current is not None and current.is_begun_for(claim.uid):
+            return current
         attachment = planned(
             claim, device, found.get(device.device), self._options, owner=self._owner, host_network=number()
         )
         with self._attachments.locked(device.device):
+            current = self._attachments.read(device.device)
+            if current is not None and current.is_begun_for(claim.uid):
+                return current
             return self._attachments.write(attachment)
 
     def _hook(self, attachment: Attachment) -> Hook:
@@ -247,7 +250,10 @@ class NicDriver(Driver):
                 if changed or waited >= self._options.rescan_seconds:
                     waited = 0.0
                     self.context.publish()
-                await self._statuses.tell(await asyncio.to_thread(self._own))
+                try:
+                    await self._statuses.tell(await asyncio.to_thread(self._own))
+                except (DriverError, OSError) as error:
+                    _logger.warning("statuses of claims are not written: %s", error)
         finally:
             changes.close()
 
