@@ -22,6 +22,9 @@ VOLUME_DIRECTORY: Final = "dray.dev/volume-directory"
 """Annotation of a node: where it keeps the volumes that are made on it."""
 VOLUMES_TO_REMOVE: Final = "dray.dev/volumes-to-remove"
 """Annotation of a node: the names of volumes whose directories are to go, with commas between."""
+# Sources whose Secret a node needs.
+_SECRET_SOURCES: Final = ("cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
+_CSI_SECRETS: Final = ("nodeExpandSecretRef", "nodePublishSecretRef", "nodeStageSecretRef")
 _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
@@ -64,6 +67,18 @@ def claims_of(pod: Object) -> Iterator[tuple[Key, bool]]:
             yield (namespace, f"{name}-{volume.get('name')}"), True
         elif claim := mapping(volume.get("persistentVolumeClaim")).get("claimName"):
             yield (namespace, str(claim)), False
+
+
+def node_secrets(volume: Object) -> Iterator[Key]:
+    """The keys of the Secrets that a node needs to mount the volume; by themselves they lie where its claim does."""
+    spec, own = spec_of(volume), str(claim_reference(volume).get("namespace") or "")
+    azure, csi = mapping(spec.get("azureFile")), mapping(spec.get("csi"))
+    found = [mapping(mapping(spec.get(source)).get("secretRef")) for source in _SECRET_SOURCES]
+    found += [mapping(csi.get(member)) for member in _CSI_SECRETS]
+    found.append({"namespace": azure.get("secretNamespace"), "name": azure.get("secretName")})
+    for each in found:
+        if name := each.get("name"):
+            yield str(each.get("namespace") or own), str(name)
 
 
 def volumes_to_remove(node: Object) -> list[str]:

@@ -111,7 +111,12 @@ NODE_RULES = f"""
     get | DRA | resourceclaims
     ALL | DRA | resourceslices
     READ | core | services
-    get | core | persistentvolumeclaims persistentvolumes
+    get | core | endpoints persistentvolumeclaims persistentvolumes serviceaccounts
+    get patch update | core | persistentvolumeclaims/status
+    READ | storage.k8s.io | csidrivers
+    create delete get patch update | storage.k8s.io | csinodes
+    get patch update | storage.k8s.io | csinodes/status
+    get | storage.k8s.io | volumeattachments
     READ | node.k8s.io | runtimeclasses
     create get list watch | CERTS | certificatesigningrequests podcertificaterequests
     READ | CERTS | clustertrustbundles

@@ -110,7 +110,7 @@ class Security:
 
     def check_write(self, user: User, write: Write) -> None:
         """What depends on the content of a write: nodes, and the granting of permissions. Raises a 403 or 404."""
-        why = restrict(user, write, self.view)
+        why = restrict(user, write, self.view, self.authorizer)
         if why is not None:
             raise status.forbidden(write.group, write.resource, write.name, why)
         kind = _KIND_OF.get(write.resource) if write.group == GROUP else None

@@ -3,7 +3,7 @@
 `restrict` is called for every write by a node, with the object as it was and as it will be, and answers why not, or
 None. A node changes its own Node but not its taints, its owners or the labels that steer workloads; it reports the
 status of its pods but not which claims they have; it creates mirror pods that refer to nothing; it publishes slices
-for itself; it asks for the tokens that its pods' volumes want.
+for itself; it asks for the tokens that its pods' volumes want, and for certificates of its own name.
 """
 
 from __future__ import annotations
@@ -12,20 +12,24 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dray.api import pod_references
+from dray.api import certificate_requests, pod_references
 from dray.api.catalogue import RESOURCE_GROUP
+from dray.api.certificate_requests import RequestError
 from dray.api.objects import Object
 from dray.api.pods import MIRROR_ANNOTATION
-from dray.server.authorization import User
-from dray.server.security import node_labels, pod_certificates
+from dray.server.authorization import Authorizer, User
+from dray.server.security import node_labels, node_tokens, pod_certificates
 from dray.server.security.node_authorizer import LEASE_NAMESPACE, ClusterView
-from dray.server.security.users import DEVICE_DRIVER, SYSTEM_NAMESPACE, node_of
+from dray.server.security.users import node_of
 
 CREATE = "CREATE"
 UPDATE = "UPDATE"
 DELETE = "DELETE"
 
 _CLAIM_STATUSES = ("resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses")
+
+_KEPT_BY_SERVER = ("managedFields", "resourceVersion")
+_SIZES = ("allocatedResourceStatuses", "allocatedResources", "capacity", "conditions")
 
 
 class Write(msgspec.Struct, frozen=True):
@@ -41,7 +45,7 @@ class Write(msgspec.Struct, frozen=True):
     new: Object | None = None
 
 
-def restrict(user: User, write: Write, view: ClusterView) -> str | None:
+def restrict(user: User, write: Write, view: ClusterView, authorizer: Authorizer) -> str | None:
     """Why a node may not do this; None where it may, and for everybody who is no node."""
     node = node_of(user)
     if node is None:
@@ -54,7 +58,20 @@ def restrict(user: User, write: Write, view: ClusterView) -> str | None:
         case ("", "nodes"):
             return _node(node, write)
         case ("", "serviceaccounts") if write.subresource == "token":
-            return _token(node, write, view)
+            return node_tokens.restrict(
+                node,
+                write.namespace,
+                write.name,
+                write.new or {},
+                view,
+                lambda access: authorizer.authorize(user, access).allowed,
+            )
+        case ("", "persistentvolumeclaims"):
+            return _volume_claim(node, write)
+        case ("storage.k8s.io", "csinodes"):
+            return _csi_node(node, write)
+        case ("certificates.k8s.io", "certificatesigningrequests"):
+            return _certificate_request(node, write)
         case ("certificates.k8s.io", "podcertificaterequests"):
             return pod_certificates.restrict(node, write.operation, write.subresource, write.new or {}, view)
         case ("coordination.k8s.io", "leases"):
@@ -120,8 +137,7 @@ def _pod_status(node: str, old: Object, new: Object) -> str | None:
 
 
 def _node(node: str, write: Write) -> str | None:
-    # The name of a request that creates may be no more than the beginning of one.
-    name = _name(write.new) if write.operation == CREATE else write.name
+    name = _written_name(write)
     if name != node:
         return f'node "{node}" is not allowed to modify node "{name}"'
     if write.operation == DELETE or write.new is None:
@@ -139,44 +155,47 @@ def _node(node: str, write: Write) -> str | None:
     return f'node "{node}" is not allowed to modify labels: {", ".join(labels)}' if labels else None
 
 
-def _token(node: str, write: Write, view: ClusterView) -> str | None:
-    reference = ((write.new or {}).get("spec") or {}).get("boundObjectRef") or {}
-    if (write.namespace, write.name) == (SYSTEM_NAMESPACE, DEVICE_DRIVER):
-        return _driver_token(node, reference, view)
-    if (reference.get("apiVersion"), reference.get("kind")) != ("v1", "Pod") or not reference.get("name"):
-        return "node requested token not bound to a pod"
-    if not reference.get("uid"):
-        return "node requested token with a pod binding without a uid"
-    pod = view.get("", "pods", write.namespace, reference["name"])
-    if pod is None or pod["metadata"].get("uid") != reference["uid"]:
-        return "the pod in the bound object reference does not exist"
-    if not _on(node, pod):
-        return "node requested token bound to a pod scheduled on a different node"
-    return _audience(pod, ((write.new or {}).get("spec") or {}).get("audiences") or [""])
+def _volume_claim(node: str, write: Write) -> str | None:
+    """A node tells how large a volume has become, and nothing else of a claim."""
+    if write.subresource != "status":
+        return "may only update PVC status"
+    if write.operation != UPDATE:
+        return f'unexpected operation "{write.operation}"'
+    if _beside_size(write.old or {}) == _beside_size(write.new or {}):
+        return None
+    return f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions'
 
 
-def _driver_token(node: str, reference: Object, view: ClusterView) -> str | None:
-    """For the drivers in the agent of this node, which report about devices in the status of its claims."""
-    if (reference.get("apiVersion"), reference.get("kind"), reference.get("name")) != ("v1", "Node", node):
-        return f'node "{node}" can only request tokens of {DEVICE_DRIVER} that are bound to itself'
-    found = view.get("", "nodes", "", node)
-    same = found is not None and found["metadata"].get("uid") == reference.get("uid")
-    return None if same else "the node in the bound object reference does not exist"
+def _beside_size(claim: Object) -> Object:
+    metadata = {member: value for member, value in claim["metadata"].items() if member not in _KEPT_BY_SERVER}
+    told = {member: value for member, value in (claim.get("status") or {}).items() if member not in _SIZES}
+    return {**claim, "metadata": metadata, "status": told}
 
 
-def _audience(pod: Object, audiences: list[str]) -> str | None:
-    """A node asks for the tokens that the pod's volumes want, and for no others."""
-    if len(audiences) > 1:
-        return f"node may only request 0 or 1 audiences, {len(audiences)} requested"
-    wanted = {token.get("audience") or "" for token in pod_references.projections(pod, "serviceAccountToken")}
-    return None if audiences[0] in wanted else f'audience "{audiences[0]}" not found in pod spec volume'
+def _certificate_request(node: str, write: Write) -> str | None:
+    """Certificates of a node are asked for by the node itself."""
+    spec = (write.new or {}).get("spec") or {}
+    of_node = spec.get("signerName") in (certificate_requests.KUBELET_CLIENT, certificate_requests.KUBELET_SERVING)
+    if write.operation != CREATE or not of_node:
+        return None
+    try:
+        request = certificate_requests.read(write.new or {})
+    except RequestError as error:
+        return f"unable to parse csr: {error}"
+    wanted = certificate_requests.NODE_PREFIX + node
+    return None if request.common_name == wanted else f"can only create a node CSR with CN={wanted}"
+
+
+def _csi_node(node: str, write: Write) -> str | None:
+    same = _written_name(write) == node
+    return None if same else "can only access CSINode with the same name as the requesting node"
 
 
 def _lease(node: str, write: Write) -> str | None:
     if write.namespace != LEASE_NAMESPACE:
         return f'can only access leases in the "{LEASE_NAMESPACE}" system namespace'
-    name = _name(write.new) if write.operation == CREATE else write.name
-    return None if name == node else "can only access node lease with the same name as the requesting node"
+    same = _written_name(write) == node
+    return None if same else "can only access node lease with the same name as the requesting node"
 
 
 def _slice(node: str, write: Write) -> str | None:
@@ -191,8 +210,11 @@ def _on(node: str, pod: Object | None) -> bool:
     return pod is not None and (pod.get("spec") or {}).get("nodeName") == node
 
 
-def _name(obj: Object | None) -> str:
-    return str(((obj or {}).get("metadata") or {}).get("name") or "")
+def _written_name(write: Write) -> str:
+    # The name of a request that creates may be no more than the beginning of one.
+    if write.operation != CREATE:
+        return write.name
+    return str(((write.new or {}).get("metadata") or {}).get("name") or "")
 
 
 def _labels(obj: Object) -> Mapping[str, str]:
