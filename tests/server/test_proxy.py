@@ -15,7 +15,9 @@ SERVICES = "/api/v1/namespaces/default/services"
 
 class Echo(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self._answer(200, f"{self.path} {self.headers.get('X-Mine')} {self.headers.get('Authorization')}")
+        if self.path == "/headers":
+            return self._answer(200, " ".join(self.headers))
+        return self._answer(200, f"{self.path} {self.headers.get('X-Mine')} {self.headers.get('Authorization')}")
 
     def do_POST(self):
         self._answer(201, self.rfile.read(int(self.headers["Content-Length"])).decode())
@@ -82,7 +84,19 @@ def test_a_service_by_its_endpoints(api, backend):
     assert api.raw("GET", f"{SERVICES}/s:none/proxy/").code == 503
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "::1"])
+def test_headers_of_the_connection_to_the_client_stay_behind(api, backend):
+    running(api, *backend)
+    given = {"connection": "close, X-Mine", "proxy_authorization": "Basic x", "expect": "100-continue", "te": "trailers"}
+    assert read(api, api.raw("GET", f"{PODS}/p/proxy/", x_mine="yes", **given)) == b"/ None None"
+    answer = read(api, api.raw("GET", f"{PODS}/p/proxy/headers", impersonate_user="admin", **given)).decode().lower()
+    assert not {"proxy-authorization", "expect", "te", "impersonate-user"} & set(answer.split())
+
+
+_SELVES = ["127.0.0.1", "169.254.169.254", "::1", "0.0.0.0", "::"]
+_IN_IPV6 = ["::ffff:127.0.0.1", "::ffff:169.254.169.254", "::ffff:0.0.0.0", "64:ff9b::7f00:1", "2002:7f00:1::"]
+
+
+@pytest.mark.parametrize("address", [*_SELVES, *_IN_IPV6])
 def test_addresses_of_the_machine_itself_are_not_reached(api, address):
     running(api, address, 80)
     code, answer = api.ask("GET", f"{PODS}/p/proxy/")

@@ -1,14 +1,16 @@
 """`pods/proxy` and `services/proxy`: requests go through the server to a pod, or to an endpoint of a Service.
 
 The name may say how: `https:web:443` is the port 443 of `web`, over TLS that nobody checks, as in Kubernetes. A port is
-a number or a name. Addresses that mean this machine are refused: what is written into the status of a pod must not lead
-to what only the server reaches. Connections are not upgraded.
+a number or a name. Addresses that mean this machine are refused, in whatever form they are written: what is in the
+status of a pod must not lead to what only the server reaches. Headers that are between the client and this server do
+not go on. Connections are not upgraded.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -27,7 +29,12 @@ if TYPE_CHECKING:
     import aiohttp
 
 _LONGEST: Final = 16 << 20
-_OWN: Final = ("authorization", "connection", "content-length", "host", "transfer-encoding", "upgrade")
+_OWN: Final = frozenset(
+    "authorization connection content-length expect host keep-alive proxy-authorization proxy-connection te trailer "
+    "transfer-encoding upgrade".split()
+)
+# What a translator of addresses turns into the IPv4 address in the last four bytes.
+_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 _PASSED: Final = ("location", "cache-control", "etag", "last-modified", "www-authenticate")
 
 
@@ -129,9 +136,25 @@ def _proxyable(address: str) -> str:
         found = ip_address(address)
     except ValueError:
         raise status.bad_request(f"address {address[:100]!r} is not an IP address") from None
-    if found.is_loopback or found.is_link_local or found.is_multicast or found.is_unspecified:
+    meant = _meant(found)
+    if meant.is_loopback or meant.is_link_local or meant.is_multicast or meant.is_unspecified:
         raise status.ApiError(403, "Forbidden", f"address not allowed: {address}")
     return f"[{address}]" if found.version == 6 else address
+
+
+def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Of an IPv6 address that stands for one of IPv4, that one."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _TRANSLATED:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def _passed_on(given: Mapping[str, str]) -> dict[str, str]:
+    """Neither credentials nor what concerns the connection to the client alone, which that may name."""
+    own = _OWN | {each.strip().lower() for each in given.get("connection", "").split(",")}
+    return {name: value for name, value in given.items() if name not in own and not name.startswith("impersonate-")}
 
 
 async def _request(call: Call, url: str) -> aiohttp.ClientResponse:
@@ -139,15 +162,13 @@ async def _request(call: Call, url: str) -> aiohttp.ClientResponse:
     import aiohttp
 
     request = call.request
-    headers = {name: value for name, value in request.headers.items() if name not in _OWN}
-    headers = {name: value for name, value in headers.items() if not name.startswith("impersonate-")}
     target = f"{url}?{request.query}" if request.query else url
     try:
         return await session.request(
             request.method,
             target,
             data=request.body or None,
-            headers=headers,
+            headers=_passed_on(request.headers),
             ssl=False,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=DIAL_SECONDS),
