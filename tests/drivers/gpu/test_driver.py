@@ -1,6 +1,7 @@
 """The driver behind a kubelet: the calls and commands that prepare and unprepare a claim, in their order."""
 
 import os
+import sys
 import shutil
 from pathlib import Path
 
@@ -121,6 +122,36 @@ async def test_mps(gpu_machine):
             f"SetComputeMode gpu-4 {DEFAULT}",
         ]
         assert world.leftovers() == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="file systems are mounted by root alone")
+async def test_what_containers_leave_in_the_pipe_directory_of_mps_harms_nobody(gpu_machine, tmp_path):
+    machine = gpu_machine("p5.48xlarge", 1)
+    secret = tmp_path / "secret"
+    secret.write_text("of the machine")
+    async with gpu_world(machine) as world, world.driver():
+        await world.start("hostile", "gpu-0", configs=[mps()])
+        (pipe,) = [each / "pipe" for each in world.mps_directories()]
+        (pipe / "link").symlink_to(secret)
+        with pytest.raises(OSError, match="symbolic links"):
+            (pipe / "link").write_text("overwritten")
+        with pytest.raises(OSError, match="No space left"):
+            (pipe / "large").write_bytes(bytes(17 << 20))
+        (pipe / "large").unlink()
+        _nest(pipe, 2 * sys.getrecursionlimit())
+        await world.kubelet.end_pod("hostile")
+        assert world.leftovers() == []
+    assert secret.read_text() == "of the machine"
+
+
+def _nest(directory, depth):
+    at = os.open(directory, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
 
 
 async def test_a_daemon_that_died_is_started_again_by_the_next_driver_and_one_that_lives_is_kept(gpu_machine):

@@ -4,6 +4,10 @@ A daemon has a directory `mps/<id>` with `pipe`, `log` and `shm`. It runs on its
 processes that belong to one are told by the pipe directory in their environment, whoever started them. A file in
 `log` with its process id is written when the daemon has been told everything: a daemon without it was left by a
 driver that died, and is started anew. Starting and stopping may be done again at any time.
+
+Containers write into `pipe` and `shm` as they like. Both are file systems of their own in memory, limited in size, and
+gone when they are unmounted: nothing in them fills the disk of the machine, keeps a claim from being unprepared, or is
+a link that the daemon follows out of them.
 """
 
 from __future__ import annotations
@@ -34,7 +38,9 @@ _STARTED: Final = "startup.log"
 # Seconds between looks whether the daemon answers.
 _PAUSES: Final = (0.0, 1.0, 2.0, 4.0, 8.0)
 _END_PATIENCE: Final = 5.0
-_NOSUID_NODEV: Final = 0x2 | 0x4
+_NOSUID_NODEV, _NO_LINKS = 0x2 | 0x4, 0x8 | 0x100
+# What containers write into, with the flags of their mounts besides, and their limits.
+_SHARED: Final = {"shm": (0, "size=50%,mode=1777"), "pipe": (_NO_LINKS, "size=16m,nr_inodes=4k,mode=777")}
 _PROCESSES: Final = Path("/proc")
 
 
@@ -98,10 +104,11 @@ class MpsDaemons:
         self._end_processes(daemon_id)
         for uuid in gpus:
             _free(self._nvml, uuid)
-        if os.path.ismount(directory / "shm"):
-            system.unmount(str(directory / "shm"))
+        for name in _SHARED:
+            if os.path.ismount(directory / name):
+                system.unmount(str(directory / name))
         if directory.exists():
-            shutil.rmtree(directory)
+            _remove(directory)
 
     def stop_unknown(self, daemon_id: str) -> None:
         """A daemon whose claim has no record any more."""
@@ -122,18 +129,13 @@ class MpsDaemons:
             (directory / name).mkdir(parents=True, exist_ok=True)
         (directory / "gpus").write_text("\n".join(gpus))
         (directory / "log" / _STARTED).unlink(missing_ok=True)
+        if self._is_private:
+            _mount_shared(directory)
         # What a daemon that died has left, its process id among it. The directory stays: containers have it mounted.
         for path in (directory / "pipe").iterdir():
             path.unlink()
         # Clients in containers run as any user.
         (directory / "pipe").chmod(0o777)
-        if self._is_private and not os.path.ismount(directory / "shm"):
-            try:
-                system.mount("tmpfs", str(directory / "shm"), "tmpfs", _NOSUID_NODEV, "size=50%,mode=1777")
-            except OSError as error:
-                raise DriverError(
-                    f"MPS: {error.strerror}; run the driver with the right to mount, or set mpsSharedMemory=host"
-                ) from error
 
     def _launch(self, wanted: MpsState, directory: Path, environment: dict[str, str]) -> None:
         program = str(self._files.needed_program(_CONTROL))
@@ -179,6 +181,26 @@ class MpsDaemons:
             if _waited(ended, _END_PATIENCE):
                 return
         raise DriverError(f"processes of MPS daemon {daemon_id} do not end: {self._processes(daemon_id)}")
+
+
+def _mount_shared(directory: Path) -> None:
+    """Those that are mounted already stay: containers have them."""
+    for name, (flags, limits) in _SHARED.items():
+        if os.path.ismount(directory / name):
+            continue
+        try:
+            system.mount("tmpfs", str(directory / name), "tmpfs", _NOSUID_NODEV | flags, limits)
+        except OSError as error:
+            raise DriverError(
+                f"MPS: {error.strerror}; run the driver with the right to mount, or set mpsSharedMemory=host"
+            ) from error
+
+
+def _remove(directory: Path) -> None:
+    try:
+        shutil.rmtree(directory)
+    except RecursionError:
+        raise DriverError(f"{directory} is nested too deeply to be removed: remove it by hand") from None
 
 
 def _free(nvml: Nvml, uuid: str) -> None:
