@@ -94,6 +94,22 @@ def test_those_of_the_cluster_itself(api):
     assert classified(api, "/api/v1/pods", "root", ("system:masters",))[1] == "exempt"
 
 
+def test_what_a_pod_or_a_node_answers_takes_no_seat(api):
+    settled(api)
+    lasting = ("pods/p/proxy/x", "pods/p/log", "pods/p/exec", "services/s/proxy")
+    for path in (*(f"namespaces/a/{each}" for each in lasting), "nodes/n/proxy/metrics"):
+        flow = flow_of(Request("GET", f"/api/v1/{path}", user=User("mia", (AUTHENTICATED,))))
+        assert api.server.flow_control.classify(flow) is None
+    assert classified(api, "/api/v1/namespaces/a/pods/log")[0] == "global-default"
+
+
+def test_long_paths_are_not_remembered(api):
+    settled(api)
+    before = len(api.server.flow_control._known)
+    assert classified(api, f"/{'x' * 2000}")[0] == "global-default"
+    assert len(api.server.flow_control._known) == before
+
+
 def test_lending_is_not_done_and_that_is_said(api):
     api.create(LEVELS, {"metadata": {"name": "mine"}, "spec": level_spec(lendablePercent=50)})
     assert "do not lend seats" in api.warnings[0]

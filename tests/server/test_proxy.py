@@ -2,9 +2,11 @@
 
 import http.server
 import threading
+import time
 
 import pytest
 
+from dray.server.kubelets import client
 from dray.server.listening import own_address
 from dray.server.requests import Stream
 from dray.server.security.loopback import is_loopback
@@ -15,6 +17,12 @@ SERVICES = "/api/v1/namespaces/default/services"
 
 class Echo(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        if self.path == "/silent":
+            return time.sleep(1)
+        if self.path == "/slow":
+            self.send_response(500)
+            self.end_headers()
+            return time.sleep(1)
         if self.path == "/headers":
             return self._answer(200, " ".join(self.headers))
         return self._answer(200, f"{self.path} {self.headers.get('X-Mine')} {self.headers.get('Authorization')}")
@@ -101,3 +109,17 @@ def test_addresses_of_the_machine_itself_are_not_reached(api, address):
     running(api, address, 80)
     code, answer = api.ask("GET", f"{PODS}/p/proxy/")
     assert (code, answer["message"]) == (403, f"address not allowed: {address}")
+
+
+def test_a_pod_that_does_not_answer_is_not_waited_for_for_ever(api, backend, monkeypatch):
+    monkeypatch.setattr(client, "ANSWER_SECONDS", 0.3)
+    running(api, *backend)
+    for path in ("silent", "slow"):
+        code, answer = api.ask("GET", f"{PODS}/p/proxy/{path}")
+        assert (code, answer["message"]) == (503, "error trying to reach service: TimeoutError")
+
+
+@pytest.mark.parametrize("address", ["::ffff:127.0.0.1", "::ffff:169.254.1.1"])
+def test_endpoints_have_no_addresses_of_the_machine_itself(api, address):
+    made = {"metadata": {"name": "s"}, "subsets": [{"addresses": [{"ip": address}], "ports": [{"port": 80}]}]}
+    assert api.ask("POST", "/api/v1/namespaces/default/endpoints", made)[0] == 422

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 
 from dray.api import errors, names
 from dray.api.validation.fields import Errors
@@ -13,6 +13,9 @@ _PORT_NAME = re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?"
 _PORT_NAME_DETAIL = "the name of a port: at most 15 letters, digits and '-'"
 _IP_DETAIL = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _CIDR_DETAIL = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+
+# What a translator of addresses turns into the IPv4 address in the last four bytes.
+_TRANSLATED = IPv6Network("64:ff9b::/96")
 
 
 def address(text: str) -> IPv4Address | IPv6Address | None:
@@ -47,6 +50,7 @@ def endpoint(text: str, path: str) -> Errors:
     if found is None:
         yield errors.invalid(path, text, _IP_DETAIL)
         return
+    found = meant(found)
     for unusable, detail in (
         (found.is_unspecified, f"may not be unspecified ({text})"),
         (found.is_loopback, "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
@@ -54,6 +58,15 @@ def endpoint(text: str, path: str) -> Errors:
     ):
         if unusable:
             yield errors.invalid(path, text, detail)
+
+
+def meant(given: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Of an IPv6 address that stands for one of IPv4, that one."""
+    if isinstance(given, IPv4Address):
+        return given
+    if given in _TRANSLATED:
+        return IPv4Address(int(given) & 0xFFFFFFFF)
+    return given.ipv4_mapped or given.sixtofour or given
 
 
 def cidr(text: str, path: str) -> Errors:

@@ -1,7 +1,7 @@
 """Flow control of requests over HTTP: each is classified, and waits for a turn in its priority level.
 
 The seats of the server are divided among the levels by their shares; levels do not lend seats to each other. What asks
-from within the process is not limited. A FlowSchema says in its condition `Dangling` whether its level exists.
+from within the process is not limited, nor what a pod or a node answers: one that is slow would keep the seats. A FlowSchema says in its condition `Dangling` whether its level exists.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _SCHEMAS: Final = key_prefix(FLOW_CONTROL_GROUP, "flowschemas")
 _LEVELS: Final = key_prefix(FLOW_CONTROL_GROUP, "prioritylevelconfigurations")
 _CATCH_ALL: Final = "catch-all"
 _MOST_KNOWN: Final = 4096
+_LONGEST_KNOWN: Final = 1024
 
 
 class FlowControl:
@@ -52,7 +53,12 @@ class FlowControl:
         await end_tasks([self._task] if self._task is not None else [])
 
     def classify(self, flow: Flow) -> tuple[Schema, Level] | None:
-        """None before the server has started, and where what every server must have is missing."""
+        """None for what takes no seat, before the server has started, and where what every server must have is
+        missing."""
+        if flow.is_lasting:
+            return None
+        if flow.size > _LONGEST_KNOWN:
+            return self._classified(flow)
         if flow not in self._known:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()

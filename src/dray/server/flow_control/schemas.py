@@ -12,6 +12,8 @@ from dray.server.requests import Request
 
 _ANY = "*"
 _ACCOUNT = "system:serviceaccount:"
+# Subresources whose answer is that of a pod or a node, in its own time.
+_LASTING = frozenset(("attach", "exec", "log", "portforward", "proxy"))
 _ON_ONE = {"PUT": "update", "PATCH": "patch", "DELETE": "delete", "POST": "create"}
 
 
@@ -25,6 +27,15 @@ class Flow(NamedTuple):
     resource: str = ""
     namespace: str = ""
     path: str = ""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether somebody else than the server decides how long it takes."""
+        return self.resource.rpartition("/")[2] in _LASTING and "/" in self.resource
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, (self.user, *self.groups, self.group, self.resource, self.namespace, self.path)))
 
 
 def flow_of(request: Request) -> Flow:

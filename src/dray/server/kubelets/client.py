@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 DIAL_SECONDS: Final = 10.0
+ANSWER_SECONDS: Final = 60.0
+"""Until an answer begins; how long it lasts is another matter."""
 CHUNK: Final = 64 * 1024
 _CERTIFICATE_SECONDS: Final = CLIENT_LIFETIME.total_seconds() / 3
 _LONGEST_REFUSAL: Final = 64 * 1024
@@ -95,17 +97,18 @@ class KubeletClient:
 
         url = f"https://{endpoint.place}{path}"
         try:
-            answer = await session.request(
-                method,
-                url,
-                params=query or None,
-                data=body or None,
-                headers={"Content-Type": content_type} if content_type else None,
-                ssl=self.tls,
-                server_hostname=endpoint.node,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=DIAL_SECONDS, connect=None),
-            )
+            async with asyncio.timeout(ANSWER_SECONDS):
+                answer = await session.request(
+                    method,
+                    url,
+                    params=query or None,
+                    data=body or None,
+                    headers={"Content-Type": content_type} if content_type else None,
+                    ssl=self.tls,
+                    server_hostname=endpoint.node,
+                    allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=DIAL_SECONDS, connect=None),
+                )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise Unreachable(f'{method.capitalize()} "{url}": {error or type(error).__name__}') from error
         return KubeletAnswer(answer.status, answer.headers.get("Content-Type", "text/plain"), Body(answer))
@@ -119,13 +122,14 @@ class KubeletClient:
 
         url = f"https://{endpoint.place}{path}"
         try:
-            return await session.ws_connect(
-                f"{url}?{query}",
-                protocols=(protocol,),
-                ssl=self.tls,
-                server_hostname=endpoint.node,
-                timeout=aiohttp.ClientWSTimeout(ws_close=2),
-            )
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await session.ws_connect(
+                    f"{url}?{query}",
+                    protocols=(protocol,),
+                    ssl=self.tls,
+                    server_hostname=endpoint.node,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=2),
+                )
         except aiohttp.WSServerHandshakeError:
             return None
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:

@@ -8,18 +8,21 @@ not go on. Connections are not upgraded.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from dray.api import names
 from dray.api.objects import Object, mappings, spec_of, status_of
+from dray.api.validation import addresses
 from dray.server import status, webhook_services
 from dray.server.admission import parts
 from dray.server.calls import Call
-from dray.server.kubelets.client import CHUNK, DIAL_SECONDS, Body
+from dray.server.kubelets import client
+from dray.server.kubelets.client import Body
 from dray.server.parameters import WriteOptions
 from dray.server.part_kinds import POD_PROXY_OPTIONS, SERVICE_PROXY_OPTIONS, PartKind
 from dray.server.requests import Answer, Response, Stream
@@ -33,8 +36,6 @@ _OWN: Final = frozenset(
     "authorization connection content-length expect host keep-alive proxy-authorization proxy-connection te trailer "
     "transfer-encoding upgrade".split()
 )
-# What a translator of addresses turns into the IPv4 address in the last four bytes.
-_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 _PASSED: Final = ("location", "cache-control", "etag", "last-modified", "www-authenticate")
 
 
@@ -136,19 +137,10 @@ def _proxyable(address: str) -> str:
         found = ip_address(address)
     except ValueError:
         raise status.bad_request(f"address {address[:100]!r} is not an IP address") from None
-    meant = _meant(found)
+    meant = addresses.meant(found)
     if meant.is_loopback or meant.is_link_local or meant.is_multicast or meant.is_unspecified:
         raise status.ApiError(403, "Forbidden", f"address not allowed: {address}")
     return f"[{address}]" if found.version == 6 else address
-
-
-def _meant(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Of an IPv6 address that stands for one of IPv4, that one."""
-    if isinstance(address, IPv4Address):
-        return address
-    if address in _TRANSLATED:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
 
 
 def _passed_on(given: Mapping[str, str]) -> dict[str, str]:
@@ -164,27 +156,35 @@ async def _request(call: Call, url: str) -> aiohttp.ClientResponse:
     request = call.request
     target = f"{url}?{request.query}" if request.query else url
     try:
-        return await session.request(
-            request.method,
-            target,
-            data=request.body or None,
-            headers=_passed_on(request.headers),
-            ssl=False,
-            allow_redirects=False,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=DIAL_SECONDS),
-        )
+        async with asyncio.timeout(client.ANSWER_SECONDS):
+            return await session.request(
+                request.method,
+                target,
+                data=request.body or None,
+                headers=_passed_on(request.headers),
+                ssl=False,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=client.DIAL_SECONDS),
+            )
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-        message = f"error trying to reach service: {error or type(error).__name__}"
-        raise status.ApiError(503, "ServiceUnavailable", message) from error
+        raise _unreached(error) from error
 
 
 async def _read(answer: aiohttp.ClientResponse) -> bytes:
     found = bytearray()
     try:
-        while chunk := await answer.content.read(CHUNK):
-            found += chunk
-            if len(found) > _LONGEST:
-                raise status.ApiError(502, "InternalError", f"the answer has more than {_LONGEST} bytes")
+        async with asyncio.timeout(client.ANSWER_SECONDS):
+            while chunk := await answer.content.read(client.CHUNK):
+                found += chunk
+                if len(found) > _LONGEST:
+                    raise status.ApiError(502, "InternalError", f"the answer has more than {_LONGEST} bytes")
+    except (OSError, TimeoutError) as error:
+        raise _unreached(error) from error
     finally:
         answer.close()
     return bytes(found)
+
+
+def _unreached(error: Exception) -> status.ApiError:
+    message = f"error trying to reach service: {str(error) or type(error).__name__}"
+    return status.ApiError(503, "ServiceUnavailable", message)
