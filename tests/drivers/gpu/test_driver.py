@@ -1,8 +1,8 @@
 """The driver behind a kubelet: the calls and commands that prepare and unprepare a claim, in their order."""
 
 import os
-import sys
 import shutil
+import sys
 from pathlib import Path
 
 import pytest

@@ -11,6 +11,7 @@ import time
 import msgspec
 import pytest
 
+from dray.drivers.nic import attach as attach_module
 from dray.drivers.nic import ebpf, matching
 from dray.drivers.nic.attach import attach, namespace_of
 from dray.drivers.nic.attachment import Attachment, AttachmentError, Attachments, boot_id
@@ -210,6 +211,21 @@ def test_a_name_that_the_pod_has_already_is_refused_and_nothing_changes(desk, po
         desk.attach("nic0", pod)
     assert seen("nic0") == before
     assert "the pod has an interface net1 already" in desk.attachments.read("nic0").problem
+
+
+def test_what_fails_without_a_reason_that_is_known_is_undone_too(desk, pod_network, monkeypatch):
+    before = make_interface("nic0")
+    pod = pod_network()
+    desk.plan("nic0", interface={"name": "net1"})
+
+    def fail(*_):
+        raise struct.error("a number too large")
+
+    monkeypatch.setattr(attach_module, "_route", fail)
+    with pytest.raises(AttachmentError, match="a number too large"):
+        desk.attach("nic0", pod)
+    assert pod.interfaces() == set()
+    assert seen("nic0") == before
 
 
 def test_what_fails_in_the_pod_is_undone(desk, pod_network):

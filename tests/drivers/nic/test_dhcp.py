@@ -45,6 +45,11 @@ class DhcpServer(threading.Thread):
         head = struct.pack("!BBBB", 2, 1, 6, 0) + message[4:12] + bytes(4) + self._address + bytes(8) + message[28:236]
         routes = bytes([16, 10, 9, 10, 0, 0, 1])
         options = {53: bytes([kind]), 54: bytes([10, 0, 0, 1]), 1: bytes([255, 255, 255, 0]), 121: routes}
+        # Somebody else in the network who says nothing that can be understood goes first.
+        for each in ({53: b""}, options):
+            self._send(head, each)
+
+    def _send(self, head, options):
         encoded = b"".join(bytes([code, len(value)]) + value for code, value in options.items())
         self._socket.sendto(head + MAGIC + encoded + b"\xff", ("255.255.255.255", 68))
 

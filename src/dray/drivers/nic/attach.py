@@ -20,7 +20,6 @@ from dray.drivers.nic.config import Interface, NetworkConfig
 from dray.drivers.nic.links import (
     Address,
     Link,
-    NetlinkFailed,
     default_route_links,
     netlink,
     read_addresses,
@@ -43,7 +42,7 @@ def attach(attachments: Attachments, device: str, claim_uid: str, namespace: str
         attachment = restore(attachments, attachment)
         try:
             return _attach(attachments, attachment, namespace, number)
-        except (NetlinkFailed, ethtool.EthtoolFailed, AttachmentError, OSError) as error:
+        except Exception as error:
             current = attachments.read(device) or attachment
             planned = restore(attachments, current)
             problem = f"device {device} ({attachment.nic.interface or attachment.nic.rdma_device}): {error}"

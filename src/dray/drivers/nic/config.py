@@ -12,6 +12,9 @@ import msgspec
 from dray.driver import Config
 
 _SMALLEST_MTU: Final = 68
+# The kernel has 32 bits for tables, and one less for an MTU.
+_LARGEST_TABLE: Final = (1 << 32) - 1
+_LARGEST_MTU: Final = (1 << 31) - 1
 _LONGEST_NAME: Final = 15
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]+", re.ASCII)
 _MAC: Final = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}(([:-][0-9A-Fa-f]{2}){2}|([:-][0-9A-Fa-f]{2}){14})?")
@@ -43,6 +46,7 @@ class Vrf(_Part, frozen=True):
         check_name(self.name, f"{place}.name")
         table = self.table
         if table is not None:
+            _check_table(table, f"{place}.table")
             _need(table > 0 and table not in _RESERVED_TABLES, f"{place}.table: {table} is reserved or not positive")
 
 
@@ -73,6 +77,7 @@ class Interface(_Part, frozen=True):
         _need(not (self.dhcp and self.addresses), f"{place}: dhcp and addresses exclude each other")
         if self.mtu is not None:
             _need(self.mtu >= _SMALLEST_MTU, f"{place}.mtu: {self.mtu} is less than {_SMALLEST_MTU}")
+            _need(self.mtu <= _LARGEST_MTU, f"{place}.mtu: {self.mtu} is more than {_LARGEST_MTU}")
         if self.hardware_addr is not None:
             _check_mac(self.hardware_addr, f"{place}.hardwareAddr")
         for name, size in self.sizes().items():
@@ -113,7 +118,7 @@ class Route(_Part, frozen=True):
         if self.source:
             found = _parsed(ip_address, self.source, f"{place}.source")
             _need(found == version, f"{place}.source: {self.source} is of another family than {self.destination}")
-        _need(self.table >= 0, f"{place}.table: must not be negative")
+        _check_table(self.table, f"{place}.table")
 
 
 class Rule(_Part, frozen=True):
@@ -124,7 +129,7 @@ class Rule(_Part, frozen=True):
 
     def validate(self, place: str) -> None:
         _need(0 <= self.priority <= _LAST_PRIORITY, f"{place}.priority: must be from 0 to {_LAST_PRIORITY}")
-        _need(self.table >= 0, f"{place}.table: must not be negative")
+        _check_table(self.table, f"{place}.table")
         named = {"source": self.source, "destination": self.destination}
         versions = {_parsed(ip_network, text, f"{place}.{name}") for name, text in named.items() if text}
         _need(len(versions) < 2, f"{place}: source and destination are of different families")
@@ -177,6 +182,12 @@ def check_name(name: str, place: str) -> None:
     _need(len(name) <= _LONGEST_NAME, f"{place}: {name!r} is longer than {_LONGEST_NAME} characters")
     valid = _NAME.fullmatch(name) and name not in (".", "..")
     _need(bool(valid), f"{place}: {name!r} may have letters, digits, '-', '_' and '.' alone")
+    # As sysctls, these are those of every interface.
+    _need(name not in ("all", "default"), f"{place}: {name!r} stands for all interfaces; give another name")
+
+
+def _check_table(table: int, place: str) -> None:
+    _need(0 <= table <= _LARGEST_TABLE, f"{place}: must be from 0 to {_LARGEST_TABLE}")
 
 
 def _check_mac(text: str, place: str) -> None:
@@ -184,8 +195,11 @@ def _check_mac(text: str, place: str) -> None:
 
 
 def _parsed(parse: type | object, text: str, place: str) -> int:
-    """The version of the protocol that the address is of."""
+    """The version of the protocol that the address is of. A prefix has a length, no mask."""
+    _, slash, prefix = text.partition("/")
     try:
+        if "%" in text or (slash and not (prefix.isascii() and prefix.isdecimal())):
+            raise ValueError
         found = parse(text)  # type: ignore[operator]
     except ValueError:
         raise ValueError(f"{place}: {text!r} is not an address as it is needed here") from None

@@ -63,15 +63,15 @@ class _Exchange:
 
     def lease(self) -> Lease:
         wanted = bytes([_MASK, _ROUTES])
-        address, options = self._ask(_DISCOVER, {_WANTED: wanted}, (_OFFER,))
+        address, options = self._ask(_DISCOVER, {_WANTED: wanted}, (bytes([_OFFER]),))
         asked = {_ASKED_ADDRESS: address, _SERVER: options.get(_SERVER, b""), _WANTED: wanted}
-        address, options = self._ask(_REQUEST, asked, (_ACK, _NAK))
+        address, options = self._ask(_REQUEST, asked, (bytes([_ACK]), bytes([_NAK])))
         if options[_KIND] == bytes([_NAK]):
             raise AttachmentError(f"interface.dhcp: the server refuses {IPv4Address(asked[_ASKED_ADDRESS])}")
         prefix = int.from_bytes(options.get(_MASK, b"\xff" * 4), "big").bit_count()
         return Lease(Address(str(IPv4Address(address)), prefix), classless_routes(options.get(_ROUTES, b"")))
 
-    def _ask(self, kind: int, options: Options, answers: tuple[int, ...]) -> tuple[bytes, Options]:
+    def _ask(self, kind: int, options: Options, answers: tuple[bytes, ...]) -> tuple[bytes, Options]:
         while time.monotonic() < self._deadline:
             self._sender.sendto(self._message(kind, options), ("255.255.255.255", _SERVER_PORT))
             until = min(self._deadline, time.monotonic() + _RETRY_SECONDS)
@@ -81,7 +81,7 @@ class _Exchange:
                     found = self._parsed(self._receiver.recv(4096))
                 except TimeoutError:
                     break
-                if found is not None and found[1].get(_KIND, b"\0")[0] in answers:
+                if found is not None and found[1].get(_KIND) in answers:
                     return found
         raise AttachmentError(f"interface.dhcp: no DHCP server answers on {self._interface}")
 

@@ -17,8 +17,8 @@ from dray.drivers.nic.attachment import AttachmentError, Attachments
 
 
 def arguments(state: Path, device: str, claim_uid: str) -> tuple[str, ...]:
-    """For a Python interpreter."""
-    return ("-m", __name__, "attach", "--state", str(state), "--device", device, "--claim", claim_uid)
+    """For a Python interpreter, which loads nothing from the directory that the runtime runs it in."""
+    return ("-P", "-m", __name__, "attach", "--state", str(state), "--device", device, "--claim", claim_uid)
 
 
 def main(given: list[str] | None = None) -> int:

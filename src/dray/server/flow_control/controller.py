@@ -1,7 +1,8 @@
 """Flow control of requests over HTTP: each is classified, and waits for a turn in its priority level.
 
 The seats of the server are divided among the levels by their shares; levels do not lend seats to each other. What asks
-from within the process is not limited, nor what a pod or a node answers: one that is slow would keep the seats. A FlowSchema says in its condition `Dangling` whether its level exists.
+from within the process is not limited, nor what a pod or a node answers: one that is slow would keep the seats. A
+FlowSchema says in its condition `Dangling` whether its level exists.
 """
 
 from __future__ import annotations
