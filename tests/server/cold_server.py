@@ -45,20 +45,26 @@ async def main():
 
     async def ask(method, path, body=None):
         data = b"" if body is None else msgspec.json.encode(body)
-        return (await transport.send(Request(method, path, {}, HEADERS, data))).status
+        answer = await transport.send(Request(method, path, {}, HEADERS, data))
+        return answer.status, msgspec.json.decode(answer.body).get("message")
 
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": ADDRESSES}
     spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
-    assert await ask("POST", "/api/v1/nodes", node) == 201
-    assert await ask("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}) == 201
+    assert await ask("POST", "/api/v1/nodes", node) == (201, None)
+    assert await ask("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}) == (
+        201,
+        None,
+    )
     sys.meta_path.insert(0, loading)
     log = asyncio.create_task(ask("GET", f"{PODS}/p/log"))
     while not loading.begun.is_set():
         await asyncio.sleep(0.01)
-    assert await ask("GET", f"{PODS}/p") == 200
+    assert await ask("GET", f"{PODS}/p") == (200, None)
     loading.others.set()
-    print(await log, loading.waited)
+    told = await log
+    print(loading.waited, *told)
     await server.close()
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -7,7 +7,6 @@ held while it is waited for, and connections to one host are limited.
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 from base64 import b64decode
 from typing import TYPE_CHECKING, Final
@@ -15,7 +14,7 @@ from urllib.parse import urlsplit
 
 from dray.api.objects import Object
 from dray.server import webhook_services
-from dray.server.http_client_loading import load_http_client
+from dray.server.http_client import load_http_client, told
 from dray.server.webhook_services import NoAddress
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class WebhookClient:
         except WebhookError as error:
             raise WebhookError(f'Post "{shown}": {error}') from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise WebhookError(f'Post "{shown}": {_told(error)}') from None
+            raise WebhookError(f'Post "{shown}": {told(error)}') from None
 
     def _tls(self, bundle: str) -> ssl.SSLContext:
         known = self._trusting.get(bundle)
@@ -101,20 +100,6 @@ class WebhookClient:
         if self._session is not None:
             await self._session.close()
             self._session = None
-
-
-def _told(error: Exception) -> str:
-    """What went wrong, without the objects of this process that the text of an error may name."""
-    import aiohttp
-
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        return f"tls: failed to verify certificate: {error.certificate_error}"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        number = error.os_error.errno
-        # A name that cannot be resolved has a negative number, and a text of its own.
-        why = os.strerror(number) if number is not None and number > 0 else str(error.os_error.strerror)
-        return f"dial tcp {error.host}:{error.port}: connect: {why.lower()}"
-    return str(error) or type(error).__name__
 
 
 def trusting(bundle: str) -> ssl.SSLContext:

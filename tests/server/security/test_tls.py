@@ -69,6 +69,15 @@ def test_wrong_credentials_are_refused_everywhere(security: Security, port: int,
     assert ask(port, context, "/healthz", headers={"Authorization": header})[0] == 401
 
 
+def test_headers_of_a_front_proxy_make_nobody(security: Security, port: int) -> None:
+    authority = authority_of(security)
+    headers = {"X-Remote-User": "root", "X-Remote-Group": "system:masters", "X-Remote-Uid": "0"}
+    assert ask(port, client_context(authority.certificate), headers=headers)[0] == 401
+    context = client_context(authority.certificate, authority.client("front-proxy-client"))
+    code, answer = ask(port, context, headers=headers)
+    assert (code, answer["username"], answer["groups"]) == (200, "front-proxy-client", ["system:authenticated"])
+
+
 def test_without_credentials_only_health_is_open(security: Security, port: int) -> None:
     context = client_context(authority_of(security).certificate)
     assert ask(port, context)[0] == 401

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dray.api.objects import mapping, mappings, status_of
 from dray.server import documents, status
 from dray.server.context import Context
-from dray.server.http_client_loading import load_http_client
+from dray.server.http_client import load_http_client, told
 from dray.server.resources import key_prefix
 from dray.server.security.authority import CLIENT_LIFETIME, Authority
 from dray.server.security.certificates import client_context
@@ -110,7 +110,7 @@ class KubeletClient:
                     timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=DIAL_SECONDS, connect=None),
                 )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise Unreachable(f'{method.capitalize()} "{url}": {error or type(error).__name__}') from error
+            raise Unreachable(f'{method.capitalize()} "{url}": {told(error)}') from error
         return KubeletAnswer(answer.status, answer.headers.get("Content-Type", "text/plain"), Body(answer))
 
     async def websocket(
@@ -133,7 +133,7 @@ class KubeletClient:
         except aiohttp.WSServerHandshakeError:
             return None
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise Unreachable(f'Get "{url}": {error or type(error).__name__}') from error
+            raise Unreachable(f'Get "{url}": {told(error)}') from error
 
     async def session(self) -> aiohttp.ClientSession:
         await load_http_client()

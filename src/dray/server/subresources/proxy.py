@@ -21,6 +21,7 @@ from dray.api.validation import addresses
 from dray.server import status, webhook_services
 from dray.server.admission import parts
 from dray.server.calls import Call
+from dray.server.http_client import told
 from dray.server.kubelets import client
 from dray.server.kubelets.client import Body
 from dray.server.parameters import WriteOptions
@@ -186,5 +187,5 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
 
 
 def _unreached(error: Exception) -> status.ApiError:
-    message = f"error trying to reach service: {str(error) or type(error).__name__}"
+    message = f"error trying to reach service: {told(error)}"
     return status.ApiError(503, "ServiceUnavailable", message)
