@@ -1,7 +1,11 @@
 """Queues from their objects to the pods that they let in."""
 
+from types import SimpleNamespace
+
+from dray.client.cache import Change
 from dray.client.foreign_kinds import KUEUE, definitions
 from dray.scheduling.scheduler import Options
+from dray.scheduling_loop.queue_feed import QueueFeed
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster
 from tests import gpus
@@ -72,6 +76,23 @@ async def test_queues_that_somebody_else_serves_are_left_to_him():
             return len(await placed(local)) == 2
 
         await local.eventually(all_placed)
+
+
+def test_what_was_told_of_an_object_is_remembered_once_and_as_long_as_it_exists():
+    warned = []
+    events = SimpleNamespace(warning=lambda *given: warned.append(given[2]))
+    scheduler = SimpleNamespace(put=lambda *_: None, remove=lambda *_: None)
+    feed = QueueFeed(None, None, events, scheduler, lambda: 0.0, lambda: None, None)
+    take = feed._taking("LocalQueue")
+    queue = local_queue("team", "team")
+    queue["spec"]["fairSharing"] = {"weight": "2"}
+    for generation in (1, 1, 2, 3):
+        queue = {**queue, "metadata": {**queue["metadata"], "uid": "1", "generation": generation}}
+        take(Change("MODIFIED", ("default", "team"), queue, None))
+    assert warned == ["nobody acts on spec.fairSharing here"] * 3
+    assert len(feed._told) == 1
+    take(Change("DELETED", ("default", "team"), queue, None))
+    assert not feed._told
 
 
 def _approved(definition):

@@ -34,6 +34,7 @@ class HookServer:
         self.api, (self.bundle, self.tls) = api, authority
         self.review = {"apiVersion": f"{group}/v1", "kind": kind}
         self.asked = []
+        self.cookies = []
         self.answers = {}
         api.runner.run(self._start())
 
@@ -50,6 +51,7 @@ class HookServer:
     async def _answer(self, request):
         review = msgspec.json.decode(await request.read())
         self.asked.append(review["request"])
+        self.cookies.append(dict(request.cookies))
         answer = self.answers[request.match_info["name"]](review["request"])
         if answer is HANGS:
             await self.over.wait()
@@ -57,7 +59,9 @@ class HookServer:
         if isinstance(answer, bytes):
             return web.Response(body=answer)
         response = {"uid": review["request"]["uid"], **answer}
-        return web.json_response({**self.review, "response": response})
+        made = web.json_response({**self.review, "response": response})
+        made.set_cookie("asked", "yes")
+        return made
 
     async def until_asked(self, times=1):
         async with asyncio.timeout(60):

@@ -154,6 +154,14 @@ def test_a_certificate_of_somebody_else_is_not_trusted(hooks):
     assert "certificate" in refused["message"].lower()
 
 
+def test_nothing_is_kept_of_what_webhooks_send(hooks):
+    url = hooks.client("named")["url"].replace("127.0.0.1", "localhost")
+    hooks.add("validating", "named", lambda _: {"allowed": True}, clientConfig={**hooks.client("named"), "url": url})
+    for name in ("a", "b"):
+        hooks.api.create(MAPS, config_map(name))
+    assert hooks.cookies == [{}, {}]
+
+
 def test_configurations_are_checked(hooks):
     body = {"metadata": {"name": "c"}, "webhooks": [{"name": "a.b", "clientConfig": {"url": "http://x/?a"}}]}
     code, _, fields = hooks.api.refusal("POST", f"{GROUP}/validatingwebhookconfigurations", body)

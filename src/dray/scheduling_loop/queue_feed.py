@@ -42,8 +42,8 @@ class QueueFeed:
             kind: OptionalInformer(client, informers, resource.group, resource.plural, version=resource)
             for kind, resource in KUEUE.items()
         }
-        self._told: set[tuple[str, int]] = set()
-        """Objects by uid and generation that were told what of them nobody acts on."""
+        self._told: dict[str, int] = {}
+        """By uid, the generation of an object that was told what of it nobody acts on."""
 
     async def start(self) -> None:
         """Returns when all that there is of them is known, or that they are somebody else's."""
@@ -59,7 +59,9 @@ class QueueFeed:
             gone = change.type == "DELETED"
             try:
                 (self._scheduler.remove if gone else self._scheduler.put)(kind, change.object, self._now())
-                if not gone:
+                if gone:
+                    self._told.pop(str(change.object["metadata"].get("uid")), None)
+                else:
                     self._warn(kind, change.object)
             except Exception as error:
                 # One that cannot be read keeps nobody from the others.
@@ -70,9 +72,9 @@ class QueueFeed:
 
     def _warn(self, kind: str, document: Object) -> None:
         metadata = document["metadata"]
-        version = str(metadata.get("uid")), int(metadata.get("generation") or 0)
-        ignored = list(_ignored(kind, document)) if version not in self._told else []
-        self._told.add(version)
+        uid, generation = str(metadata.get("uid")), int(metadata.get("generation") or 0)
+        ignored = list(_ignored(kind, document)) if self._told.get(uid) != generation else []
+        self._told[uid] = generation
         if ignored:
             about = {"apiVersion": KUEUE[kind].api_version, "kind": kind, **document}
             self._events.warning(about, "NotActedUpon", f"nobody acts on {', '.join(ignored)} here")

@@ -93,7 +93,9 @@ class WebhookClient:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, limit_per_host=_PER_HOST, keepalive_timeout=30)
             timeout = aiohttp.ClientTimeout(total=None)
-            self._session = aiohttp.ClientSession(connector=connector, trust_env=False, timeout=timeout)
+            self._session = aiohttp.ClientSession(
+                connector=connector, trust_env=False, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+            )
         return self._session
 
     async def close(self) -> None:

@@ -141,7 +141,9 @@ class KubeletClient:
 
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
-            self._session = aiohttp.ClientSession(connector=connector, auto_decompress=True, trust_env=False)
+            self._session = aiohttp.ClientSession(
+                connector=connector, auto_decompress=True, trust_env=False, cookie_jar=aiohttp.DummyCookieJar()
+            )
         return self._session
 
     async def close(self) -> None:
