@@ -346,6 +346,8 @@ def account(name: str) -> User:
     ("who", "verb", "group", "resource", "namespace", "name", "expected"),
     [
         (user("system:kube-scheduler"), "list", "apps", "statefulsets", "", "", True),
+        (user("prometheus", "system:monitoring"), "get", "", "nodes/metrics", "", "n1", True),
+        (user("prometheus", "system:monitoring"), "get", "", "nodes/proxy", "", "n1", False),
         (
             user("system:kube-scheduler"),
             "get",

@@ -130,6 +130,9 @@ _PATHS = {
     "/openid/v1/jwks /openid/v1/jwks/",
 }
 
+# What a kubelet asks for before it shows its own metrics.
+_BESIDE_PATHS = {"system:monitoring": "get | core | nodes/metrics"}
+
 _OTHERS = {
     "system:basic-user": """
         create | AUTHZ | selfsubjectaccessreviews selfsubjectrulesreviews
@@ -198,6 +201,11 @@ def read_rules(text: str) -> list[Object]:
     return rules
 
 
+def _path_rules(name: str) -> list[Object]:
+    paths = {"verbs": ["get"], "nonResourceURLs": _PATHS[name].split()}
+    return [paths, *read_rules(_BESIDE_PATHS.get(name, ""))]
+
+
 def cluster_roles() -> list[Object]:
     everything = [
         {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
@@ -207,7 +215,7 @@ def cluster_roles() -> list[Object]:
         _role("cluster-admin", everything),
         *(_aggregated(name) for name in _PARTS),
         *(_role(f"system:aggregate-to-{name}", read_rules(text), (name,)) for name, text in _PARTS.items()),
-        *(_role(name, [{"verbs": ["get"], "nonResourceURLs": text.split()}]) for name, text in _PATHS.items()),
+        *(_role(name, _path_rules(name)) for name in _PATHS),
         *(_role(name, read_rules(text)) for name, text in _OTHERS.items()),
     ]
 
