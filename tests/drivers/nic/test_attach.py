@@ -228,12 +228,19 @@ def test_what_fails_without_a_reason_that_is_known_is_undone_too(desk, pod_netwo
     assert seen("nic0") == before
 
 
-def test_what_fails_in_the_pod_is_undone(desk, pod_network):
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"routes": [{"destination": "10.9.0.0/16", "gateway": "192.168.200.1"}]}, "route to 10.9.0.0/16: Network is"),
+        ({"interface": {"name": "net1", "mtu": 100000}}, "interface.mtu 100000: "),
+        ({"interface": {"hardwareAddr": "03:00:00:00:00:01"}}, "interface.hardwareAddr 03:00:00:00:00:01: "),
+    ],
+)
+def test_what_fails_in_the_pod_is_undone(desk, pod_network, parameters, problem):
     before = make_interface("nic0")
     pod = pod_network()
-    wanted = {"destination": "10.9.0.0/16", "gateway": "192.168.200.1"}
-    desk.plan("nic0", interface={"name": "net1", "mtu": 1200}, routes=[wanted])
-    with pytest.raises(AttachmentError, match=r"device nic0 \(nic0\): route to 10.9.0.0/16: Network is unreachable"):
+    desk.plan("nic0", **parameters)
+    with pytest.raises(AttachmentError, match=f"device nic0 .*{problem}"):
         desk.attach("nic0", pod)
     assert seen("nic0") == before
     assert pod.interfaces() == set()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from errno import EEXIST
 from typing import Any
 
 from dray.drivers.nic.config import Neighbor, Route, Rule
-from dray.drivers.nic.links import FOREVER, Address, NetlinkFailed
+from dray.drivers.nic.links import FOREVER, Address, naming
 from dray.drivers.nic.snapshot import HostRoute
 
 
@@ -22,7 +22,8 @@ def add_address(connection: Any, index: int, address: Address) -> None:
     if address.valid != FOREVER:
         given["IFA_CACHEINFO"] = {"ifa_valid": address.valid, "ifa_preferred": address.preferred}
     wanted |= {name: value for name, value in given.items() if value}
-    _add(lambda: connection.addr("add", **wanted), f"address {address}")
+    with naming(f"address {address}", ignored=(EEXIST,)):
+        connection.addr("add", **wanted)
 
 
 def add_route(connection: Any, index: int, route: Route | HostRoute, *, ignored: Collection[int] = ()) -> None:
@@ -32,26 +33,19 @@ def add_route(connection: Any, index: int, route: Route | HostRoute, *, ignored:
     if isinstance(route, HostRoute):
         given |= {"priority": route.metric, "proto": route.protocol}
     wanted |= {name: value for name, value in given.items() if value}
-    _add(lambda: connection.route("add", **wanted), f"route to {route.destination}", ignored)
+    with naming(f"route to {route.destination}", ignored=(EEXIST, *ignored)):
+        connection.route("add", **wanted)
 
 
 def add_rule(connection: Any, rule: Rule) -> None:
     wanted: dict[str, Any] = {"table": rule.table, "family": 10 if ":" in rule.source + rule.destination else 2}
     given = {"priority": rule.priority, "src": rule.source, "dst": rule.destination}
     wanted |= {name: value for name, value in given.items() if value}
-    _add(lambda: connection.rule("add", **wanted), f"rule for table {rule.table}")
+    with naming(f"rule for table {rule.table}", ignored=(EEXIST,)):
+        connection.rule("add", **wanted)
 
 
 def add_neighbor(connection: Any, index: int, neighbor: Neighbor) -> None:
     wanted = {"dst": neighbor.destination, "lladdr": neighbor.hardware_addr.replace("-", ":"), "ifindex": index}
-    _add(lambda: connection.neigh("add", **wanted, state="permanent"), f"neighbor {neighbor.destination}")
-
-
-def _add(work: Callable[[], Any], what: str, ignored: Collection[int] = ()) -> None:
-    from pyroute2.netlink.exceptions import NetlinkError
-
-    try:
-        work()
-    except NetlinkError as error:
-        if error.code not in (EEXIST, *ignored):
-            raise NetlinkFailed(f"{what}: {error.args[1] if len(error.args) > 1 else error}") from error
+    with naming(f"neighbor {neighbor.destination}", ignored=(EEXIST,)):
+        connection.neigh("add", **wanted, state="permanent")

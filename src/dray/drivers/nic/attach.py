@@ -21,6 +21,7 @@ from dray.drivers.nic.links import (
     Address,
     Link,
     default_route_links,
+    naming,
     netlink,
     read_addresses,
     read_links,
@@ -154,13 +155,12 @@ def _configure(moved: Link, attachment: Attachment, config: NetworkConfig) -> In
 
 def _set_link(connection: Any, link: Link, config: NetworkConfig) -> None:
     wanted = config.interface
-    changes: dict[str, Any] = {}
     if wanted.hardware_addr is not None:
-        changes["address"] = wanted.hardware_addr.lower().replace("-", ":")
+        with naming(f"interface.hardwareAddr {wanted.hardware_addr}"):
+            connection.link("set", index=link.index, address=wanted.hardware_addr.lower().replace("-", ":"))
     if wanted.mtu is not None:
-        changes["mtu"] = wanted.mtu
-    for name, value in changes.items():
-        connection.link("set", index=link.index, **{name: value})
+        with naming(f"interface.mtu {wanted.mtu}"):
+            connection.link("set", index=link.index, mtu=wanted.mtu)
     offload_sizes.set_sizes(link.index, wanted.sizes())
     if config.ethtool is not None:
         ethtool.set_features(link.name, ethtool.features(link.name, config.ethtool.features))
@@ -204,7 +204,8 @@ def _join_vrf(connection: Any, index: int, name: str, table: int) -> None:
     """A VRF that other interfaces of the pod are in is joined."""
     found = [each for each in read_links(connection) if each.name == name]
     if not found:
-        connection.link("add", ifname=name, kind="vrf", vrf_table=table)
+        with naming(f"interface.vrf {name}"):
+            connection.link("add", ifname=name, kind="vrf", vrf_table=table)
         found = [each for each in read_links(connection) if each.name == name]
     connection.link("set", index=found[0].index, state="up")
     connection.link("set", index=index, master=found[0].index)

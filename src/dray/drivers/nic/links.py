@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import Any, Final
@@ -94,7 +94,23 @@ def netlink() -> Iterator[Any]:
         with IPRoute() as connection:
             yield connection
     except NetlinkError as error:
-        raise NetlinkFailed(str(error.args[1] if len(error.args) > 1 else error)) from error
+        raise NetlinkFailed(_told(error)) from error
+
+
+@contextmanager
+def naming(what: str, *, ignored: Collection[int] = ()) -> Iterator[None]:
+    """What the kernel refuses within is NetlinkFailed that names it, unless its number is among those ignored."""
+    from pyroute2.netlink.exceptions import NetlinkError
+
+    try:
+        yield
+    except NetlinkError as error:
+        if error.code not in ignored:
+            raise NetlinkFailed(f"{what}: {_told(error)}") from error
+
+
+def _told(error: Exception) -> str:
+    return str(error.args[1] if len(error.args) > 1 else error)
 
 
 def read_links(connection: Any) -> list[Link]:
