@@ -72,9 +72,9 @@ def documents(node: Node, claim: dict[str, str], request: str = "lamp") -> list[
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("pod_claim", ["", "my-lamp"])
-async def test_metadata_is_mounted_into_containers(kubelet_node: Node, pod_claim: str) -> None:
-    annotations = {"resource.kubernetes.io/pod-claim-name": pod_claim} if pod_claim else None
+@pytest.mark.parametrize(("annotation", "pod_claim"), [("", ""), ("my-lamp", "my-lamp"), ("../../../../etc", "")])
+async def test_metadata_is_mounted_into_containers(kubelet_node: Node, annotation: str, pod_claim: str) -> None:
+    annotations = {"resource.kubernetes.io/pod-claim-name": annotation} if annotation else None
     versions = ("v1alpha1", "v1beta1")
     async with kubelet_node.plugin(Telling(), metadata_versions=versions) as plugin:
         claim = await kubelet_node.claim("lamp-0", "lamp-1", annotations=annotations)

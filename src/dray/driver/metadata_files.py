@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from dray.api import names
 from dray.api.objects import Object, annotations_of
 from dray.api.resource_claims import POD_CLAIM_ANNOTATION
 from dray.driver.cdi.directory import CdiDirectory
@@ -103,7 +104,7 @@ class MetadataFiles:
         requests: dict[str, list[Object]] = {}
         for device, metadata in devices.items():
             requests.setdefault(device.request, []).append(self._entry(device, metadata))
-        reference, pod_claim = claim.reference, annotations_of(claim.document).get(POD_CLAIM_ANNOTATION)
+        reference, pod_claim = claim.reference, _pod_claim(claim)
         return {
             "metadata": {"name": reference.name, "namespace": reference.namespace, "uid": reference.uid},
             **({"podClaimName": pod_claim} if pod_claim else {}),
@@ -119,12 +120,19 @@ class MetadataFiles:
         return entry
 
     def _in_container(self, claim: Claim, request: str) -> str:
-        pod_claim = annotations_of(claim.document).get(POD_CLAIM_ANNOTATION)
+        pod_claim = _pod_claim(claim)
         place = f"resourceclaimtemplates/{pod_claim}" if pod_claim else f"resourceclaims/{claim.reference.name}"
         return f"{_IN_CONTAINER}/{place}/{request}/{self._driver}-metadata.json"
 
     def _claim_directory(self, reference: ClaimReference) -> Path:
         return self._directory / f"{reference.namespace}_{reference.name}"
+
+
+def _pod_claim(claim: Claim) -> str:
+    """The name of the claim in its pod; empty for one that is not made from a template. Anybody can write the
+    annotation: what cannot be such a name must not become part of a path."""
+    name = str(annotations_of(claim.document).get(POD_CLAIM_ANNOTATION) or "")
+    return name if names.is_label(name) else ""
 
 
 def _encode(versions: Sequence[str], body: Object, generation: int) -> bytes:
