@@ -110,6 +110,23 @@ def test_long_paths_are_not_remembered(api):
     assert len(api.server.flow_control._known) == before
 
 
+def test_administrators_stay_exempt_whatever_is_deleted_or_changed(api):
+    for path in (f"{SCHEMAS}/exempt", f"{LEVELS}/exempt", f"{LEVELS}/catch-all", f"{SCHEMAS}/catch-all"):
+        api.ask("DELETE", path)
+    settled(api)
+    assert classified(api, "/api/v1/pods", "root", ("system:masters",)) == ("exempt", "exempt")
+    everybody = [{"kind": "Group", "group": {"name": AUTHENTICATED}}]
+    rules = [{**api.get(f"{SCHEMAS}/exempt")["spec"]["rules"][0], "subjects": everybody}]
+    api.patch(f"{SCHEMAS}/exempt", {"spec": {"rules": rules}}, MERGE)
+    settled(api)
+    assert classified(api, "/api/v1/pods", "root", ("system:masters",))[1] == "exempt"
+    assert classified(api, "/api/v1/pods")[1] == "global-default"
+    before = api.get(f"{SCHEMAS}/exempt")
+    settled(api)
+    assert api.get(f"{SCHEMAS}/exempt") == before
+    assert api.get(f"{LEVELS}/catch-all")
+
+
 def test_lending_is_not_done_and_that_is_said(api):
     api.create(LEVELS, {"metadata": {"name": "mine"}, "spec": level_spec(lendablePercent=50)})
     assert "do not lend seats" in api.warnings[0]

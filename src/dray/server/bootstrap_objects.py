@@ -29,6 +29,14 @@ _LEVELS = (
 _BY_USER, _BY_NAMESPACE = "ByUser", "ByNamespace"
 
 
+MANDATORY = ("exempt", "catch-all")
+"""Without them administrators would wait behind others, or a request be of no level."""
+
+
+def mandatory_flow_control() -> list[Object]:
+    return [each for each in flow_control() if each["metadata"]["name"] in MANDATORY]
+
+
 def flow_control() -> Iterator[Object]:
     yield _level("exempt", {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}})
     yield _limited("catch-all", 5, {"type": "Reject"})

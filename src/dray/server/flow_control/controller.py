@@ -2,7 +2,8 @@
 
 The seats of the server are divided among the levels by their shares; levels do not lend seats to each other. What asks
 from within the process is not limited, nor what a pod or a node answers: one that is slow would keep the seats. A
-FlowSchema says in its condition `Dangling` whether its level exists.
+FlowSchema says in its condition `Dangling` whether its level exists. What every server must have is made again when
+somebody deletes it, and its schemas are as they were: administrators get in, however busy the server is.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from dray.api.cluster_kinds import FLOW_CONTROL_GROUP
 from dray.api.intake import Place
-from dray.api.objects import Object, condition_of
+from dray.api.objects import Object, condition_of, spec_of
 from dray.process.tasks import end_tasks
-from dray.server import documents, status, updates
+from dray.server import bootstrap, bootstrap_objects, documents, status, updates
 from dray.server.context import Context
 from dray.server.flow_control.levels import Level
 from dray.server.flow_control.schemas import Flow, Schema
@@ -80,6 +81,8 @@ class FlowControl:
     async def _keep(self) -> None:
         while self._changed:
             self._changed = False
+            for document in bootstrap_objects.mandatory_flow_control():
+                await self._restore(document)
             self._load()
             for record in self._context.store.list(_SCHEMAS).records:
                 await self._tell(documents.decode(record.value))
@@ -97,6 +100,18 @@ class FlowControl:
         total = sum(level.shares for level in found.values()) or 1
         for level in found.values():
             level.allow(max(1, math.ceil(SEATS * level.shares / total)))
+
+    async def _restore(self, document: Object) -> None:
+        name, wanted = document["metadata"]["name"], spec_of(document)
+        resource = self._context.registry.of_kind(document["apiVersion"], document["kind"])
+        assert resource is not None
+        # What cannot be written now is tried again with the next change.
+        with suppress(status.ApiError):
+            await bootstrap.create(self._context, document)
+            record = self._context.store.get(resource.key("", name))
+            if document["kind"] != "FlowSchema" or record is None or spec_of(documents.decode(record.value)) == wanted:
+                return
+            await updates.modify(self._context, resource, Place(name=name), lambda obj: obj.update(spec=wanted))
 
     async def _tell(self, obj: Object) -> None:
         """Keeps the condition of a schema true."""
