@@ -23,6 +23,10 @@ class Echo(http.server.BaseHTTPRequestHandler):
             self.send_response(500)
             self.end_headers()
             return time.sleep(1)
+        if self.path == "/broken":
+            self.send_response(500)
+            self.send_header("Content-Length", "100")
+            return self.end_headers()
         if self.path == "/headers":
             return self._answer(200, " ".join(self.headers))
         return self._answer(200, f"{self.path} {self.headers.get('X-Mine')} {self.headers.get('Authorization')}")
@@ -129,3 +133,10 @@ def test_a_pod_that_does_not_answer_is_not_waited_for_for_ever(api, backend, mon
 def test_endpoints_have_no_addresses_of_the_machine_itself(api, address):
     made = {"metadata": {"name": "s"}, "subsets": [{"addresses": [{"ip": address}], "ports": [{"port": 80}]}]}
     assert api.ask("POST", "/api/v1/namespaces/default/endpoints", made)[0] == 422
+
+
+def test_an_answer_that_breaks_off_is_no_error_of_the_server(api, backend):
+    running(api, *backend)
+    code, answer = api.ask("GET", f"{PODS}/p/proxy/broken")
+    assert code == 503
+    assert "error trying to reach service: " in answer["message"]

@@ -214,8 +214,8 @@ async def proxy(call: Call) -> Answer:
             body=request.body,
             content_type=request.headers.get("content-type", ""),
         )
+        if answer.code == 200 and request.method == "GET":
+            return Stream(answer.chunks, content_type=answer.content_type, from_node=True)
+        return Response(answer.code, await answer.read(_MOST_BYTES), answer.content_type)
     except Unreachable as error:
         raise status.ApiError(503, "ServiceUnavailable", f"error trying to reach node: {error}") from error
-    if answer.code == 200 and request.method == "GET":
-        return Stream(answer.chunks, content_type=answer.content_type, from_node=True)
-    return Response(answer.code, await answer.read(_MOST_BYTES), answer.content_type)

@@ -172,6 +172,8 @@ async def _request(call: Call, url: str) -> aiohttp.ClientResponse:
 
 
 async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    import aiohttp
+
     found = bytearray()
     try:
         async with asyncio.timeout(client.ANSWER_SECONDS):
@@ -179,7 +181,7 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes:
                 found += chunk
                 if len(found) > _LONGEST:
                     raise status.ApiError(502, "InternalError", f"the answer has more than {_LONGEST} bytes")
-    except (OSError, TimeoutError) as error:
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
         raise _unreached(error) from error
     finally:
         answer.close()
