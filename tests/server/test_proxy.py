@@ -23,6 +23,13 @@ class Echo(http.server.BaseHTTPRequestHandler):
             self.send_response(500)
             self.end_headers()
             return time.sleep(1)
+        if self.path == "/odd":
+            self.send_response(302)
+            self.send_header("Location", "http://\xff/")
+            self.send_header("Content-Type", "text/\xff")
+            self.send_header("Etag", "plain")
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
         if self.path == "/broken":
             self.send_response(500)
             self.send_header("Content-Length", "100")
@@ -140,3 +147,9 @@ def test_an_answer_that_breaks_off_is_no_error_of_the_server(api, backend):
     code, answer = api.ask("GET", f"{PODS}/p/proxy/broken")
     assert code == 503
     assert "error trying to reach service: " in answer["message"]
+
+
+def test_headers_that_nobody_can_write_again_are_left_out(api, backend):
+    running(api, *backend)
+    answer = api.raw("GET", f"{PODS}/p/proxy/odd")
+    assert (answer.code, answer.content_type, answer.headers) == (302, "text/plain; charset=utf-8", {"etag": "plain"})

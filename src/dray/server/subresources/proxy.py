@@ -37,7 +37,7 @@ _OWN: Final = frozenset(
     "authorization connection content-length expect host keep-alive proxy-authorization proxy-connection te trailer "
     "transfer-encoding upgrade".split()
 )
-_PASSED: Final = ("location", "cache-control", "etag", "last-modified", "www-authenticate")
+_PASSED: Final = ("content-type", "location", "cache-control", "etag", "last-modified", "www-authenticate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +126,12 @@ async def _pass(call: Call, target: Target, kind: PartKind, address: str, port: 
     host = _proxyable(address)
     path = quote(str(options.get("path") or "/"))
     answer = await _request(call, f"{target.scheme}://{host}:{port}{path}")
-    kept = {name: answer.headers[name] for name in _PASSED if name in answer.headers}
-    content_type = answer.headers.get("Content-Type", "text/plain; charset=utf-8")
+    # What cannot be written as it was is not sent on.
+    plain = {name: value for name in _PASSED if (value := answer.headers.get(name, "")) and value.isascii()}
+    content_type = plain.pop("content-type", "text/plain; charset=utf-8")
     if answer.status == 200 and call.request.method == "GET":
         return Stream(Body(answer), content_type=content_type, from_node=True)
-    return Response(answer.status, await _read(answer), content_type, kept)
+    return Response(answer.status, await _read(answer), content_type, plain)
 
 
 def _proxyable(address: str) -> str:
