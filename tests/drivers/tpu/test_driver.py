@@ -103,6 +103,15 @@ async def test_part_of_the_chips_is_refused_unless_there_are_partitions(tmp_path
             await here.kubelet.try_pod("half")
 
 
+async def test_a_log_directory_that_leads_elsewhere_is_not_mounted(tmp_path):
+    settings = write_host(tmp_path, chips=4)
+    Path(settings["logDirectory"]).symlink_to(tmp_path)
+    async with world(settings) as here:
+        await here.place("all", chips())
+        with pytest.raises(PrepareError, match=r"logs is a link, or of another user: remove it, or set logDirectory"):
+            await here.kubelet.try_pod("all")
+
+
 async def test_partitions_fill_a_machine_and_exclude_each_other(tmp_path):
     settings = {**write_host(tmp_path, chips=8), "mode": "partitions"}
     four = request("tpu", deviceClassName=SLICE, selectors=[f"device.attributes['{TPU}'].topology == '2x2'"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import stat
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -155,6 +156,10 @@ class TpuDriver(Driver):
         if not directory:
             return ()
         Path(directory).mkdir(parents=True, exist_ok=True)
+        found = os.lstat(directory)
+        # By default it is in /tmp, where anybody could have made it, or a link to something else, first.
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+            raise ClaimFailed(f"{directory} is a link, or of another user: remove it, or set logDirectory")
         return (Mount(directory, "/tmp/tpu_logs", ("rw", "nosuid", "nodev", "bind")),)
 
     async def health(self) -> AsyncIterator[Sequence[DeviceHealth]]:
