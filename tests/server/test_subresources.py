@@ -53,6 +53,14 @@ class TestBinding:
     def test_a_pod_that_is_not_there(self, api):
         assert api.refusal("POST", f"{PODS}/p/binding", bind(NODE))[0] == 404
 
+    @pytest.mark.parametrize(
+        "metadata", [{"labels": {"a b": "c"}}, {"labels": {"a": "b c"}}, {"annotations": {"?": ""}}]
+    )
+    def test_what_a_pod_may_not_have_is_not_given_to_it(self, api, metadata):
+        api.create(PODS, pod("p"))
+        assert api.refusal("POST", f"{PODS}/p/binding", bind(NODE, **metadata))[0] == 422
+        assert "nodeName" not in api.get(f"{PODS}/p")["spec"]
+
 
 class TestEviction:
     @pytest.fixture

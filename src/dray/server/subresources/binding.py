@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from dray.api import names
 from dray.api.objects import Object, mapping, text
+from dray.api.validation import metadata as metadata_rules
 from dray.server import bodies, status, updates
 from dray.server.admission import CREATE, parts
 from dray.server.calls import Call
 from dray.server.parameters import write_options
 from dray.server.part_kinds import BINDING
 from dray.server.requests import Answer, document
+
+_MERGED: Final = {"annotations": metadata_rules.annotations, "labels": metadata_rules.labels}
 
 
 async def create_named(call: Call) -> Answer:
@@ -33,6 +37,12 @@ async def create(call: Call) -> Answer:
     metadata, target = mapping(binding.get("metadata")), mapping(binding.get("target"))
     if text(metadata.get("name")) not in ("", call.path.name):
         raise status.bad_request("name in URL does not match name in Binding object")
+    # They become those of the pod, which could not be written any more with such that it may not have.
+    problems = [
+        each for member, check in _MERGED.items() for each in check(_texts(metadata, member), f"metadata.{member}")
+    ]
+    if problems:
+        raise status.invalid("Binding", "", call.path.name, problems)
     problem = _problem(target)
     if problem:
         # Kubernetes answers these as an unexpected error, not as an invalid object.
@@ -59,14 +69,18 @@ def _bind(call: Call, pod: Object, binding: Object) -> None:
     _check(call, pod, metadata)
     pod["spec"]["nodeName"] = mapping(binding.get("target"))["name"]
     pod["status"].pop("nominatedNodeName", None)
-    for member in ("annotations", "labels"):
-        given = {key: value for key, value in mapping(metadata.get(member)).items() if isinstance(value, str)}
+    for member in _MERGED:
+        given = _texts(metadata, member)
         if given:
             pod["metadata"][member] = {**(pod["metadata"].get(member) or {}), **given}
     now = call.context.now()
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     others = [c for c in pod["status"].get("conditions") or [] if c["type"] != "PodScheduled"]
     pod["status"]["conditions"] = [*others, scheduled]
+
+
+def _texts(metadata: Object, member: str) -> dict[str, str]:
+    return {key: value for key, value in mapping(metadata.get(member)).items() if isinstance(value, str)}
 
 
 def _check(call: Call, pod: Object, metadata: Object) -> None:
