@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -142,6 +143,28 @@ async def test_what_containers_leave_in_the_pipe_directory_of_mps_harms_nobody(g
         await world.kubelet.end_pod("hostile")
         assert world.leftovers() == []
     assert secret.read_text() == "of the machine"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces are made by root alone")
+async def test_a_container_that_claims_to_be_a_daemon_of_others_is_left_alone(gpu_machine):
+    machine = gpu_machine("p5.48xlarge", 1)
+    async with gpu_world(machine) as world, world.driver():
+        await world.start("shared", "gpu-0", configs=[mps()])
+        (daemon,) = world.mps_directories()
+        mark = f"CUDA_MPS_PIPE_DIRECTORY={daemon / 'pipe'}"
+        command = ["unshare", "--pid", "--fork", "--kill-child", "env", mark, "sleep", "60"]
+        with subprocess.Popen(command) as container:
+            try:
+
+                async def is_seen():
+                    return len(machine.daemons()) == 2
+
+                await world.kubelet.eventually(is_seen, "the process in the container")
+                await world.kubelet.end_pod("shared")
+                assert not any(world.mps_directories())
+                assert container.poll() is None
+            finally:
+                container.kill()
 
 
 def _nest(directory, depth):

@@ -213,7 +213,10 @@ def _free(nvml: Nvml, uuid: str) -> None:
 
 
 def _variables(process: str) -> list[bytes]:
+    """None of processes in containers, which may claim to belong to anybody."""
     try:
+        if os.readlink(_PROCESSES / process / "ns/pid") != os.readlink(_PROCESSES / "self/ns/pid"):
+            return []
         return (_PROCESSES / process / "environ").read_bytes().split(b"\0")
     except OSError:
         return []
