@@ -45,7 +45,7 @@ def test_refuses(
     [
         ("resource.k8s.io/v1", "ResourceClaim", False),
         ("v1", "Pod", False),
-        ("v1", "ComponentStatus", True),
+        ("internal.apiserver.k8s.io/v1alpha1", "StorageVersion", True),
         ("scheduling.x-k8s.io/v1alpha1", "PodGroup", True),
         ("example.com/v1", "ResourceClaim", True),
     ],

@@ -23,6 +23,7 @@ _ITS_NAMES: Final = {
     "pod-garbage-collector": "pod-garbage-collector-controller",
     "namespace": "namespace-controller",
     "serviceaccount": "serviceaccount-controller",
+    "serviceaccount-token": "serviceaccount-token-controller",
     "root-ca-cert-publisher": "root-ca-certificate-publisher-controller",
     "node-lifecycle": "node-lifecycle-controller",
     "resourcequota": "resourcequota-controller",

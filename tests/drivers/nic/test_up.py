@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -93,17 +95,24 @@ class Node:
         return json.loads(found) if found else {}
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """With a short name: the paths of sockets below it are at most 107 characters long."""
+    with tempfile.TemporaryDirectory(prefix="dray-nic-") as made:
+        yield Path(made)
+
+
 @pytest.mark.time_limit(180)
-def test_a_pod_has_its_interface_until_it_is_deleted(host_network, tmp_path):
+def test_a_pod_has_its_interface_until_it_is_deleted(host_network, folder):
     before = make_interface("nic0")
-    (tmp_path / "pod.yaml").write_text(MANIFEST)
-    node = Node(tmp_path)
+    (folder / "pod.yaml").write_text(MANIFEST)
+    node = Node(folder)
     node.start()
     try:
-        eventually(lambda: node.dray("apply", "-f", str(tmp_path / "pod.yaml")))
+        eventually(lambda: node.dray("apply", "-f", str(folder / "pod.yaml")))
 
         def written():
-            files = list(tmp_path.glob("data/node/logs/default_p_*/main/0.log"))
+            files = list(folder.glob("data/node/logs/default_p_*/main/0.log"))
             return files[0].read_text().split(" ", 3)[3:] if files else []
 
         # No container names the claim, as in the manifests of others: the interface is the pod's.
@@ -127,6 +136,6 @@ def test_a_pod_has_its_interface_until_it_is_deleted(host_network, tmp_path):
         eventually(lambda: node.dray("delete", "pod", "p"))
         assert eventually(lambda: not node.pod())
         assert seen("nic0") == before
-        assert not list((tmp_path / "state/netns").iterdir())
+        assert not list((folder / "state/netns").iterdir())
     finally:
         node.kill()
