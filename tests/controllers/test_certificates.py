@@ -9,6 +9,7 @@ import pytest
 
 from dray.api import bootstrap_tokens
 from dray.client.clock import timestamp
+from dray.client.errors import ApiError
 from dray.controllers.certificates.cleaner import CertificateCleaner, is_old
 from dray.controllers.token_cleaner import TokenCleaner
 from dray.server.authorization import AUTHENTICATED, User
@@ -59,8 +60,6 @@ async def test_nodes_get_what_is_theirs(user, made):
 @pytest.mark.parametrize(
     ("user", "made"),
     [
-        (node_user("n2"), request()),
-        (node_user("n2"), request(signer=SERVING, document=pem(hosts=["n1"]), usages=SERVES)),
         (node_user("n1"), request(signer=SERVING, document=pem(hosts=["n1", "10.0.0.1"]), usages=SERVES)),
         (node_user("n1"), request(signer=SERVING, document=pem(hosts=["other"]), usages=SERVES)),
         (node_user("n1"), request(signer=CLIENT, document=pem("jane", ()))),
@@ -73,6 +72,15 @@ async def test_others_wait_for_somebody(user, made):
         await ask(cluster, user, made)
         await settled(cluster)
         assert not (await cluster.client.get(REQUESTS, "r"))["status"].get("conditions")
+
+
+@pytest.mark.parametrize(
+    "made", [request(), request(signer=SERVING, document=pem(hosts=["n1"]), usages=SERVES)], ids=["client", "serving"]
+)
+async def test_a_node_may_not_ask_for_the_certificate_of_another(made):
+    async with approving() as cluster:
+        with pytest.raises(ApiError, match="can only create a node CSR with CN=system:node:n2"):
+            await ask(cluster, node_user("n2"), made)
 
 
 async def test_a_token_does_not_take_the_place_of_a_node_that_is_there():
