@@ -330,7 +330,7 @@ def test_admin_access_needs_a_label_of_the_namespace_that_is_given(run: Callable
     admin = claim("all", 1).replace("count: 1", "adminAccess: true")
     refused = run(write(CLUSTER + namespace.replace("LABEL", "a: b") + admin))
     assert refused.exit_code == 2
-    assert "adminAccess: Forbidden: admin access needs a namespace with the label" in refused.stderr
+    assert "adminAccess: Forbidden: admin access to devices requires the" in refused.stderr
     labelled = namespace.replace("LABEL", 'resource.kubernetes.io/admin-access: "true"')
     assert run(write(CLUSTER + labelled + admin)).exit_code == 0
     assert run(write(CLUSTER + admin)).exit_code == 0

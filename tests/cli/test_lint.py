@@ -241,7 +241,7 @@ def test_admin_access_needs_a_label_of_the_namespace_that_is_given(
     for document in (claim, template):
         result = run("lint", "--ignore", "missing-class", write(unlabelled + document))
         assert result.exit_code == 1
-        assert "adminAccess: Forbidden: admin access needs a namespace with the label" in result.stdout
+        assert "adminAccess: Forbidden: admin access to devices requires the" in result.stdout
         for fine in (labelled + document, document, unlabelled.replace("mon", "other") + document):
             assert run("lint", "--ignore", "missing-class", write(fine)).exit_code == 0, fine
 

@@ -80,7 +80,7 @@ def _admin_results(allocation: Object | None, old: Object | None, rules: Rules) 
         if granted:
             yield errors.forbidden(
                 f"status.allocation.devices.results[{index}].adminAccess",
-                'admin access needs a namespace with the label resource.kubernetes.io/admin-access: "true"',
+                requests.NO_ADMIN_NAMESPACE,
             )
             return
 

@@ -17,6 +17,9 @@ MAX_CONSTRAINTS = 32
 MAX_CONFIGURATIONS = 32
 MAX_REFERENCES = 32
 MAX_DERIVED = 32
+NO_ADMIN_NAMESPACE = (
+    "admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the containing namespace"
+)
 
 _MODES = ["All", "ExactCount"]
 
@@ -191,6 +194,6 @@ def admin_access(devices: Object, rules: Rules) -> Errors:
         if mapping(request.get("exactly")).get("adminAccess"):
             yield errors.forbidden(
                 f"spec.devices.requests[{index}].adminAccess",
-                'admin access needs a namespace with the label resource.kubernetes.io/admin-access: "true"',
+                NO_ADMIN_NAMESPACE,
             )
             return
