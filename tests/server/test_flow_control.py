@@ -52,7 +52,7 @@ def test_a_schema_takes_what_it_matches_once_its_level_is_there(api):
     assert dangling(api) == ("False", "Found")
     assert classified(api, "/apis/apps") == ("mine", "mine")
     assert classified(api, "/apis/apps", user="kim")[0] == "global-default"
-    assert 'apiserver_flowcontrol_nominal_limit_seats{priority_level="mine"}' in api.server.metrics.expose().decode()
+    assert b'apiserver_flowcontrol_nominal_limit_seats{priority_level="mine"}' in api.raw("GET", "/metrics").body
 
 
 def test_conditions_that_somebody_else_wrote_without_a_type_stop_nobody(api):

@@ -7,7 +7,7 @@ import pytest
 
 from dray.api.gates import ALL_GATES
 from dray.server.requests import Response
-from tests.server.api import CLAIMS, PODS, PROTOBUF, as_json, claim, pod, serving
+from tests.server.api import PODS, PROTOBUF, as_json, pod, serving
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -92,13 +92,6 @@ def test_version(api):
     assert (api.get("/version")["minor"], api.get("/version/")["major"]) == ("37", "1")
 
 
-def test_metrics(api):
-    api.create(CLAIMS, claim())
-    text = api.raw("GET", "/metrics").body.decode()
-    assert 'apiserver_request_total{code="201",group="resource.k8s.io",resource="resourceclaims"' in text
-    assert "dray_store_revision" in text
-
-
 def test_nowhere(api):
     answer = api.raw("GET", "/nowhere")
     assert (answer.code, answer.content_type) == (404, "text/plain; charset=utf-8")
@@ -161,17 +154,6 @@ def test_rights_can_be_given(api):
     api.delete(f"{roles}/rolebindings/joe-reads")
     api.user = joe
     assert api.ask("GET", PODS)[0] == 403
-
-
-def test_names_that_clients_make_up_do_not_fill_the_metrics():
-    from dray.server.metrics import Metrics
-
-    metrics = Metrics(lambda: 1)
-    for number in range(10_000):
-        metrics.count("GET", "", f"things-{number}", "", 403, 0.001)
-    exposed = metrics.expose().decode()
-    assert exposed.count("apiserver_request_total{") < 5000
-    assert 'apiserver_request_total{code="403",group="",resource="",subresource="",verb="GET"}' in exposed
 
 
 @pytest.mark.parametrize("check", ["healthz", "livez", "readyz"])

@@ -208,6 +208,15 @@ class TestPodDeletion:
         api.delete(f"{PODS}/p?gracePeriodSeconds=0")
         assert api.ask("GET", f"{PODS}/p")[0] == 404
 
+    def test_a_negative_grace_is_a_second(self, api):
+        assert api.create(PODS, pod(terminationGracePeriodSeconds=-1))["spec"]["terminationGracePeriodSeconds"] == 1
+        changed = api.get(f"{PODS}/p")
+        changed["spec"]["terminationGracePeriodSeconds"] = -1
+        assert api.ask("PUT", f"{PODS}/p", changed)[1]["spec"]["terminationGracePeriodSeconds"] == 1
+        templates = "/api/v1/namespaces/default/podtemplates"
+        template = {"metadata": {"name": "t"}, "template": {"spec": pod(terminationGracePeriodSeconds=-1)["spec"]}}
+        assert api.create(templates, template)["template"]["spec"]["terminationGracePeriodSeconds"] == -1
+
     def test_a_pod_that_is_done_needs_none(self, api):
         api.create(PODS, pod(nodeName="n1"))
         api.patch(f"{PODS}/p/status", {"status": {"phase": "Succeeded"}})

@@ -68,6 +68,27 @@ class TestPages:
         maps.create(MAPS, config_map("new"))
         maps.runner.run(maps.context.store.compact(maps.context.store.revision))
         assert maps.refusal("GET", f"{MAPS}?continue={first['metadata']['continue']}")[:2] == (410, "Expired")
+        old = first["metadata"]["resourceVersion"]
+        code, refusal = maps.ask("GET", f"{MAPS}?resourceVersion={old}&resourceVersionMatch=Exact")
+        assert (code, refusal["message"]) == (410, "The resourceVersion for the provided list is too old.")
+        assert "continue" not in refusal["metadata"]
+
+    def test_go_on_with_what_there_is_when_their_moment_is_forgotten(self, maps):
+        first = maps.get(f"{MAPS}?limit=2")
+        maps.create(MAPS, config_map("m00"))
+        maps.create(MAPS, config_map("new"))
+        maps.runner.run(maps.context.store.compact(maps.context.store.revision))
+        code, refusal = maps.ask("GET", f"{MAPS}?limit=2&continue={first['metadata']['continue']}")
+        assert (code, "use the continue token in this response" in refusal["message"]) == (410, True)
+        second = maps.get(f"{MAPS}?limit=2&continue={refusal['metadata']['continue']}")
+        assert (named(second), second["metadata"]["remainingItemCount"]) == (["m2", "m3"], 2)
+        # From here on the pages are of one moment again.
+        maps.create(MAPS, config_map("newer"))
+        last = maps.get(f"{MAPS}?limit=9&continue={second['metadata']['continue']}")
+        assert (named(last), last["metadata"]["resourceVersion"]) == (
+            ["m4", "new"],
+            second["metadata"]["resourceVersion"],
+        )
 
     @pytest.mark.parametrize("token", ["bad", "e30", "%00", "eyJ2IjoidjkiLCJydiI6MSwic3RhcnQiOiJhIn0"])
     def test_a_token_that_is_none(self, maps, token):

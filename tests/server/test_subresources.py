@@ -1,5 +1,7 @@
 """Subresources that do something: binding, eviction, tokens, logs, scale, the parts of a running pod."""
 
+import json
+
 import pytest
 
 from tests.server.api import CLAIMS, MERGE, PODS, claim, pod
@@ -94,6 +96,46 @@ class TestEviction:
             ["DisruptionBudget"],
         )
         assert running.get(f"{PODS}/p")
+
+    def test_nobody_is_told_when_a_budget_will_allow_more(self, running):
+        """Clients of Kubernetes would try again by themselves, and evict the pod as soon as they may."""
+        self.budget(running, 0)
+        answer = running.raw("POST", f"{PODS}/p/eviction", json.dumps(EVICTION).encode())
+        assert (answer.code, "Retry-After" in answer.headers) == (429, False)
+        refusal = running.ask("POST", f"{PODS}/p/eviction", EVICTION)[1]
+        assert not refusal["details"].get("retryAfterSeconds")
+
+    def test_a_budget_that_is_not_counted_yet_is_worth_another_try(self, running):
+        self.budget(running, 5)
+        running.patch(f"{BUDGETS}/b", {"spec": {"minAvailable": 2}})
+        assert running.raw("POST", f"{PODS}/p/eviction", json.dumps(EVICTION).encode()).headers["Retry-After"] == "10"
+        code, refusal = running.ask("POST", f"{PODS}/p/eviction", EVICTION)
+        (cause,) = refusal["details"]["causes"]
+        assert (code, refusal["details"]["retryAfterSeconds"]) == (429, 10)
+        assert cause["message"] == "The disruption budget b is still being processed by the server."
+
+    @pytest.mark.parametrize(
+        ("healthy", "reason", "told", "message"),
+        [
+            (1, "InsufficientPods", "", "needs 1 healthy pods and has 1 currently"),
+            (2, "Other", "later", "does not allow evicting pods currently (Other): later"),
+            (2, "Other", "", "does not allow evicting pods currently"),
+            (0, "SyncFailed", "no scale", "does not allow evicting pods currently because it failed sync: no scale"),
+        ],
+    )
+    def test_why_a_budget_refuses(self, running, healthy, reason, told, message):
+        self.budget(running, 0)
+        condition = {"type": "DisruptionAllowed", "status": "False", "reason": reason, "message": told}
+        condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+        running.patch(f"{BUDGETS}/b/status", {"status": {"currentHealthy": healthy, "conditions": [condition]}})
+        refusal = running.ask("POST", f"{PODS}/p/eviction", EVICTION)[1]
+        assert [each["message"] for each in refusal["details"]["causes"]] == [f"The disruption budget b {message}"]
+
+    def test_evictions_that_nobody_confirms_are_not_piled_up(self, running):
+        self.budget(running, 1)
+        pods = {f"p{number}": "2026-01-01T00:00:00Z" for number in range(2001)}
+        running.patch(f"{BUDGETS}/b/status", {"status": {"disruptedPods": pods}})
+        assert running.refusal("POST", f"{PODS}/p/eviction", EVICTION) == (403, "Forbidden", ["DisruptionBudget"])
 
     def test_or_be_spent(self, running):
         self.budget(running, 1)

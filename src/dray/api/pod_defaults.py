@@ -20,6 +20,9 @@ _MODE_VOLUMES = ("secret", "configMap", "downwardAPI", "projected")
 def default_pod(pod: Object) -> None:
     spec = pod["spec"]
     default_pod_spec(spec)
+    # Of pods alone: their templates keep what they say.
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     if mapping(spec.get("resources")).get("limits"):
         _default_pod_requests(spec, spec["resources"])
 

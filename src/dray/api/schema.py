@@ -133,7 +133,8 @@ def _struct_reader(wire: dict[str, str], *, prune: bool) -> Reader:
             _wrong(problems, value, "an object")
             return {}
         result = {}
-        known = len(problems)
+        # A list that is empty is not asked for its length: that is asked of every member of every object.
+        known = len(problems) if problems else 0
         for key, item in value.items():
             field = fields.get(key)
             if field is None:
@@ -145,7 +146,7 @@ def _struct_reader(wire: dict[str, str], *, prune: bool) -> Reader:
                 if item is None:
                     continue
                 item = reader(item, problems)
-                if len(problems) > known:
+                if problems and len(problems) > known:
                     _prefix(problems, known, f".{key}")
                     known = len(problems)
             if item or (keep and not (prune and item == [])):
@@ -167,10 +168,10 @@ def _list_reader(item_type: str, *, prune: bool) -> Reader:
             _wrong(problems, value, "a list")
             return []
         result = []
-        known = len(problems)
+        known = len(problems) if problems else 0
         for item in value:
             result.append(reader(item, problems) if item is not None else zero())
-            if len(problems) > known:
+            if problems and len(problems) > known:
                 _prefix(problems, known, f"[{len(result) - 1}]")
                 known = len(problems)
         return result

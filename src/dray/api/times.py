@@ -1,8 +1,9 @@
-"""Times that follow from numbers in objects, however large these are."""
+"""Times in objects: as numbers, as text, and those that follow from numbers, however large these are."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 
 def after(start: datetime, seconds: float) -> datetime:
@@ -11,3 +12,16 @@ def after(start: datetime, seconds: float) -> datetime:
         return start + timedelta(seconds=seconds)
     except OverflowError:
         return (datetime.max if seconds > 0 else datetime.min).replace(tzinfo=UTC)
+
+
+def seconds_of(text: Any) -> float | None:
+    """A time in an object, since 1970; None where there is none."""
+    try:
+        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def text_of(seconds: float) -> str:
+    """The other way, in whole seconds."""
+    return after(datetime.fromtimestamp(0, UTC), seconds // 1).strftime("%Y-%m-%dT%H:%M:%SZ")

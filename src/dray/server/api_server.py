@@ -18,7 +18,7 @@ from dray.server.certificate_signer import CertificateSigner
 from dray.server.context import Context
 from dray.server.custom_kinds import CustomKinds
 from dray.server.flow_control.controller import FlowControl
-from dray.server.metrics import Metrics
+from dray.server.metrics import Metrics, request_labels
 from dray.server.nonresource_paths import NonresourcePaths
 from dray.server.paths import ResourcePath
 from dray.server.requests import JSON, Answer, Request, Response, code_of
@@ -120,8 +120,8 @@ class ApiServer:
         if request.headers.get("accept", JSON) != JSON or "pretty" in request.query:
             answer = await self.written(request, answer)
         code = code_of(answer)
-        where = (path.group, path.plural, path.subresource) if path and code != 404 else ("", "", "")
-        self.metrics.count(request.method, *where, code, time.perf_counter() - started)
+        labels = request_labels(request, path if code != 404 else None)
+        self.metrics.count(labels, code, time.perf_counter() - started)
         return answer
 
     async def written(self, request: Request, answer: Answer) -> Answer:

@@ -1,16 +1,55 @@
-"""Metrics: requests by verb, resource and code, their time, open watches, lost audit events, the store's revision."""
+"""Metrics: requests as Kubernetes labels them, their time, open watches, lost audit events, the store's revision."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from dray.server import metric_messages, negotiation
 from dray.server.health import Health
+from dray.server.histograms import Histogram, HistogramFamily
+from dray.server.paths import ResourcePath
+from dray.server.requests import Request, Response
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 _MOST_SERIES = 4096
+_METHODS = {"GET": "GET", "HEAD": "GET", "POST": "POST", "PUT": "PUT", "PATCH": "PATCH", "DELETE": "DELETE"}
+_CONNECTED = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+# They end when somebody wants them to: how long that took says nothing of the server.
+_LASTING = frozenset({"CONNECT", "WATCH"})
+
+
+class RequestLabels(NamedTuple):
+    verb: str
+    dry_run: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    scope: str = ""
+    component: str = "apiserver"
+
+
+def request_labels(request: Request, path: ResourcePath | None) -> RequestLabels:
+    """Those of kube-apiserver; for a path that leads nowhere, and all that are no resources, the verb alone."""
+    verb = _METHODS.get(request.method, "other")
+    if path is None:
+        return RequestLabels(verb)
+    if path.subresource in _CONNECTED:
+        verb = "CONNECT"
+    elif request.verb in ("list", "watch"):
+        verb = request.verb.upper()
+    elif verb == "PATCH" and request.headers.get("content-type", "").startswith("application/apply-patch"):
+        verb = "APPLY"
+    dry_run = "All" if "dryRun=All" in request.query else ""
+    if path.name or verb == "POST":
+        scope = "resource"
+    else:
+        scope = "namespace" if path.namespace else "cluster"
+    return RequestLabels(verb, dry_run, path.group, path.version, path.plural, path.subresource, scope)
 
 
 class Metrics:
@@ -18,24 +57,28 @@ class Metrics:
 
     def __init__(self, revision: Callable[[], int]) -> None:
         self._revision = revision
-        # (verb, group, resource, subresource, code) → [requests, seconds]
-        self._requests: dict[tuple[str, str, str, str, int], list[float]] = {}
+        self._requests: dict[tuple[RequestLabels, int], int] = {}
+        self._durations: dict[RequestLabels, Histogram] = {}
         self._open_watches: Callable[[], int] = lambda: 0
         self._dropped_audit_events: Callable[[], int] = lambda: 0
         self.registry = CollectorRegistry(auto_describe=False)
         """Others may have their metrics served along."""
         self.registry.register(self)
 
-    def count(self, verb: str, group: str, resource: str, subresource: str, code: int, seconds: float) -> None:
-        key = (verb, group, resource, subresource, code)
-        entry = self._requests.get(key)
-        if entry is None:
+    def count(self, labels: RequestLabels, code: int, seconds: float) -> None:
+        counted = self._requests.get((labels, code))
+        if counted is None:
             # Clients may name what is not there: the names of all others are left out.
             if len(self._requests) >= _MOST_SERIES:
-                key = (verb, "", "", "", code)
-            entry = self._requests.setdefault(key, [0, 0.0])
-        entry[0] += 1
-        entry[1] += seconds
+                labels = RequestLabels(labels.verb)
+            counted = self._requests.get((labels, code), 0)
+        self._requests[labels, code] = counted + 1
+        if labels.verb in _LASTING:
+            return
+        durations = self._durations.get(labels)
+        if durations is None:
+            durations = self._durations.setdefault(labels, Histogram())
+        durations.observe(seconds)
 
     def count_watches(self, how_many: Callable[[], int]) -> None:
         self._open_watches = how_many
@@ -44,26 +87,33 @@ class Metrics:
         self._dropped_audit_events = how_many
 
     def collect(self) -> Iterator[Metric]:
-        labels = ["verb", "group", "resource", "subresource", "code"]
-        total = CounterMetricFamily("apiserver_request", "Requests that were answered.", labels=labels)
-        seconds = CounterMetricFamily("apiserver_request_seconds", "Time spent on answering them.", labels=labels)
-        for (*names, code), (count, spent) in self._requests.items():
-            values = [*names, str(code)]
-            total.add_metric(values, count)
-            seconds.add_metric(values, spent)
+        names = RequestLabels._fields
+        total = CounterMetricFamily("apiserver_request", "Requests that were answered.", labels=[*names, "code"])
+        for (labels, code), count in self._requests.items():
+            total.add_metric([*labels, str(code)], count)
         yield total
-        yield seconds
+        durations = HistogramFamily("apiserver_request_duration_seconds", "Time until they were answered.", names)
+        for labels, histogram in self._durations.items():
+            durations.add(labels, histogram)
+        yield durations
         yield GaugeMetricFamily("apiserver_longrunning_requests", "Open watches.", value=self._open_watches())
         dropped = CounterMetricFamily("apiserver_audit_dropped", "Audit events that were lost.")
         dropped.add_metric([], self._dropped_audit_events())
         yield dropped
         yield GaugeMetricFamily("dray_store_revision", "The newest revision of the store.", value=self._revision())
 
-    def expose(self) -> bytes:
-        return generate_latest(self.registry)
+
+def exposed(registry: CollectorRegistry, accept: str) -> Response:
+    """Text, unless the client would rather have protobuf."""
+    for media, parameters in negotiation.clauses(accept):
+        if media == "text/plain":
+            break
+        if media == "application/vnd.google.protobuf" and parameters.get("encoding") == "delimited":
+            return Response(200, metric_messages.messages(registry.collect()), metric_messages.CONTENT_TYPE)
+    return Response(200, generate_latest(registry), _TEXT)
 
 
-def health_metrics(health: Health) -> bytes:
+def health_metrics(health: Health) -> CollectorRegistry:
     """Each check as a gauge, and how often it was found well or not."""
     now = GaugeMetricFamily("kubernetes_healthcheck", "Whether a check is well.", labels=["name", "type"])
     counts = CounterMetricFamily("kubernetes_healthchecks", "Results of checks.", labels=["name", "type", "status"])
@@ -74,7 +124,7 @@ def health_metrics(health: Health) -> bytes:
             now.add_metric([name, check], 0 if problem else 1)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Families((now, counts)))
-    return generate_latest(registry)
+    return registry
 
 
 class _Families:

@@ -15,7 +15,7 @@ from dray.api.protobuf import envelope
 from dray.server import discovery, negotiation, paths, representations, status
 from dray.server.authorization import Access
 from dray.server.context import Context
-from dray.server.metrics import CONTENT_TYPE, Metrics, health_metrics
+from dray.server.metrics import Metrics, exposed, health_metrics
 from dray.server.openapi.service import OpenApiService
 from dray.server.requests import Request, Response, document
 
@@ -56,9 +56,9 @@ class NonresourcePaths:
             case [("healthz" | "livez" | "readyz") as check, *names]:
                 return self._health(request, check, "/".join(names))
             case ["metrics", "slis"]:
-                return Response(200, health_metrics(self._context.health), CONTENT_TYPE)
+                return exposed(health_metrics(self._context.health), request.headers.get("accept", ""))
             case ["metrics"]:
-                return Response(200, self._metrics.expose(), CONTENT_TYPE)
+                return exposed(self._metrics.registry, request.headers.get("accept", ""))
             case [""]:
                 return document({"paths": [f"/{place}" for place in _PLACES]})
         return Response(404, b"404 page not found\n", _TEXT)

@@ -22,9 +22,15 @@ from dray.store.interface import Ahead, Compacted, Record
 _CHUNK = 500
 # A page that a client limits in number ends after so many stored bytes too: making and reading one is short.
 PAGE_BYTES = 8 << 20
-_EXPIRED = (
-    "The provided continue parameter is too old to display a consistent list result. Start a new list without it."
+_TOO_OLD = "The resourceVersion for the provided list is too old."
+_INCONSISTENT = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
 )
+# In a token: the page comes from whatever is newest.
+_NEWEST = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,7 @@ async def list_objects(
     try:
         records, revision, remaining = await _page(context, resource, prefix, options)
     except Compacted:
-        raise status.expired(_EXPIRED) from None
+        raise _expired(options) from None
     except Ahead:
         raise status.too_large_version(options.revision, context.store.revision) from None
     head: Object = {"resourceVersion": str(revision)}
@@ -77,6 +83,13 @@ async def list_objects(
             head["remainingItemCount"] = remaining
     values = (record.value for record in records)
     return representations.several(resource, values, head, form, context.now(), query.get("includeObject", ""))
+
+
+def _expired(options: ListOptions) -> status.ApiError:
+    """Who reads page by page may go on where it stopped, with what there is now."""
+    if not options.after:
+        return status.expired(_TOO_OLD)
+    return status.expired(_INCONSISTENT, metadata={"continue": _token(_NEWEST, options.after)})
 
 
 def list_prefix(resource: Resource, namespace: str) -> str:
@@ -143,7 +156,7 @@ def list_options(context: Context, resource: Resource, namespace: str, query: Ma
     _check_match(version, match, token, query)
     if token:
         revision, after = _read_token(token)
-        return ListOptions(selection, limit, after, revision)
+        return ListOptions(selection, limit, after, 0 if revision == _NEWEST else revision)
     revision = read_version(version)
     if revision > context.store.revision:
         raise status.too_large_version(revision, context.store.revision)
@@ -205,6 +218,10 @@ def _read_token(text: str) -> tuple[int, str]:
         token = msgspec.json.decode(raw, type=_Token)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
         raise status.bad_request(f"continue key is not valid: {error}") from None
-    if token.v != "meta.k8s.io/v1" or not 0 < token.rv < 2**63 or not token.start.endswith("\0"):
+    if (
+        token.v != "meta.k8s.io/v1"
+        or not (token.rv == _NEWEST or 0 < token.rv < 2**63)
+        or not token.start.endswith("\0")
+    ):
         raise status.bad_request("continue key is not valid: incorrect encoded start")
     return token.rv, token.start[:-1]

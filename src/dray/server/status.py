@@ -21,13 +21,21 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 class ApiError(Exception):
     def __init__(
-        self, code: int, reason: str, message: str, *, details: Object | None = None, retry_after: int = 0
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        details: Object | None = None,
+        metadata: Object | None = None,
+        retry_after: int = 0,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.details = details or {}
+        self.metadata = metadata or {}
         self.retry_after = retry_after
 
     @property
@@ -35,7 +43,7 @@ class ApiError(Exception):
         return {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,
@@ -131,8 +139,8 @@ def not_stored(error: NotDurable) -> ApiError:
     return ApiError(500, "InternalError", f"Internal error occurred: {error}")
 
 
-def expired(message: str) -> ApiError:
-    return ApiError(410, "Expired", message)
+def expired(message: str, *, metadata: Object | None = None) -> ApiError:
+    return ApiError(410, "Expired", message, metadata=metadata)
 
 
 def too_large_version(asked: int, newest: int) -> ApiError:
@@ -148,7 +156,10 @@ def unauthorized() -> ApiError:
 
 
 def too_many_requests(message: str, *, retry_after: int = 1, causes: Sequence[Cause] = ()) -> ApiError:
-    details: Object = {"retryAfterSeconds": retry_after, **({"causes": list(causes)} if causes else {})}
+    """With 0 nobody is told when to try again, and clients of Kubernetes do not by themselves."""
+    details: Object = {"retryAfterSeconds": retry_after} if retry_after else {}
+    if causes:
+        details["causes"] = list(causes)
     return ApiError(429, "TooManyRequests", message, details=details, retry_after=retry_after)
 
 

@@ -2,8 +2,10 @@
 
 import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -11,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dray.api import schema, wire_types
-from dray.api.protobuf import envelope
+from dray.api.protobuf import encoder, envelope
 from dray.api.protobuf.decoder import decode_message
 from dray.api.protobuf.encoder import encode_message
+from dray.api.protobuf.layout import layout
 
 from . import independent, making
 
@@ -120,3 +123,17 @@ def test_bytes(type_name: str, document: dict[str, Any], expected: str) -> None:
 )
 def test_what_others_may_write(type_name: str, data: str, expected: dict[str, Any]) -> None:
     assert decode_message(bytes.fromhex(data), type_name) == expected
+
+
+def test_threads_that_write_a_type_first_at_the_same_time_write_its_fields_once():
+    meeting = Barrier(2, timeout=10)
+
+    def members():
+        meeting.wait()
+        return layout("core_v1.NodeSpec")
+
+    write = encoder._fields(members)
+    spec = {"taints": [{"key": "a", "effect": "NoSchedule"}]}
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, [spec, spec]))
+    assert write(spec) == encode_message(spec, "core_v1.NodeSpec")

@@ -47,7 +47,8 @@ def _fields(members: Callable[[], Sequence[Member]]) -> Content:
 
     def write_fields(document: Any) -> bytes:
         if not writers:
-            writers.extend([(member.name, _field(member)) for member in members()])
+            # Several threads may do it at once: the last one counts, and none adds to what another one made.
+            writers[:] = [(member.name, _field(member)) for member in members()]
         pieces: list[bytes] = []
         put, get = pieces.append, document.get
         for name, write in writers:

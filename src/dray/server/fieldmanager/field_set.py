@@ -37,21 +37,21 @@ def put(fields: FieldSet, step: str, below: FieldSet, *, member: bool) -> None:
 def union(*sets: FieldSet) -> FieldSet:
     whole: FieldSet = {}
     for fields in sets:
-        _add(whole, fields)
+        whole = _joined(whole, fields) if whole else fields
     return whole
 
 
-def _add(whole: FieldSet, fields: FieldSet) -> None:
-    for step, below in fields.items():
+def _joined(left: FieldSet, right: FieldSet) -> FieldSet:
+    whole = left.copy()
+    for step, below in right.items():
         there = whole.get(step)
         if there is None:
-            there = whole[step] = {}
-            _add(there, below)
+            whole[step] = below
         elif there or below:
-            member = is_member(there) or is_member(below)
-            _add(there, below)
-            if member:
-                there["."] = {}
+            whole[step] = joined = _joined(there, below)
+            if "." not in joined and (is_member(there) or is_member(below)):
+                joined["."] = {}
+    return whole
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
@@ -98,7 +98,7 @@ def covers(left: FieldSet, right: FieldSet) -> bool:
 
 def paths(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The members of a level before what lies below it."""
-    steps = [step for step in sorted(fields, key=path_elements.order) if step != "."]
+    steps = [step for step in path_elements.in_order(fields) if step != "."]
     yield from ((*prefix, step) for step in steps if is_member(fields[step]))
     for step in steps:
         yield from paths(fields[step], (*prefix, step))
@@ -118,7 +118,7 @@ def _of_path(name: str) -> FieldSet:
 
 def ordered(fields: FieldSet) -> FieldSet:
     """The set as it is written."""
-    steps: Iterable[str] = sorted(fields, key=path_elements.order) if len(fields) > 1 else fields
+    steps: Iterable[str] = path_elements.in_order(fields) if len(fields) > 1 else fields
     return {step: ordered(below) if (below := fields[step]) else {} for step in steps}
 
 

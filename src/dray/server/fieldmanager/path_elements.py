@@ -8,6 +8,7 @@ A step is kept as this text; it is made in one way only, so that equal steps are
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -56,9 +57,11 @@ def canonical(text: str) -> str | None:
     return f"{kind}:{_encode(content).decode()}" if isinstance(content, expected) else None
 
 
-def order(step: str) -> str:
-    """A key to sort by: members, keys, values, positions; before all of them the dot, for the field itself."""
-    return step if step[0] != "i" else "~" + step
+def in_order(steps: Iterable[str]) -> list[str]:
+    """Members, keys, values, positions; before all of them the dot, for the field itself."""
+    found = sorted(steps)
+    # Only positions stand elsewhere than their letter does.
+    return found if not found or found[-1] < "i" else sorted(found, key=lambda step: (step[0] == "i", step))
 
 
 def render(path: tuple[str, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api import label_selectors
 from dray.api.intake import Place
-from dray.api.objects import Object, mapping, text
+from dray.api.objects import Object, condition_of, mapping, text
 from dray.server import bodies, deletion, documents, status, updates
 from dray.server.admission import CREATE, parts
 from dray.server.calls import Call
@@ -15,6 +15,8 @@ from dray.server.resources import key_prefix
 
 _BUDGETS = key_prefix("policy", "poddisruptionbudgets")
 _DONE = ("Succeeded", "Failed")
+# So many evictions may be waiting for the controller to see their pods go.
+_MOST_PENDING = 2000
 
 
 async def create(call: Call) -> Answer:
@@ -78,13 +80,38 @@ def _budgets(call: Call, pod: Object) -> list[Object]:
 
 def _take_one(budget: Object, pod: Object, call: Call) -> None:
     state, name = budget["status"], budget["metadata"]["name"]
-    if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0) or not state["disruptionsAllowed"]:
-        cause = {
-            "reason": "DisruptionBudget",
-            "message": f"The disruption budget {name} needs {state['desiredHealthy']} healthy pods"
-            f" and has {state['currentHealthy']} currently",
-        }
-        message = "Cannot evict pod as it would violate the pod's disruption budget."
-        raise status.too_many_requests(message, retry_after=10, causes=[cause])
+    if state.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        raise _not_now(f"The disruption budget {name} is still being processed by the server.", retry_after=10)
+    pending = state.get("disruptedPods") or {}
+    if len(pending) > _MOST_PENDING:
+        told = "too many pending evictions not confirmed by PDB controller"
+        cause = _cause(f"The disruption budget {name} does not allow evicting pods currently: {told}")
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise status.forbidden("policy", "poddisruptionbudget", name, why, [cause])
+    if not state["disruptionsAllowed"]:
+        # No time after which it would be otherwise: clients that are told one try again by themselves.
+        raise _not_now(_why_none(name, state), retry_after=0)
     state["disruptionsAllowed"] -= 1
-    state["disruptedPods"] = {**(state.get("disruptedPods") or {}), pod["metadata"]["name"]: call.context.now()}
+    state["disruptedPods"] = {**pending, pod["metadata"]["name"]: call.context.now()}
+
+
+def _why_none(name: str, state: Object) -> str:
+    refused = condition_of({"status": state}, "DisruptionAllowed", "False") or {}
+    why, told = refused.get("reason", ""), refused.get("message", "")
+    if told and why == "SyncFailed":
+        return f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {told}"
+    if state["currentHealthy"] <= state["desiredHealthy"]:
+        needed, healthy = state["desiredHealthy"], state["currentHealthy"]
+        return f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+    if told:
+        return f"The disruption budget {name} does not allow evicting pods currently ({why}): {told}"
+    return f"The disruption budget {name} does not allow evicting pods currently"
+
+
+def _not_now(why: str, *, retry_after: int) -> status.ApiError:
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+    return status.too_many_requests(message, retry_after=retry_after, causes=[_cause(why)])
+
+
+def _cause(message: str) -> status.Cause:
+    return {"reason": "DisruptionBudget", "message": message}
