@@ -42,7 +42,7 @@ soak: $(READY)
 		DRAY_DRIVER_CYCLES=200 DRAY_NODE_KILLS=30 DRAY_CUT_SECONDS=60 DRAY_FLEET_SEEDS=20 DRAY_FLEET_MACHINES=200 DRAY_FLEET_PODS=1000 \
 		$(BIN)/python -m pytest tests/store/test_soak.py tests/server/test_soak.py tests/store/test_kill.py \
 		tests/scheduling_loop/test_random_walk.py tests/attacks/test_churn.py tests/driver/test_kill.py \
-		tests/drivers/nic/test_kill.py tests/drivers/nic/test_attach.py \
+		tests/drivers/nic/test_kill.py tests/drivers/nic/test_attach.py tests/drivers/nic/test_up.py \
 		tests/drivers/gpu/test_kill.py tests/node/test_kill.py tests/cli/test_machines.py \
 		tests/fleet/test_rehearsal.py $(ENDLESS)
 

@@ -8,7 +8,9 @@ import urllib.error
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -16,8 +18,12 @@ from click.testing import CliRunner
 from dray.cli import main
 from dray.cli.driver import driver
 from dray.drivers.cpu.options import CpuOptions
+from dray.drivers.gpu.driver import GpuDriver
 from dray.drivers.gpu.options import GpuOptions
+from dray.drivers.nic.driver import NicDriver
+from dray.drivers.nic.options import NicOptions
 from dray.drivers.registry import setting_names
+from dray.drivers.tpu.options import TpuOptions
 from dray.testing.api_endpoint import ApiEndpoint
 from dray.testing.cluster import LocalCluster
 from dray.testing.kubelet.double import KubeletDouble
@@ -98,13 +104,34 @@ def test_an_installed_package_offers_drivers_as_entry_points(tmp_path, monkeypat
     assert "there are cpu, gpu, lamps" in run("fpga", "--inspect").output
 
 
+OPTIONS = {"cpu.md": CpuOptions, "gpu.md": GpuOptions, "nic.md": NicOptions, "tpu.md": TpuOptions}
+
+
 def test_all_options_and_settings_are_documented():
     docs = Path(__file__).parents[2] / "docs" / "drivers"
     options = [name for each in driver.params for name in each.opts if name.startswith("--")]
     assert [each for each in options if f"`{each}" not in (docs / "running.md").read_text()] == []
-    for page, settings in (("cpu.md", CpuOptions), ("gpu.md", GpuOptions)):
+    for page, settings in OPTIONS.items():
         told = (docs / page).read_text()
         assert [each for each in setting_names(settings) if f"`{each}`" not in told] == []
+
+
+def test_all_fields_of_configurations_are_documented():
+    docs = Path(__file__).parents[2] / "docs" / "drivers"
+    for page, configs in {"gpu.md": GpuDriver.configs, "nic.md": NicDriver.configs}.items():
+        told = (docs / page).read_text()
+        names = {name for each in configs for name in fields_of(each)}
+        assert len(names) > 5
+        assert [each for each in sorted(names) if not re.search(rf"[`.]{each}(\[\])?[`.]", told)] == []
+
+
+def fields_of(kind):
+    """Of a structure and all within it."""
+    for each in msgspec.structs.fields(kind):
+        yield each.encode_name
+        for part in (each.type, *get_args(each.type)):
+            if isinstance(part, type) and issubclass(part, msgspec.Struct):
+                yield from fields_of(part)
 
 
 @pytest.mark.parametrize(

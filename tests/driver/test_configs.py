@@ -31,7 +31,12 @@ class Bare(Config):
     level: int = 0
 
 
-TYPES = (LampConfig, Other, Bare)
+class Fluorescent(Config):
+    api_version = "lamps.example.com/v1"
+    refusal = "these lamps are not made any more"
+
+
+TYPES = (LampConfig, Other, Bare, Fluorescent)
 
 
 def parameters(brightness: int) -> dict[str, Any]:
@@ -67,7 +72,12 @@ def test_parameters_become_the_type_of_their_kind() -> None:
         (parameters(101), "maxBrightness must be at most 100"),
         (
             {"apiVersion": "v9", "kind": "LampConfig"},
-            "v9 LampConfig is not known; the driver takes lamps.example.com/v1",
+            "v9 LampConfig is not known; the driver takes lamps.example.com/v1 LampConfig, "
+            "lamps.example.com/v1 OtherConfig, parameters without apiVersion and kind",
+        ),
+        (
+            {"apiVersion": "lamps.example.com/v1", "kind": "Fluorescent", "tube": 1},
+            "Fluorescent: these lamps are not made any more",
         ),
         ({"apiVersion": "lamps.example.com/v1", "kind": "OtherConfig"}, "missing required field `name`"),
     ],

@@ -17,8 +17,9 @@ from dray.drivers.cpu.driver import CpuDriver
 from dray.drivers.cpu.options import CpuOptions
 from dray.drivers.devices.classes import device_classes
 from dray.drivers.devices.gpu import DRIVER as GPU
-from dray.drivers.devices.names import TPU
+from dray.drivers.devices.names import NIC, TPU
 from dray.drivers.gpu.options import GpuOptions
+from dray.drivers.nic.options import NicOptions
 from dray.drivers.registry import setting_names
 from dray.drivers.tpu.options import TpuOptions
 from dray.drivers.tpu.slices import TpuSlices
@@ -201,7 +202,9 @@ def test_the_policy_keeps_the_driver_to_slices_of_its_own_node(operation):
     assert judged(operation, "worker", token_node="")[0].startswith("the token of the driver names no node")
 
 
-@pytest.mark.parametrize(("name", "options"), [("cpu", CpuOptions), ("gpu", GpuOptions), ("tpu", TpuOptions)])
+@pytest.mark.parametrize(
+    ("name", "options"), [("cpu", CpuOptions), ("gpu", GpuOptions), ("nic", NicOptions), ("tpu", TpuOptions)]
+)
 def test_the_daemon_set_runs_what_the_manifest_grants(name, options):
     pod_spec = document("DaemonSet", name)["spec"]["template"]["spec"]
     (container,) = pod_spec["containers"]
@@ -213,17 +216,19 @@ def test_the_daemon_set_runs_what_the_manifest_grants(name, options):
     assert {each.partition("=")[0] for each in made.params["settings"]} <= set(setting_names(options))
 
 
-def test_the_gpu_driver_has_the_rights_of_the_cpu_driver_writes_events_and_has_its_own_classes():
+@pytest.mark.parametrize(("name", "driver_name"), [("gpu", GPU), ("nic", NIC)])
+def test_others_have_the_rights_of_the_cpu_driver_and_their_own_classes(name, driver_name):
     def written(kind, name):
-        text = json.dumps(document(kind, name))
-        return text.replace(f"dray-driver-{name}", "NAME").replace("dra.cpu", "DRIVER").replace(GPU, "DRIVER")
+        return json.dumps(document(kind, name)).replace(f"dray-driver-{name}", "NAME")
 
     for kind in ("ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"):
-        assert written(kind, "gpu") == written(kind, "cpu")
-    *rules, events = document("ClusterRole", "gpu")["rules"]
-    assert json.dumps(rules).replace(GPU, "dra.cpu") == json.dumps(document("ClusterRole")["rules"])
-    assert events == {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}
-    assert [each for each in manifests("driver-gpu") if each["kind"] == "DeviceClass"] == device_classes([GPU])
+        assert written(kind, name) == written(kind, "cpu")
+    rules = document("ClusterRole", name)["rules"]
+    if name == "gpu":
+        assert rules.pop() == {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]}
+    assert json.dumps(rules).replace(driver_name, "dra.cpu") == json.dumps(document("ClusterRole")["rules"])
+    classes = [each for each in manifests(f"driver-{name}") if each["kind"] == "DeviceClass"]
+    assert classes == device_classes([driver_name])
 
 
 def test_the_tpu_driver_needs_no_more_than_to_publish_and_to_read_claims():

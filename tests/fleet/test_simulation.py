@@ -100,6 +100,41 @@ async def test_a_deleted_pod_takes_its_time_up_to_the_grace_period(virtual_time)
             assert least <= (virtual_time.now() - began).total_seconds() <= most
 
 
+async def test_a_hook_that_sleeps_delays_the_stop(virtual_time):
+    async with Rehearsal("cpu-64=1").going() as cluster:
+        hook = {"lifecycle": {"preStop": {"sleep": {"seconds": 10}}}}
+        container = {**objects.container(), **hook}
+        await cluster.create(pod("p", containers=[container], terminationGracePeriodSeconds=20))
+        await cluster.phase("p", "Running")
+        began = virtual_time.now()
+        await cluster.delete("Pod", "p")
+        await cluster.until(lambda: gone(cluster, "Pod", "p"))
+        assert 9 <= (virtual_time.now() - began).total_seconds() <= 13
+
+
+async def test_a_container_is_ready_when_its_probes_may_be_made(virtual_time):
+    async with Rehearsal("cpu-64=1").going() as cluster:
+        probes = {
+            "startupProbe": {"initialDelaySeconds": 10, "tcpSocket": {"port": 80}},
+            "readinessProbe": {"initialDelaySeconds": 30, "tcpSocket": {"port": 80}},
+        }
+        await cluster.create(pod("p", containers=[{**objects.container(), **probes}]))
+        running = await cluster.phase("p", "Running")
+        began = virtual_time.now()
+        (container,) = running["status"]["containerStatuses"]
+        assert (container["started"], container["ready"]) == (False, False)
+        assert {each["type"]: each["status"] for each in running["status"]["conditions"]}["Ready"] == "False"
+        for member, least, most in (("started", 8, 12), ("ready", 28, 32)):
+            await cluster.until(lambda member=member: found(cluster, member))
+            assert least <= (virtual_time.now() - began).total_seconds() <= most
+        ready = await cluster.get("Pod", "p")
+        assert {each["type"]: each["status"] for each in ready["status"]["conditions"]}["Ready"] == "True"
+
+
+async def found(cluster, member):
+    return (await cluster.get("Pod", "p"))["status"]["containerStatuses"][0][member]
+
+
 async def gone(cluster, kind, name):
     return await cluster.get(kind, name) is None
 
@@ -216,12 +251,15 @@ async def test_a_claim_that_cannot_be_prepared_keeps_its_pod_waiting(virtual_tim
         assert (await cluster.get("Pod", "p"))["status"]["phase"] == "Pending"
 
 
+@pytest.mark.parametrize("life", [{}, {"run_seconds": 500}])
 @pytest.mark.parametrize("policy", ["Never", "Always"])
-async def test_a_deadline_ends_a_pod(virtual_time, policy):
+async def test_a_deadline_ends_a_pod(virtual_time, policy, life):
     async with Rehearsal("cpu-64=1").going() as cluster:
-        await cluster.create(pod("p", restartPolicy=policy, activeDeadlineSeconds=30))
+        began = virtual_time.now()
+        await cluster.create(pod("p", restartPolicy=policy, activeDeadlineSeconds=30, life=life))
         failed = await cluster.phase("p", "Failed")
         assert failed["status"]["reason"] == "DeadlineExceeded"
+        assert 29 <= (virtual_time.now() - began).total_seconds() <= 40
 
 
 async def test_slices_are_written_once(virtual_time):

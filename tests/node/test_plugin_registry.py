@@ -23,6 +23,11 @@ async def test_a_driver_is_registered_and_told_so():
     async with kubelet_on_cluster() as (_, kubelet), scripted_driver(kubelet.root) as driver:
         await kubelet.registered(DRIVER)
         assert await told(kubelet, driver) == (True, "")
+
+        async def noted():
+            return any(each.registered for each in kubelet.registrations)
+
+        await kubelet.eventually(noted, "the registration is noted")
         [state] = kubelet.registrations
         assert (state.driver, state.registered, state.error) == (DRIVER, True, "")
 

@@ -33,6 +33,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     api_version: ClassVar[str] = ""
     kind: ClassVar[str | None] = ""
     """The name of the class, unless it is given; None for parameters that have no kind."""
+    refusal: ClassVar[str] = ""
+    """Why the driver takes no parameters of this kind, which others know; what is in them is not looked at."""
 
     def validate(self) -> None:
         """Raises ValueError with what is wrong; called after decoding, before any device is touched."""
@@ -71,6 +73,8 @@ def decode(parameters: Object, types: Sequence[type[Config]], place: str) -> Con
             break
     else:
         raise InvalidConfig(f"{place}: {_named(api_version, kind)} is not known; the driver takes {_names(types)}")
+    if each.refusal:
+        raise InvalidConfig(f"{place}: {_named(api_version, kind)}: {each.refusal}")
     try:
         config = msgspec.convert(rest, each)
         config.validate()
@@ -91,4 +95,4 @@ def _named(api_version: Any, kind: Any) -> str:
 
 
 def _names(types: Iterable[type[Config]]) -> str:
-    return ", ".join(_named(each.api_version, _kind(each)) for each in types) or "no configuration"
+    return ", ".join(_named(each.api_version, _kind(each)) for each in types if not each.refusal) or "no configuration"

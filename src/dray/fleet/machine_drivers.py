@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 import msgspec
 
 from dray.driver import Driver, DriverError, Pool
-from dray.drivers.devices import gpu, nic, tpu
+from dray.drivers.devices import compute_domain, gpu, nic, tpu
 from dray.drivers.simulated.gpus import SimulatedGpus
 from dray.drivers.simulated.nics import SimulatedNics
 from dray.drivers.simulated.published import simulated_devices
@@ -31,6 +31,8 @@ def drivers_of(machine: Machine) -> list[Driver]:
         made.append(SimulatedNics(lambda _: (pools[nic.DRIVER], machine.nics)))
     if machine.tpus is not None and machine.publishes(tpu.DRIVER):
         made.append(SimulatedTpus(lambda _: _tpus(machine)))
+    if compute_domain.DRIVER in pools:
+        made.append(simulated_devices(compute_domain.DRIVER, pools[compute_domain.DRIVER]))
     others = {each.driver for each in machine.type.slices} - set(pools)
     return [*made, *(simulated_devices(each, published(machine, each)) for each in sorted(others))]
 

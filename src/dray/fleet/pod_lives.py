@@ -13,7 +13,17 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Final
 
-from dray.api.objects import Object, bounded, condition_of, is_deleting, key_of, mappings, metadata_of, spec_of
+from dray.api.objects import (
+    Object,
+    bounded,
+    condition_of,
+    is_deleting,
+    key_of,
+    mapping,
+    mappings,
+    metadata_of,
+    spec_of,
+)
 from dray.api.objects import status_of as status
 from dray.api.pods import is_terminal
 from dray.client.clock import moment as parsed
@@ -69,9 +79,9 @@ class Life:
         ):
             return self._starting(began)
         step = self._running(known)
-        if deadline is not None and step.wait is None and not step.unprepare:
-            return Step(status=step.status, wait=deadline)
-        return step
+        if deadline is None or step.unprepare or (step.wait is not None and step.wait <= deadline):
+            return step
+        return Step(status=step.status, wait=deadline)
 
     @property
     def _moment(self) -> Moment:
@@ -101,10 +111,10 @@ class Life:
         left = self._start_seconds() - (self.now - began).total_seconds()
         if left > 0:
             return Step(wait=left)
-        now = timestamp(self.now)
-        containers = [statuses.started(self.pod, each, None, now) for each in self._containers()]
+        looks = [self._started(each, None) for each in self._containers()]
+        made, waits = [each for each, _ in looks], [wait for _, wait in looks if wait is not None]
         return Step(
-            prepare=True, status=statuses.alive(self.pod, containers, self._moment), wait=self._first_end(containers)
+            prepare=True, status=statuses.alive(self.pod, made, self._moment), wait=min(waits) if waits else None
         )
 
     def _containers(self) -> list[Object]:
@@ -139,13 +149,11 @@ class Life:
         now = timestamp(self.now)
         state = before["state"]
         if "running" in state and before.get("image") != container.get("image"):
-            stopped = statuses.terminated(before, _TERMINATED, now)
-            again = statuses.started(self.pod, container, stopped, now)
-            return again, self._left(again)
+            return self._started(container, statuses.terminated(before, _TERMINATED, now))
         if "running" in state:
             left = self._left(before)
             if left is None or left > 0:
-                return before, left
+                return self._probed(container, before, left)
             before = statuses.terminated(before, self._exit_code(before), now)
             state = before["state"]
         ended = state.get("terminated") or (before.get("lastState") or {}).get("terminated") or {}
@@ -155,11 +163,19 @@ class Life:
         left = pause - _since(ended.get("finishedAt"), self.now)
         if left > 0:
             return (statuses.backing_off(before, pause, self.pod) if "terminated" in state else before), left
-        again = statuses.started(self.pod, container, before, now)
-        return again, self._left(again)
+        return self._started(container, before)
 
-    def _first_end(self, containers: list[Object]) -> float | None:
-        return min((left for each in containers if (left := self._left(each)) is not None), default=None)
+    def _started(self, container: Object, before: Object | None) -> tuple[Object, float | None]:
+        running = statuses.started(self.pod, container, before, timestamp(self.now))
+        return self._probed(container, running, self._left(running))
+
+    def _probed(self, container: Object, running: Object, left: float | None) -> tuple[Object, float | None]:
+        """Probes succeed whenever they are made, which the first time is after their delay."""
+        ran = _since(running["state"]["running"].get("startedAt"), self.now)
+        startup, readiness = (_delay(container, probe) for probe in ("startupProbe", "readinessProbe"))
+        found = {**running, "started": startup <= ran, "ready": max(startup, readiness) <= ran}
+        waits = [delay - ran for delay in (startup, readiness) if delay > ran]
+        return found, min(waits if left is None else (*waits, left), default=None)
 
     def _left(self, container: Object) -> float | None:
         """Seconds until a running container ends; none where it runs for ever."""
@@ -198,7 +214,7 @@ class Life:
             return Step(unprepare=True, status=done, remove=True)
         end = _time(metadata_of(self.pod).get("deletionTimestamp")) or self.now
         grace = bounded(metadata_of(self.pod).get("deletionGracePeriodSeconds"), 0, 2**31)
-        takes = seconds(self.stage.stop_seconds, self._chance("stop"))
+        takes = self._hook_seconds() + seconds(self.stage.stop_seconds, self._chance("stop"))
         stops = min(end - timedelta(seconds=grace) + timedelta(seconds=takes), end)
         left = (stops - self.now).total_seconds()
         if left > 0:
@@ -206,9 +222,18 @@ class Life:
         code = _TERMINATED if takes < grace else _KILLED
         return Step(unprepare=True, status=self._stopped(known, code), remove=True)
 
+    def _hook_seconds(self) -> int:
+        """How long the hooks before the stop sleep; what others do takes no time."""
+        hooks = [mapping(mapping(each.get("lifecycle")).get("preStop")) for each in self._containers()]
+        return max((bounded(mapping(hook.get("sleep")).get("seconds"), 0, 2**31) for hook in hooks), default=0)
+
     def _stopped(self, known: dict[str, Object], code: int) -> Object:
         now = timestamp(self.now)
         return statuses.ended(self.pod, [statuses.terminated(each, code, now) for each in known.values()], self._moment)
+
+
+def _delay(container: Object, probe: str) -> int:
+    return bounded(mapping(container.get(probe)).get("initialDelaySeconds"), 0, 2**31)
 
 
 def _since(text: str | None, now: datetime) -> float:

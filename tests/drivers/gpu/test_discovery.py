@@ -26,6 +26,24 @@ A100 = {
     "7g.40gb": (0, 40192, 98, 7, 5, 0, 1, 1),
 }
 """By profile: id, MiB, multiprocessors, copy engines, decoders, encoders, JPEG and OFA engines."""
+H100 = {
+    "1g.10gb": (19, 9984, 16, 1, 1, 0, 1, 0),
+    "1g.10gb+me": (20, 9984, 16, 1, 1, 0, 1, 1),
+    "1g.20gb": (15, 20096, 26, 1, 1, 0, 1, 0),
+    "2g.20gb": (14, 20096, 32, 2, 2, 0, 2, 0),
+    "3g.40gb": (9, 40448, 60, 3, 3, 0, 3, 0),
+    "4g.40gb": (5, 40448, 64, 4, 4, 0, 4, 0),
+    "7g.80gb": (0, 81152, 132, 8, 7, 0, 7, 1),
+}
+GB200 = {
+    "1g.23gb": (19, 22528, 18, 2, 1, 0, 1, 0),
+    "1g.23gb+me": (20, 22528, 18, 2, 1, 0, 1, 1),
+    "1g.47gb": (15, 46592, 32, 2, 1, 0, 1, 0),
+    "2g.47gb": (14, 46592, 38, 4, 2, 0, 2, 0),
+    "3g.93gb": (9, 94208, 70, 6, 3, 0, 3, 0),
+    "4g.93gb": (5, 94208, 76, 8, 4, 0, 4, 0),
+    "7g.186gb": (0, 188416, 152, 16, 7, 0, 7, 1),
+}
 PLACES = {19: (1, 0, 1, 2, 3, 4, 5, 6), 20: (1, 0, 1, 2, 3, 4, 5, 6), 15: (2, 0, 2, 4, 6), 14: (2, 0, 2, 4)}
 PLACES |= {9: (4, 0, 4), 5: (4, 0), 0: (8, 0)}
 CAPACITIES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
@@ -100,16 +118,31 @@ def test_a_machine_publishes_what_a_fleet_does_for_it(gpu_machine, kind, options
     assert groups == expected
 
 
-def test_all_partitions_of_an_a100_with_their_counters(gpu_machine):
-    machine = gpu_machine("p4d.24xlarge", 1, mig=(0,))
+@pytest.mark.parametrize(
+    ("kind", "profiles", "mode"),
+    [("p4d.24xlarge", A100, True), ("p5.48xlarge", H100, False), ("gb200-nvl72-tray", GB200, False)],
+)
+def test_all_partitions_with_their_counters(gpu_machine, kind, profiles, mode):
+    """With the MIG mode on, as an A100 needs it, or off; the others are offered whole as well."""
+    machine = gpu_machine(kind, 1, mig=(0,) if mode else ())
     pool, devices, _ = published(machine, DynamicMIG=True)
     (counters,) = pool.counter_sets()
-    totals = {"multiprocessors": "98", "copy-engines": "7", "decoders": "5", "encoders": "0", "jpeg-engines": "1"}
-    slices = {f"memory-slice-{number}": "1" for number in range(8)}
+    # Of everything as much as the profile with the most of it has.
+    memory, *engines = (str(max(column)) for column in list(zip(*profiles.values(), strict=True))[1:])
+    totals = {"memory": f"{memory}Mi", **dict(zip(map(kebab, CAPACITIES), engines, strict=True))}
+    totals |= {f"memory-slice-{number}": "1" for number in range(8)}
     assert counters["name"] == "gpu-0-counter-set"
-    assert values(counters["counters"]) == {"memory": "40192Mi", "ofa-engines": "1", **totals, **slices}
+    assert {name: Quantified(value) for name, value in values(counters["counters"]).items()} == totals
+    if not mode:
+        whole = devices.pop("gpu-0")
+        (consumed,) = whole["consumesCounters"]
+        assert consumed["counterSet"] == "gpu-0-counter-set"
+        assert values(consumed["counters"]) == values(counters["counters"])
+        assert {name: values(whole["capacity"])[name] for name in CAPACITIES} == dict(
+            zip(CAPACITIES, engines, strict=True)
+        )
     expected = {}
-    for profile, (number, memory, *engines) in A100.items():
+    for profile, (number, memory, *engines) in profiles.items():
         size, *starts = PLACES[number]
         for start in starts:
             shape = profile.replace(".", "").replace("+", "-")

@@ -389,6 +389,8 @@ REFUSED = [
     (["gpu-0-mig-1g10gb-19-0"], [config("GpuConfig", "r0")], "is a partition, which takes a MigDeviceConfig"),
     (["gpu-0-mig-1g10gb-19-0"], [mps(kind="MigDeviceConfig")], "not for partitions that are made for a claim"),
     (["gpu-0-mig-1g10gb-19-0"], [time_slicing("Long", kind="MigDeviceConfig")], "have no timeSlicingConfig"),
+    (["gpu-0"], [config("VfioDeviceConfig", iommu={"backendPolicy": "LegacyOnly"})], "does not pass GPUs through"),
+    (["gpu-0"], [config("ComputeDomainChannelConfig", domainID="x")], "ComputeDomainChannelConfig is not known"),
     (["gpu-9"], [], "there is no device gpu-9 on this machine"),
 ]
 """Devices of a claim, its configuration, and what is wrong with it."""

@@ -6,7 +6,7 @@ import pytest
 
 from dray.node import network_namespaces
 from dray.node.runtimes.shim import system
-from tests.drivers.nic.networks import PodNetwork, ip
+from tests.drivers.nic.networks import PodNetwork, ip, unmount_below
 
 
 @pytest.fixture
@@ -22,14 +22,13 @@ def host_network(tmp_path):
         except OSError as error:
             pytest.skip(f"network namespaces cannot be made here: {error}")
         ip("link", "set", "lo", "up")
+        # Podman turns it on with the first container, for all interfaces that there are.
+        Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
         yield
     finally:
         system.setns(before, system.CLONE_NEWNET)
         os.close(before)
-        # What a test that failed has left would keep pytest from removing its directory.
-        for line in Path("/proc/self/mountinfo").read_text().splitlines():
-            if (place := line.split(" ", 5)[4]).startswith(f"{tmp_path}/"):
-                system.unmount(place)
+        unmount_below(tmp_path)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dray.drivers.nic.sysctls import path_of, read_sysctls
 from dray.node import network_namespaces
+from dray.node.runtimes.shim import system
 
 
 def ip(*arguments):
@@ -57,6 +58,13 @@ def seen(name):
 
 def interfaces():
     return {each["ifname"] for each in json.loads(ip("-j", "link", "show"))} - {"lo"}
+
+
+def unmount_below(directory):
+    """What a test that failed has left would keep the directory from being removed."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        if (place := line.split(" ", 5)[4]).startswith(f"{directory}/"):
+            system.unmount(place)
 
 
 class PodNetwork:

@@ -202,6 +202,32 @@ def test_it_is_back_although_its_name_is_taken_for_a_while(desk, pod_network, ca
     assert any(each.startswith("10.1.2.3/24") for each in seen(spare)["addresses"])
 
 
+@pytest.mark.parametrize("moment", ["refused", "killed"])
+def test_an_interface_of_the_pod_with_that_name_stays_in_the_pod(desk, pod_network, moment, monkeypatch):
+    """Of the same kind, as a container runtime gives it to the pod."""
+    before = make_interface("nic0")
+    pod = pod_network()
+    pod.run("link", "add", "eth0", "type", "veth", "peer", "name", "peer0")
+    was = pod.seen("eth0")
+    desk.plan("nic0", interface={"name": "eth0"})
+    if moment == "killed":
+        # Between what is written down and the move, it looks like a pod that has changed the hardware address.
+        monkeypatch.setattr(attach_module, "_move", lambda *arguments: os._exit(9))
+        child = os.fork()
+        if child == 0:
+            desk.attach("nic0", pod)
+        os.waitpid(child, 0)
+        assert desk.attachments.read("nic0").phase == "moving"
+    else:
+        with pytest.raises(AttachmentError, match="the pod has an interface eth0 already"):
+            desk.attach("nic0", pod)
+    desk.release("nic0")
+    assert pod.interfaces() == {"eth0", "peer0"}
+    assert pod.seen("eth0") == was
+    assert interfaces() == {"nic0", "nic0p"}
+    assert seen("nic0") == before
+
+
 def test_a_name_that_the_pod_has_already_is_refused_and_nothing_changes(desk, pod_network):
     before = make_interface("nic0")
     pod = pod_network()
@@ -211,6 +237,28 @@ def test_a_name_that_the_pod_has_already_is_refused_and_nothing_changes(desk, po
         desk.attach("nic0", pod)
     assert seen("nic0") == before
     assert "the pod has an interface net1 already" in desk.attachments.read("nic0").problem
+
+
+def test_interfaces_join_a_vrf_where_the_kernel_has_them(desk, pod_network):
+    before = {name: make_interface(name, number=number) for number, name in enumerate(("nic0", "nic1"))}
+    pod = pod_network()
+    for at, name in enumerate(before):
+        wanted = {"name": f"net{at}", "addresses": [f"10.{at}.0.2/24"], "vrf": {"name": "blue", "table": 42}}
+        desk.plan(name, interface=wanted, routes=[{"destination": f"10.9{at}.0.0/16", "gateway": f"10.{at}.0.1"}])
+    try:
+        ip("link", "add", "red", "type", "vrf", "table", "43")
+        ip("link", "del", "red")
+    except subprocess.CalledProcessError:
+        with pytest.raises(AttachmentError, match=r"interface\.vrf blue: "):
+            desk.attach("nic0", pod)
+    else:
+        desk.attach("nic0", pod)
+        assert "10.90.0.0/16 via 10.0.0.1 dev net0" in pod.run("route", "show", "vrf", "blue")
+        desk.attach("nic1", pod)
+        assert {"net0", "net1", "blue"} == pod.interfaces()
+    for name, was in before.items():
+        desk.release(name)
+        assert seen(name) == was
 
 
 def test_what_fails_without_a_reason_that_is_known_is_undone_too(desk, pod_network, monkeypatch):

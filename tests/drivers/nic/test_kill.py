@@ -1,6 +1,7 @@
 """kill -9 of the driver, and of the agent's side of it, while pods with interfaces come and go.
 
-DRAY_DRIVER_CYCLES sets how often. After every cycle all interfaces are on the host as they were, and nothing is left.
+DRAY_DRIVER_CYCLES sets how often. With either runtime, after every cycle all interfaces are on the host as they were,
+and nothing is left.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ import pytest
 
 from dray.node.runtimes.configs import SandboxConfig
 from dray.node.runtimes.interface import StartError
+from dray.node.runtimes.podman.runtime import PodmanRuntime
 from dray.node.runtimes.process import ProcessRuntime
 from dray.testing.api_endpoint import ApiEndpoint
 from dray.testing.objects import request
@@ -21,23 +23,33 @@ from tests.driver.killed import KilledDriver
 from tests.drivers.nic.networks import interfaces, make_interface, seen
 from tests.drivers.nic.trees import SysfsTree
 from tests.node.clusters import NODE, bound_pod, kubelet_on_cluster
+from tests.node.runtimes import busybox
 
 CYCLES = int(os.environ.get("DRAY_DRIVER_CYCLES", "1"))
 PATIENCE = 60
 NAMES = ("nic0", "nic1", "nic2")
+RUNTIMES = {"process": ProcessRuntime, "podman": PodmanRuntime}
+
+
+@pytest.fixture(params=["process", pytest.param("podman", marks=busybox.needs_podman)])
+def runtime(request):
+    if request.param == "podman":
+        # Skips where podman runs no containers.
+        busybox.image()
+    return request.param
 
 
 class Trial:
-    def __init__(self, cluster, kubelet, directory, rng):
+    def __init__(self, cluster, kubelet, directory, rng, runtime):
         self.cluster = cluster
         self.kubelet = kubelet
         self.rng = rng
         self.state = directory / "state"
-        self.runtime = ProcessRuntime(directory / "run", cdi_directories=[kubelet.cdi])
+        self.runtime = RUNTIMES[runtime](directory / "run", cdi_directories=[kubelet.cdi], ends_with=os.getpid())
         SysfsTree(directory / "sys")
         settings = (
             "excludeTypes=",
-            "excludeInterfaces=*p",
+            "excludeInterfaces=*p,podman*",
             f"sysfsRoot={directory}/sys",
             f"stateDirectory={self.state}",
         )
@@ -92,21 +104,21 @@ class Trial:
 
 
 @contextlib.asynccontextmanager
-async def trial(directory, rng):
+async def trial(directory, rng, runtime):
     async with kubelet_on_cluster() as (cluster, kubelet), ApiEndpoint(cluster.application) as endpoint:
         kubelet.kubeconfig = endpoint.write_kubeconfig(kubelet.root / "kubeconfig")
-        made = Trial(cluster, kubelet, directory, rng)
+        made = Trial(cluster, kubelet, directory, rng, runtime)
         await kubelet.registered("dra.net", within=PATIENCE)
         yield made
 
 
 @pytest.mark.time_limit(max(120, 20 * CYCLES))
-async def test_kill_9_leaves_no_interface_behind_and_none_missing(host_network, tmp_path):
+async def test_kill_9_leaves_no_interface_behind_and_none_missing(host_network, tmp_path, runtime):
     seed = int(os.environ.get("DRAY_DRIVER_SEED", random.randrange(10**6)))
     print(f"DRAY_DRIVER_SEED={seed}")
     rng = random.Random(seed)
     before = {name: make_interface(name, number=number) for number, name in enumerate(NAMES)}
-    async with trial(tmp_path, rng) as here:
+    async with trial(tmp_path, rng, runtime) as here:
         try:
             async with here.driver.kept_alive():
                 for cycle in range(CYCLES):
@@ -121,9 +133,9 @@ async def test_kill_9_leaves_no_interface_behind_and_none_missing(host_network, 
         print(f"{here.driver.kills} kills in {CYCLES} cycles")
 
 
-async def test_the_guard_brings_it_back_when_driver_and_pod_are_gone(host_network, tmp_path):
+async def test_the_guard_brings_it_back_when_driver_and_pod_are_gone(host_network, tmp_path, runtime):
     before = make_interface("nic0")
-    async with trial(tmp_path, random.Random(1)) as here:
+    async with trial(tmp_path, random.Random(1), runtime) as here:
         uid = await here.pod("p", "nic0")
         started = await here.kubelet.start_pod("p", within=PATIENCE)
         await here.sandbox(uid, started.cdi_ids["main"])

@@ -220,6 +220,26 @@ async def test_devices_as_somebody_published_them(tmp_path):
         assert boards == [machine.uuid("1")]
 
 
+@pytest.mark.parametrize(
+    ("members", "problem"),
+    [({"domainID": "some-uid", "allocationMode": "Single"}, ""), ({"domainID": ""}, "domainID must not be empty")],
+)
+async def test_channels_of_compute_domains(members, problem):
+    (chosen,) = choose(["gb200-nvl72-tray=1"]).machines
+    drivers = drivers_of(replace(chosen, name=NODE))
+    (driver,) = (each for each in drivers if each.name == "compute-domain.nvidia.com")
+    kind = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomainChannelConfig"}
+    config = [{"opaque": {"driver": driver.name, "parameters": {**kind, **members}}}]
+    channel = request(deviceClassName="compute-domain-default-channel.nvidia.com")
+    async with world(driver) as here:
+        if problem:
+            assert problem in await here.refusal("p", channel, config=config)
+            return
+        edits = await here.edits("p", channel, config=config)
+        value = f"compute-domain.nvidia.com/{NODE}/channel-0"
+        assert edits.environment == {"SIMULATED_DEVICE_CHANNEL_0": value}
+
+
 def gpu_config(sharing, kind="GpuConfig"):
     parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": kind, "sharing": sharing}
     return [{"opaque": {"driver": GPU, "parameters": parameters}}]

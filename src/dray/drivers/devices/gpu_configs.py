@@ -100,6 +100,17 @@ class MigDeviceConfig(GpuConfig, frozen=True, kw_only=True):
             raise ValueError("partitions have no timeSlicingConfig; remove it")
 
 
+class VfioDeviceConfig(Config, frozen=True, kw_only=True):
+    api_version: ClassVar[str] = "resource.nvidia.com/v1beta1"
+    refusal: ClassVar[str] = (
+        "this driver does not pass GPUs through to virtual machines (PassthroughSupport), and publishes no devices of "
+        "type vfio; NVIDIA's own driver does"
+    )
+
+
+CONFIGS: Final = (GpuConfig, MigDeviceConfig, VfioDeviceConfig)
+
+
 def _bytes(text: str) -> int:
     try:
         return Quantity.parse(text).value()

@@ -33,7 +33,7 @@ from dray.driver import (
     PreparedClaim,
 )
 from dray.drivers.devices.gpu import DRIVER
-from dray.drivers.devices.gpu_configs import GpuConfig, MigDeviceConfig
+from dray.drivers.devices.gpu_configs import CONFIGS
 from dray.drivers.gpu.claim_state import ClaimState, RecordedState, recorded_states, state_of
 from dray.drivers.gpu.container_edits import GpuEdits
 from dray.drivers.gpu.discovery import Found, discover
@@ -65,7 +65,7 @@ class GpuDriver(Driver):
     """NVIDIA GPUs."""
 
     name = DRIVER
-    configs: ClassVar[Sequence[type[Config]]] = (GpuConfig, MigDeviceConfig)
+    configs: ClassVar[Sequence[type[Config]]] = CONFIGS
     cdi_kind = "k8s.gpu.nvidia.com/claim"
     # It has taints of its own, which say what is wrong.
     unhealthy_effect = ""

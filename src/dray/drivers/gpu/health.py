@@ -12,13 +12,12 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
-
-import pynvml
+from typing import Any, Final
 
 from dray.driver import DeviceHealth, Health, Taint
 from dray.drivers.devices.gpu import DRIVER
 from dray.drivers.gpu import nvml_mig
+from dray.drivers.gpu.binding import pynvml
 from dray.drivers.gpu.discovery import FoundGpu
 from dray.drivers.gpu.nvml import Handle, Nvml, NvmlError, call, optional, uuid_of
 from dray.drivers.gpu.options import GpuOptions
@@ -28,7 +27,6 @@ LOST: Final = f"{DRIVER}/gpu-lost"
 UNMONITORED: Final = f"{DRIVER}/unmonitored"
 APPLICATION_XIDS: Final = frozenset({13, 31, 43, 45, 68, 109})
 _UNCORRECTABLE: Final = 48
-_EVENTS: Final = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
 _WHOLE: Final = 0xFFFFFFFF
 _WAIT_MILLISECONDS: Final = 500
 _CHECK_SECONDS: Final = 5.0
@@ -125,10 +123,11 @@ class HealthMonitor:
         doing = f"events of GPU {uuid}"
         try:
             handle = self._nvml.find(uuid)
-            types = optional(doing, pynvml.nvmlDeviceGetSupportedEventTypes, handle) or 0
-            watched.is_monitored = bool(types & _EVENTS)
+            wanted = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
+            wanted &= optional(doing, pynvml.nvmlDeviceGetSupportedEventTypes, handle) or 0
+            watched.is_monitored = bool(wanted)
             if watched.is_monitored:
-                call(doing, pynvml.nvmlDeviceRegisterEvents, handle, types & _EVENTS, self._events)
+                call(doing, pynvml.nvmlDeviceRegisterEvents, handle, wanted, self._events)
         except NvmlError as error:
             watched.is_lost = error.is_gone
             watched.is_monitored = error.is_gone
@@ -201,9 +200,7 @@ class HealthMonitor:
 def _needs_repair(handle: Handle) -> bool:
     """Whether the driver asks for a reset or a reboot, or memory waits to be replaced."""
     field_id = pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
-    values: Sequence[pynvml.c_nvmlFieldValue_t] = (
-        optional("recovery action", pynvml.nvmlDeviceGetFieldValues, handle, [field_id]) or ()
-    )
+    values: Sequence[Any] = optional("recovery action", pynvml.nvmlDeviceGetFieldValues, handle, [field_id]) or ()
     for each in values:
         if each.nvmlReturn == pynvml.NVML_SUCCESS and each.value.uiVal != pynvml.NVML_GPU_RECOVERY_ACTION_NONE:
             return True

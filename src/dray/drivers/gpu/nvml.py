@@ -8,63 +8,59 @@ call and the GPU. All calls block: some for milliseconds, some for seconds.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import pynvml
-
 from dray.driver import DriverError
+from dray.drivers.gpu.binding import pynvml
 
-DEFAULT_MODE: Final[int] = pynvml.NVML_COMPUTEMODE_DEFAULT
-EXCLUSIVE_PROCESS: Final[int] = pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
-_ABSENT: Final = (
-    pynvml.NVML_ERROR_NOT_SUPPORTED,
-    pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
-    pynvml.NVML_ERROR_INVALID_ARGUMENT,
-)
-_GONE: Final = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_GPU_NOT_FOUND)
+# As nvml.h has them.
+DEFAULT_MODE: Final = 0
+EXCLUSIVE_PROCESS: Final = 3
+_ABSENT: Final = ("NOT_SUPPORTED", "FUNCTION_NOT_FOUND", "INVALID_ARGUMENT")
+_GONE: Final = ("GPU_IS_LOST", "NOT_FOUND", "GPU_NOT_FOUND")
 _NO_GPUS: Final = {
-    pynvml.NVML_ERROR_DRIVER_NOT_LOADED: "the kernel module of the NVIDIA driver is not loaded",
-    pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: "library and kernel module of the NVIDIA driver differ; reboot",
-    pynvml.NVML_ERROR_NO_PERMISSION: "the NVIDIA driver may not be used; run as root",
-    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND: "the library of the NVIDIA driver cannot be loaded",
+    "DRIVER_NOT_LOADED": "the kernel module of the NVIDIA driver is not loaded",
+    "LIB_RM_VERSION_MISMATCH": "library and kernel module of the NVIDIA driver differ; reboot",
+    "NO_PERMISSION": "the NVIDIA driver may not be used; run as root",
+    "LIBRARY_NOT_FOUND": "the library of the NVIDIA driver cannot be loaded",
 }
 _BRANDS: Final = {
-    pynvml.NVML_BRAND_QUADRO: "Quadro",
-    pynvml.NVML_BRAND_TESLA: "Tesla",
-    pynvml.NVML_BRAND_NVS: "NVS",
-    pynvml.NVML_BRAND_GRID: "Grid",
-    pynvml.NVML_BRAND_GEFORCE: "GeForce",
-    pynvml.NVML_BRAND_TITAN: "Titan",
-    pynvml.NVML_BRAND_NVIDIA_VAPPS: "NvidiaVApps",
-    pynvml.NVML_BRAND_NVIDIA_VPC: "NvidiaVPC",
-    pynvml.NVML_BRAND_NVIDIA_VCS: "NvidiaVCS",
-    pynvml.NVML_BRAND_NVIDIA_VWS: "NvidiaVWS",
-    pynvml.NVML_BRAND_NVIDIA_CLOUD_GAMING: "NvidiaCloudGaming",
-    pynvml.NVML_BRAND_QUADRO_RTX: "QuadroRTX",
-    pynvml.NVML_BRAND_NVIDIA_RTX: "NvidiaRTX",
-    pynvml.NVML_BRAND_NVIDIA: "Nvidia",
-    pynvml.NVML_BRAND_GEFORCE_RTX: "GeForceRTX",
-    pynvml.NVML_BRAND_TITAN_RTX: "TitanRTX",
+    "QUADRO": "Quadro",
+    "TESLA": "Tesla",
+    "NVS": "NVS",
+    "GRID": "Grid",
+    "GEFORCE": "GeForce",
+    "TITAN": "Titan",
+    "NVIDIA_VAPPS": "NvidiaVApps",
+    "NVIDIA_VPC": "NvidiaVPC",
+    "NVIDIA_VCS": "NvidiaVCS",
+    "NVIDIA_VWS": "NvidiaVWS",
+    "NVIDIA_CLOUD_GAMING": "NvidiaCloudGaming",
+    "QUADRO_RTX": "QuadroRTX",
+    "NVIDIA_RTX": "NvidiaRTX",
+    "NVIDIA": "Nvidia",
+    "GEFORCE_RTX": "GeForceRTX",
+    "TITAN_RTX": "TitanRTX",
 }
 _ARCHITECTURES: Final = {
-    pynvml.NVML_DEVICE_ARCH_KEPLER: "Kepler",
-    pynvml.NVML_DEVICE_ARCH_MAXWELL: "Maxwell",
-    pynvml.NVML_DEVICE_ARCH_PASCAL: "Pascal",
-    pynvml.NVML_DEVICE_ARCH_VOLTA: "Volta",
-    pynvml.NVML_DEVICE_ARCH_TURING: "Turing",
-    pynvml.NVML_DEVICE_ARCH_AMPERE: "Ampere",
-    pynvml.NVML_DEVICE_ARCH_ADA: "Ada Lovelace",
-    pynvml.NVML_DEVICE_ARCH_HOPPER: "Hopper",
-    pynvml.NVML_DEVICE_ARCH_BLACKWELL: "Blackwell",
-    pynvml.NVML_DEVICE_ARCH_RUBIN: "Rubin",
+    "KEPLER": "Kepler",
+    "MAXWELL": "Maxwell",
+    "PASCAL": "Pascal",
+    "VOLTA": "Volta",
+    "TURING": "Turing",
+    "AMPERE": "Ampere",
+    "ADA": "Ada Lovelace",
+    "HOPPER": "Hopper",
+    "BLACKWELL": "Blackwell",
+    "RUBIN": "Rubin",
 }
 _ADDRESSING: Final = {
-    pynvml.NVML_DEVICE_ADDRESSING_MODE_NONE: "None",
-    pynvml.NVML_DEVICE_ADDRESSING_MODE_HMM: "HMM",
-    pynvml.NVML_DEVICE_ADDRESSING_MODE_ATS: "ATS",
+    "NONE": "None",
+    "HMM": "HMM",
+    "ATS": "ATS",
 }
 
 Handle = Any
@@ -76,10 +72,19 @@ class NvmlError(DriverError):
 
     def __init__(self, doing: str, code: int, text: str) -> None:
         super().__init__(f"{doing}: {text} (NVML error {code})")
-        self.is_gone = code in _GONE
-        self.is_absent = code in _ABSENT
+        self.is_gone = code in _codes(_GONE)
+        self.is_absent = code in _codes(_ABSENT)
         self.is_timeout = code == pynvml.NVML_ERROR_TIMEOUT
         self.is_not_found = code == pynvml.NVML_ERROR_NOT_FOUND
+
+
+def _codes(names: Iterable[str]) -> set[int]:
+    return {getattr(pynvml, f"NVML_ERROR_{name}") for name in names}
+
+
+def _named(prefix: str, names: Mapping[str, str], number: object, otherwise: str = "") -> str:
+    """What the constant of the library with this number stands for."""
+    return next((text for name, text in names.items() if getattr(pynvml, prefix + name, None) == number), otherwise)
 
 
 def call(doing: str, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -116,7 +121,8 @@ class Nvml:
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
-            reason = _NO_GPUS.get(error.value, f"the NVIDIA driver does not answer: {error}")
+            unknown = f"the NVIDIA driver does not answer: {error}"
+            reason = _named("NVML_ERROR_", _NO_GPUS, error.value, unknown)
             raise DriverError(f"{reason} ({library})") from error
 
     def close(self) -> None:
@@ -150,16 +156,17 @@ def facts(handle: Handle) -> DeviceFacts:
 
     pci = ask(pynvml.nvmlDeviceGetPciInfo)
     major, minor = ask(pynvml.nvmlDeviceGetCudaComputeCapability)
+    addressing = optional(f"GPU {uuid}", pynvml.nvmlDeviceGetAddressingMode, handle)
     return DeviceFacts(
         uuid=uuid,
         minor=ask(pynvml.nvmlDeviceGetMinorNumber),
         name=ask(pynvml.nvmlDeviceGetName),
-        brand=_BRANDS.get(ask(pynvml.nvmlDeviceGetBrand), "Unknown"),
-        architecture=_ARCHITECTURES.get(ask(pynvml.nvmlDeviceGetArchitecture), "Unknown"),
+        brand=_named("NVML_BRAND_", _BRANDS, ask(pynvml.nvmlDeviceGetBrand), "Unknown"),
+        architecture=_named("NVML_DEVICE_ARCH_", _ARCHITECTURES, ask(pynvml.nvmlDeviceGetArchitecture), "Unknown"),
         compute_capability=f"{major}.{minor}.0",
         memory=ask(pynvml.nvmlDeviceGetMemoryInfo).total,
         pci_bus_id=f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0",
-        addressing_mode=_ADDRESSING.get(optional(f"GPU {uuid}", pynvml.nvmlDeviceGetAddressingMode, handle), ""),
+        addressing_mode=_named("NVML_DEVICE_ADDRESSING_MODE_", _ADDRESSING, addressing),
     )
 
 

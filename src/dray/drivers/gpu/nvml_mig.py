@@ -12,14 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pynvml
-
 from dray.drivers.devices.mig_profiles import MigProfile
+from dray.drivers.gpu.binding import pynvml
 from dray.drivers.gpu.nvml import Handle, NvmlError, call, optional, uuid_of
 
 _PREFIX: Final = "MIG "
-# Of one slice without copy engines of its own; nobody asks for it.
-_LEFT_OUT: Final = pynvml.NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +164,11 @@ def destroy_instance(instance: Instance) -> None:
 def _compute_profiles(instance: Instance) -> Iterator[Any]:
     shared = pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED
     asked = pynvml.nvmlGpuInstanceGetComputeInstanceProfileInfo
+    # Of one slice without copy engines of its own; nobody asks for it.
+    left_out = pynvml.NVML_COMPUTE_INSTANCE_PROFILE_1_SLICE_REV1
     for index in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
         info = None
-        if index != _LEFT_OUT:
+        if index != left_out:
             info = optional("profiles of compute instances", asked, instance.handle, index, shared)
         if info is not None:
             yield info

@@ -87,9 +87,11 @@ class Address(msgspec.Struct, frozen=True):
 def netlink() -> Iterator[Any]:
     """A connection to the kernel of pyroute2; what it refuses is NetlinkFailed."""
     # Loaded where it is needed alone: it takes longer than the rest of a driver.
-    from pyroute2 import IPRoute
-    from pyroute2.netlink.exceptions import NetlinkError
-
+    try:
+        from pyroute2 import IPRoute
+        from pyroute2.netlink.exceptions import NetlinkError
+    except ImportError as error:
+        raise NetlinkFailed(f"the package pyroute2 is missing: pip install pyroute2 ({error})") from error
     try:
         with IPRoute() as connection:
             yield connection

@@ -18,6 +18,12 @@ def on_host(links: Iterable[Link], attachment: Attachment) -> Link | None:
     return next(iter(named or candidates), None)
 
 
+def has_stayed(links: Iterable[Link], snapshot: Snapshot) -> bool:
+    """Whether it has not left the host: then whatever in the pod has the name that it was to have is the pod's own."""
+    was = snapshot.link
+    return any((each.index, each.kind, each.mac) == (was.index, was.kind, was.mac) for each in links)
+
+
 def came_back(links: Iterable[Link], snapshot: Snapshot, config_mac: str | None) -> Link | None:
     """On the host again, whatever the kernel calls it now; nothing that merely has its name."""
     return _best(links, snapshot, config_mac, name=snapshot.link.name, name_is_enough=False)

@@ -66,7 +66,10 @@ def _bring_back(attachment: Attachment, held: Path) -> None:
     if snapshot is None:
         return
     with netlink() as connection:
-        taken = {each.name for each in read_links(connection)}
+        links = read_links(connection)
+    if matching.has_stayed(links, snapshot):
+        return
+    taken = {each.name for each in links}
     name = snapshot.link.name if snapshot.link.name not in taken else _spare_name(attachment.device)
     host = os.open(network_namespaces.OWN, os.O_RDONLY | os.O_CLOEXEC)
     inside = attachment.config.interface.name or snapshot.link.name

@@ -29,7 +29,7 @@ from dray.driver import (
 )
 from dray.driver.files import replace_file
 from dray.drivers.devices.gpu import DRIVER, Gpu
-from dray.drivers.devices.gpu_configs import GpuConfig, MigDeviceConfig, MpsConfig
+from dray.drivers.devices.gpu_configs import CONFIGS, MpsConfig
 from dray.drivers.gpu.claim_state import recorded_states
 from dray.drivers.gpu.discovery import Found, FoundGpu, possible_partitions
 from dray.drivers.gpu.machine_changes import check_agreement
@@ -46,7 +46,7 @@ _OPTIONS: Final = GpuOptions()
 
 class SimulatedGpus(Driver):
     name = DRIVER
-    configs: ClassVar[Sequence[type[Config]]] = (GpuConfig, MigDeviceConfig)
+    configs: ClassVar[Sequence[type[Config]]] = CONFIGS
     cdi_kind = "k8s.gpu.nvidia.com/claim"
 
     def __init__(self, found: Callable[[str], tuple[Pool, Sequence[Gpu]]]) -> None:

@@ -7,12 +7,14 @@ SIMULATED_DEVICE_GPU_0=gpu.example.com/pool/gpu-0.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from dray.driver import (
     AllocatedDevice,
     Claim,
     ClaimFailed,
+    Config,
     ContainerEdits,
     Driver,
     Pool,
@@ -20,8 +22,15 @@ from dray.driver import (
     PreparedDevice,
     variables,
 )
-from dray.drivers.devices import gpu
-from dray.drivers.devices.gpu_configs import GpuConfig, MigDeviceConfig
+from dray.drivers.devices import compute_domain, gpu, gpu_configs, nic
+from dray.drivers.nic.config import NetworkConfig
+
+# Configuration of drivers that are known is checked as they would.
+_CONFIGS: Final[Mapping[str, Sequence[type[Config]]]] = {
+    gpu.DRIVER: gpu_configs.CONFIGS,
+    compute_domain.DRIVER: compute_domain.CONFIGS,
+    nic.DRIVER: (NetworkConfig,),
+}
 
 
 class SimulatedDevices(Driver):
@@ -46,6 +55,6 @@ class SimulatedDevices(Driver):
 
 
 def simulated_devices(name: str, pool: Pool) -> SimulatedDevices:
-    configs = (GpuConfig, MigDeviceConfig) if name == gpu.DRIVER else ()
-    made: type[SimulatedDevices] = type("PublishedDevices", (SimulatedDevices,), {"name": name, "configs": configs})
+    members = {"name": name, "configs": _CONFIGS.get(name, ())}
+    made: type[SimulatedDevices] = type("PublishedDevices", (SimulatedDevices,), members)
     return made(pool)
