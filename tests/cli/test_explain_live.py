@@ -111,6 +111,10 @@ def test_a_pod_that_could_be_placed(server: Server) -> None:
             "└─ it has not been tried since, or its scheduler does not run",
         ],
     )
+    kept = "0/1 nodes are available: what is free is kept for PodGroup default/g"
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": kept}
+    server.patch("Pod", "p", {"status": {"conditions": [condition]}}, "status")
+    assert server.explain("default/p")[1][-1] == f"└─ its scheduler said last: {kept}"
 
 
 def test_what_a_pod_holds_and_who_is_in_the_way_of_another(server: Server) -> None:

@@ -54,15 +54,63 @@ def test_queues_with_what_is_used_and_who_waits(run: Dray, tmp_path: Path) -> No
     kubeconfig = tmp_path / "kubeconfig"
     where = ("--kubeconfig", str(kubeconfig))
     with listening(kubeconfig=kubeconfig):
-        assert "there are no ClusterQueues" in run("queue", *where).output
+        assert "there are no queues" in run("queue", *where).output
         for text in ("\n---\n".join(map(json.dumps, definitions())), QUEUES):
             applied = run("apply", "-f", "-", *where, stdin=text)
             assert applied.exit_code == 0, applied.output
         shown = run("queue", *where).output.splitlines()
         assert [line.split() for line in shown] == [
-            ["QUEUE", "COHORT", "FLAVOR", "RESOURCE", "QUOTA", "USED", "LEFT", "WAITING"],
-            ["team", "org", "any", "cpu", "1.5", "1", "0.5", "1"],
+            ["QUEUE", "FLAVOR", "RESOURCE", "QUOTA", "LIMIT", "USED", "SHARE", "LEFT", "WAITING"],
+            ["cohort", "org", "any", "cpu", "0", "-", "1", "0", "0.5", "1"],
+            ["└─", "team", "any", "cpu", "1.5", "-", "1", "0", "0.5", "1"],
         ]
-        assert run("queue", "team", *where).output.splitlines()[-1] == "pod default/waiting: not tried yet"
+        assert run("queue", "team", *where).output.splitlines()[-1] == "next: pod default/waiting: not tried yet"
         missing = run("queue", "other", *where)
-        assert (missing.exit_code, missing.output) == (1, "Error: there is no ClusterQueue other\n")
+        assert (missing.exit_code, missing.output) == (1, "Error: there is no queue other\n")
+        (top,) = json.loads(run("queue", "org", "-o", "json", *where).output)["queues"]
+        (team,) = top["children"]
+        assert (top["kind"], team["waiting"]) == ("Cohort", [{"namespace": "default", "name": "waiting", "group": ""}])
+        assert (team["resources"][0]["quota"], team["resources"][0]["left"]) == (1500, 500)
+
+
+KAI = """
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: dept}
+spec: {resources: {gpu: {quota: 4, limit: 6}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: lab}
+spec:
+  parentQueue: dept
+  resources: {gpu: {quota: 2, limit: -1}, cpu: {quota: 4000, limit: 8000}, memory: {quota: -1, limit: -1}}
+---
+apiVersion: scheduling.x-k8s.io/v1alpha1
+kind: PodGroup
+metadata: {name: gang}
+spec: {minMember: 2}
+"""
+KAI_POD = """
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: %s, labels: {kai.scheduler/queue: lab, scheduling.x-k8s.io/pod-group: gang}}
+spec:
+  containers: [{name: main, image: busybox, resources: {requests: {cpu: "1"}}}]
+"""
+
+
+def test_queues_of_kai_with_a_gang_that_waits(run: Dray, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    where = ("--kubeconfig", str(kubeconfig))
+    with listening(kubeconfig=kubeconfig):
+        for text in ("\n---\n".join(map(json.dumps, definitions())), KAI + KAI_POD % "w0" + KAI_POD % "w1"):
+            applied = run("apply", "-f", "-", *where, stdin=text)
+            assert applied.exit_code == 0, applied.output
+        shown = [line.split() for line in run("queue", *where).output.splitlines()]
+        assert shown[1][:4] == ["dept", "gpu", "4", "6"]
+        assert ["└─", "lab", "gpu", "2", "-", "0", "0", "6", "2"] in shown
+        assert ["cpu", "4", "8", "0", "2", "8"] in shown
+        last = run("queue", "lab", *where).output.splitlines()[-1]
+        assert last == "next: group default/gang (2 pods): not tried yet"

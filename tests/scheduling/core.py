@@ -47,7 +47,7 @@ class Core:
     def _stored(self, document):
         metadata = dict(document["metadata"])
         kind = document["kind"]
-        if kind in ("Pod", "ResourceClaim", "PodDisruptionBudget", "PodGroup", "LocalQueue"):
+        if kind in ("Pod", "ResourceClaim", "PodDisruptionBudget", "PodGroup", "CompositePodGroup", "LocalQueue"):
             metadata.setdefault("namespace", "default")
         key = (kind, metadata["name"])
         known = self.objects.get(key)

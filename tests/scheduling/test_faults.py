@@ -7,11 +7,15 @@ import pytest
 
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.scheduling.explainer import Explainer
+from dray.scheduling.front_ends.kueue_policy import KueueQueues
 from dray.scheduling.plugin import SKIP, Depends, Plugin
 from dray.scheduling.queue import SubQueue
+from dray.scheduling.queueing_hints import QueueingHints
+from dray.scheduling.turns import Turns
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, one_gpu_node, placed, pod, refused
+from tests.scheduling.test_queues import training, two_teams
 
 HUGE = "1e400"
 DIGITS = "9" * 4301
@@ -50,6 +54,19 @@ def test_an_error_in_an_attempt_concerns_one_pod():
     assert refusal.reason == "SchedulerError"
     assert "ZeroDivisionError: one of a kind" in refusal.message
     assert core.scheduler.queue.get(refusal.pod.uid).subqueue is SubQueue.UNSCHEDULABLE
+
+
+@pytest.mark.parametrize(("part", "method"), [(Turns, "choose"), (KueueQueues, "sample"), (QueueingHints, "_move")])
+def test_an_error_in_what_concerns_all_pods_stops_none(part, method, monkeypatch):
+    def fail(*_):
+        raise ZeroDivisionError("whoever it was")
+
+    core = two_teams()
+    monkeypatch.setattr(part, method, fail)
+    training(core, "a0", "a1", queue="a")
+    training(core, "b0", queue="b")
+    core.put(pod("other"))
+    assert sorted(bound(core.settle())) == ["a0", "a1", "b0", "other"]
 
 
 def test_after_such_an_error_the_pod_is_tried_again_less_and_less_often():

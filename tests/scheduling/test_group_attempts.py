@@ -1,4 +1,4 @@
-"""Pods that start together or not at all, with their devices: the vectors of the reference by name (T1, T2, …)."""
+"""Pods that start together or not at all, with their devices."""
 
 from dray.scheduling.explainer import Explainer
 from dray.testing import objects
@@ -31,35 +31,6 @@ def training(name, size, number=None, request=None, start=0, **more):
         yield member(f"{name}-{index}", of=name, claims=[f"{name}-{index}"], **more)
 
 
-def test_t1_a_gang_fills_two_nodes_with_two_devices_each():
-    core = Core(*nodes(a=2, b=2), *training("g", 4))
-    assert sorted(bound(core.settle()).values()) == ["a", "a", "b", "b"]
-
-
-def test_t1_with_three_free_devices_nothing_is_written():
-    core = Core(*nodes(a=2, b=1), *training("g", 4))
-    actions = core.settle()
-    assert bound(actions) == {}
-    (message,) = refused_groups(actions).values()
-    assert "4 pods have to be placed at once, and there is a place for 3" in message
-    assert "2 cannot allocate all claims" in message
-    assert core.state.inventory.usage.claims == {}
-    assert not core.scheduler.in_flight
-
-
-def test_t2_of_two_gangs_the_older_one_runs():
-    core = Core(*nodes(a=3, b=3))
-    core.put(gang("old", 4), gang("new", 4))
-    core.put(*list(training("new", 4))[1:])
-    core.put(*list(training("old", 4))[1:])
-    actions = core.settle()
-    assert {name.split("-")[0] for name in bound(actions)} == {"old"}
-    assert len(bound(actions)) == 4
-    for name in list(bound(actions)):
-        core.remove_with_claims(name)
-    assert {name.split("-")[0] for name in bound(core.settle())} == {"new"}
-
-
 def whole_or_halves(node):
     """One GPU that can be had whole or in halves."""
     board = {"name": "board", "counters": {"halves": {"value": "2"}}}
@@ -87,13 +58,6 @@ def partitioned(*names):
     yield gpus.device_class("half")
 
 
-def test_t3_two_pods_get_halves_where_the_first_would_take_the_whole():
-    core = Core(*partitioned("n"), *training("g", 2, request=EITHER))
-    assert bound(core.settle()) == {"g-0": "n", "g-1": "n"}
-    held = [gpus.held(core.get("ResourceClaim", f"g-{n}")) for n in range(2)]
-    assert sorted(held) == [["half-0"], ["half-1"]]
-
-
 def test_a_pod_by_itself_takes_the_whole():
     core = Core(*partitioned("n"), *training("g", 1, request=EITHER))
     core.settle()
@@ -105,50 +69,11 @@ def network_pool(name, *reached):
     return objects.resource_slice(name, gpus.gpu(f"{name}-0", kind="net"), nodeSelector={"nodeSelectorTerms": terms})
 
 
-def test_t4_the_pool_is_chosen_that_reaches_enough_nodes():
-    names = [f"n{n}" for n in range(1, 6)]
-    core = Core(*(objects.node(name, labels={"kubernetes.io/hostname": name}) for name in names))
-    core.put(network_pool("p", "n1", "n2"), network_pool("q", "n3", "n4", "n5"))
-    entry = {"name": "claim-0", "resourceClaimName": "fabric"}
-    core.put(objects.claim("fabric", objects.request(deviceClassName="net")))
-    core.put(gang("g", 3, resourceClaims=[entry]))
-    for n in range(3):
-        core.put(member(f"w{n}", claims=["fabric"], container=ONE_PER_NODE))
-    assert sorted(bound(core.settle()).values()) == ["n3", "n4", "n5"]
-    claim = core.get("ResourceClaim", "fabric")
-    assert gpus.held(claim) == ["q-0"]
-    assert [each["resource"] for each in claim["status"]["reservedFor"]] == ["podgroups"]
-
-
 def rack(name, rack_name, number=2):
     return objects.node(name, labels={"rack": rack_name}), gpus.slice_of(name, number)
 
 
 RACK = {"topology": [{"key": "rack"}]}
-
-
-def test_t12_nodes_without_the_label_are_never_used():
-    core = Core(*nodes(bare=4), *rack("a", "r1"), *rack("b", "r1"))
-    core.put(*training("g", 4), gang("g", 4, schedulingConstraints=RACK))
-    assert set(bound(core.settle()).values()) == {"a", "b"}
-
-
-def test_t12_where_no_node_has_it_no_placement_is_found():
-    core = Core(*nodes(bare=4), *training("g", 2), gang("g", 2, schedulingConstraints=RACK))
-    assert "no feasible placements found" in refused_groups(core.settle())["g"]
-
-
-def test_t13_a_group_that_is_in_a_rack_waits_for_room_there():
-    core = Core(*rack("a", "r1"), *rack("b", "r2", 4), gang("g", 3, schedulingConstraints=RACK))
-    placed = member("g-0", claims=["g-0"])
-    placed["spec"]["nodeName"] = "a"
-    core.put(objects.claim("g-0"), placed)
-    core.put(*list(training("g", 2, start=1))[1:])
-    core.put(pod("other", claims=["other"], nodeName="a"))
-    core.put(objects.claim("other", status={"allocation": objects.allocation("gpu-0", pool="a", nodeName="a")}))
-    actions = core.settle()
-    assert bound(actions) == {}
-    assert "rack=r1" in refused_groups(actions)["g"]
 
 
 def test_the_smallest_rack_that_has_room_for_all_is_taken():
@@ -160,16 +85,6 @@ def test_the_smallest_rack_that_has_room_for_all_is_taken():
 def finish(core, name):
     core.put({**core.get("Pod", name), "status": {"phase": "Succeeded"}})
     core.release(core.get("Pod", name)["metadata"]["uid"])
-
-
-def test_t21_pods_that_ended_well_count_towards_the_minimum():
-    core = Core(*nodes(a=2, b=2), *training("g", 4))
-    assert len(bound(core.settle())) == 4
-    finish(core, "g-0")
-    finish(core, "g-1")
-    core.remove_with_claims("g-2")
-    core.put(objects.claim("again"), member("again", claims=["again"]))
-    assert list(bound(core.settle())) == ["again"]
 
 
 def test_a_gang_is_not_tried_before_there_are_enough_pods():
@@ -189,6 +104,19 @@ def test_a_lower_minimum_lets_those_that_are_there_start():
 def test_more_pods_than_the_minimum_are_placed_as_far_as_they_fit():
     core = Core(*nodes(a=3), *training("g", 2, number=5))
     assert len(bound(core.settle())) == 3
+
+
+def test_a_pod_that_cannot_be_tried_comes_back_though_the_others_start_without_it():
+    core = Core(*nodes(a=3), *training("g", 2, number=2))
+    special = member("g-9", claims=["other"], value=0)
+    core.put(objects.claim("other", objects.request(deviceClassName="later")), special)
+    queued = core.scheduler.queue.get(core.get("Pod", "g-9")["metadata"]["uid"])
+    # It is the first to be tried.
+    others = [each for each in core.scheduler.queue._active if each[-1] != queued.pod.uid]
+    core.scheduler.queue._active = [(0, -1, queued.pod.uid), *others]
+    assert sorted(bound(core.settle())) == ["g-0", "g-1"]
+    core.put(gpus.device_class("later", "gpu"))
+    assert list(bound(core.settle())) == ["g-9"]
 
 
 def test_a_write_that_fails_brings_all_back():
@@ -215,20 +143,6 @@ def test_a_leader_and_workers_of_different_needs():
 
 
 WHOLE = {"disruptionMode": {"all": {}}}
-
-
-def test_t17_but_not_for_a_pod_of_no_higher_priority():
-    core = Core(*nodes(a=2, b=1), *training("g", 3), gang("g", 3, **WHOLE))
-    assert len(bound(core.settle())) == 3
-    core.put(objects.claim("other"), pod("other", claims=["other"]))
-    assert victims(core.later()) == []
-
-
-def test_t17_all_three_are_evicted_for_one_place():
-    core = Core(*nodes(a=2, b=1), *training("g", 3), gang("g", 3, **WHOLE))
-    assert len(bound(core.settle())) == 3
-    core.put(objects.claim("high"), pod("high", claims=["high"], value=10))
-    assert victims(core.later()) == ["g-0", "g-1", "g-2"]
 
 
 def test_a_gang_of_higher_priority_has_as_few_pods_removed_as_it_needs():

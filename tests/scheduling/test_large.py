@@ -8,9 +8,11 @@ from time import process_time
 
 import pytest
 
+from dray.scheduling.actions import RefuseGroup
 from dray.testing import objects
 from tests import gpus
-from tests.scheduling.core import Core, bound, placed, pod
+from tests.scheduling.core import Core, bound, placed, pod, refused
+from tests.scheduling.test_kai_groups import kai_group, tell
 
 LONGEST = 3.0
 MANY = 5000
@@ -131,3 +133,54 @@ def test_pods_that_each_speak_of_their_own_kind_do_not_slow_each_other_down():
     began = process_time()
     assert len(bound(core.actions())) == 1500
     assert process_time() - began < 2 * LONGEST
+
+
+def in_a_tree(name, part, **more):
+    """A pod of a sub-group of g."""
+    made = labelled(pod(name, **more), **{"kai.scheduler/subgroup-name": part})
+    made["metadata"]["annotations"] = {"pod-group-name": "g"}
+    return made
+
+
+@pytest.mark.parametrize("first", ["", f"s{MANY - 1}"], ids=["deep", "circle"])
+def test_very_many_sub_groups_below_each_other(first):
+    core = Core(*nodes(1))
+    parts = [{"name": f"s{n}", "parent": f"s{n - 1}" if n else first, "minMember": 1} for n in range(MANY)]
+    began = process_time()
+    tell(core, kai_group("g", subGroups=parts))
+    core.put(in_a_tree("x", f"s{MANY - 1}"), in_a_tree("y", "s7"), in_a_tree("z", "s4"), pod("p"))
+    core.put(*([in_a_tree("beside", "")] if not first else []))
+    actions = core.settle()
+    assert bound(actions) == {"p": "n0"}
+    told = {each.key[1] for action in actions if isinstance(action, RefuseGroup) for each in action.pods}
+    assert told - {"beside"} == {"x", "y", "z"}
+    assert refused(actions) == {}
+    assert process_time() - began < LONGEST
+
+
+def test_very_many_sub_groups_beside_each_other():
+    core = Core(*nodes(1))
+    began = process_time()
+    tell(core, kai_group("g", subGroups=[{"name": f"s{n}", "minMember": 1} for n in range(MANY)], minSubGroup=1))
+    core.put(in_a_tree("x", "s7"))
+    assert bound(core.settle()) == {"x": "n0"}
+    assert process_time() - began < LONGEST
+
+
+def test_all_pods_of_a_large_tree_become_ready_at_once():
+    core = Core(*[objects.node(f"n{n}", cpu="64") for n in range(16)])
+    tell(core, kai_group("g", subGroups=[{"name": f"s{n}", "minMember": 2} for n in range(500)]))
+    began = process_time()
+    core.put(*[in_a_tree(f"p{n}", f"s{n // 2}", cpu="1") for n in range(1000)])
+    assert len(bound(core.actions())) == 1000
+    assert process_time() - began < LONGEST
+
+
+def test_a_large_gang_comes_and_one_of_its_pods_goes():
+    core = Core(*nodes(1))
+    core.put(objects.pod_group("g", minCount=2 * MANY, uid="uid-g"))
+    began = process_time()
+    core.put(*[pod(f"p{n}", schedulingGroup={"podGroupName": "g"}) for n in range(2 * MANY)])
+    core.remove("Pod", "p0")
+    assert core.actions() == []
+    assert process_time() - began < LONGEST

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dray.scheduling.actions import Refuse
+from dray.scheduling.actions import Bind, Refuse
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import NEVER, Core, bound, holding, placed, pod, user, victims
@@ -272,6 +272,23 @@ def test_pods_that_are_being_bound_are_victims_once_they_are():
     assert victims(core.later(5)) == []
     core.bind(binding)
     assert victims(core.later(11)) == ["low"]
+
+
+def test_a_pod_that_comes_to_where_another_waits_for_is_a_victim_once_it_is_bound():
+    """While it is being bound, those leave who stood in the way of removing it."""
+    core = Core(objects.node("n"), gpus.slice_of("n", 2))
+    for number, value in enumerate((20, 10)):
+        core.put(user(f"held-{number}", value=value), holding(f"c{number}", f"gpu-{number}", users=[f"held-{number}"]))
+    core.put(objects.claim("c-high", objects.request(count=2)), pod("high", claims=["c-high"], value=10))
+    assert victims(core.settle()) == []
+    core.remove_with_claims("held-0")
+    core.put(*wants_gpu("low", 1))
+    (bind,) = [each for each in core.later() if isinstance(each, Bind)]
+    core.write(bind)
+    core.remove_with_claims("held-1")
+    assert core.later() == []
+    core.bind(bind)
+    assert victims(core.settle()) == ["low"]
 
 
 def test_who_preempts_says_where_it_will_be():

@@ -1,25 +1,19 @@
 """Pods in queues with quota: no queue takes more than it may, and what others lend comes back."""
 
+import pytest
+
+from dray.scheduling.front_ends.kueue_status import QueueStatuses
 from dray.scheduling.quota_tree import Asset, Quota, QuotaTree
 from dray.testing import objects
 from tests import gpus
 from tests.scheduling.core import Core, bound, pod, refused, refused_groups, victims
 from tests.scheduling.test_group_attempts import gang, member
+from tests.scheduling.test_group_trees import composite
+from tests.scheduling.test_volumes import NAMED, volume_claim
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 GPU = "deviceclass.resource.kubernetes.io/gpu"
 A = Asset("any", "gpu")
-
-
-def test_t6_what_is_available_in_a_cohort():
-    tree = QuotaTree()
-    tree.put_queue("a", {A: Quota(10, lending=4)}, "org")
-    tree.put_queue("b", {A: Quota(6, borrowing=3)}, "org")
-    tree.charge("b", {A: 6}, 1)
-    assert (tree.available("b", A), tree.available("a", A)) == (3, 10)
-    tree.charge("b", {A: 3}, 1)
-    assert (tree.available("b", A), tree.available("a", A)) == (0, 7)
-    assert (tree.most("a", A), tree.most("b", A)) == (16, 9)
 
 
 def test_cohorts_above_cohorts_lend_their_own():
@@ -49,6 +43,12 @@ def cluster_queue(name, *flavors, cohort="", **spec):
     groups = [{"coveredResources": covered, "flavors": listed}]
     spec = {"resourceGroups": groups, "namespaceSelector": {}, "cohortName": cohort, **spec}
     return {"kind": "ClusterQueue", "metadata": {"name": name}, "spec": spec}
+
+
+def cohort(name, *flavors, annotations=None, **spec):
+    groups = cluster_queue(name, *flavors)["spec"]["resourceGroups"] if flavors else []
+    metadata = {"name": name, "annotations": annotations or {}}
+    return {"kind": "Cohort", "metadata": metadata, "spec": {"resourceGroups": groups, **spec}}
 
 
 def local_queue(name, cluster):
@@ -87,26 +87,34 @@ def test_no_more_devices_than_the_queue_may_have():
     assert sorted(bound(core.settle())) == ["c"]
 
 
+def test_quota_that_a_pod_was_woken_for_is_the_next_ones_when_that_one_goes():
+    core = world(number=1)
+    training(core, "running", "first", "second", "third", "fourth")
+    core.settle()
+    core.remove_with_claims("running")
+    core.remove("Pod", "first")
+    core.remove("ResourceClaim", "c-second")
+    assert sorted(bound(core.settle())) == ["third"]
+
+
+def test_quota_that_a_pod_was_woken_for_is_the_next_ones_when_that_one_cannot_use_it():
+    core = world(number=1)
+    core.state.volumes.known = True
+    core.scheduler.put("PersistentVolumeClaim", volume_claim(), core.now)
+    training(core, "running")
+    training(core, "first", volumes=[NAMED])
+    training(core, "second")
+    core.settle()
+    core.scheduler.remove("PersistentVolumeClaim", volume_claim(), core.now)
+    core.remove_with_claims("running")
+    assert sorted(bound(core.settle())) == ["second"]
+
+
 def test_pods_without_a_queue_are_not_counted():
     core = world(number=1)
     core.put(objects.claim("free"), pod("free", claims=["free"]))
     training(core, "a")
     assert sorted(bound(core.settle())) == ["a", "free"]
-
-
-def test_t18_a_claim_that_five_pods_share_is_charged_once():
-    core = world(objects.claim("shared"), number=1)
-    for n in range(5):
-        core.put(queued(f"p{n}", claims=["shared"]))
-    assert len(bound(core.settle())) == 5
-    assert core.state.queues.tree.used("team", Asset("any", GPU)) == 1
-
-
-def test_t19_a_claim_for_all_devices_there_will_ever_be_changes_nothing_for_others():
-    core = world(number=2)
-    core.put(objects.claim("huge", objects.request(count=2**63 - 1)), queued("huge", claims=["huge"]))
-    training(core, "a", "b")
-    assert sorted(bound(core.settle())) == ["a", "b"]
 
 
 def strict(core, policy):
@@ -117,15 +125,135 @@ def strict(core, policy):
     return core
 
 
-def test_t9_the_first_of_a_strict_queue_holds_up_the_second():
-    core = strict(world(), "StrictFIFO")
+def test_quota_is_taken_back_when_there_is_a_place_at_last():
+    core = Core(objects.node("n", cpu="4"), flavor(), local_queue("team", "team"), local_queue("other", "other"))
+    reclaiming = {"reclaimWithinCohort": "Any"}
+    core.put(cluster_queue("team", ("any", {"cpu": nominal(4)}), cohort="org", preemption=reclaiming))
+    core.put(cluster_queue("other", ("any", {"cpu": nominal(0)}), cohort="org"))
+    core.put(queued("borrower", "other", cpu="2"), pod("plain", cpu="2", value=1000))
+    assert len(bound(core.settle())) == 2
+    core.put(queued("owner", cpu="4"))
+    assert victims(core.settle()) == []
+    core.remove("Pod", "plain")
+    actions = core.settle()
+    assert victims(actions) == ["borrower"]
+    assert bound(actions) == {"owner": "n"}
+
+
+def test_a_gang_that_lost_a_pod_holds_up_nobody():
+    core = world()
+    core.put(cluster_queue("team", ("any", {"cpu": nominal(2)}), queueingStrategy="StrictFIFO"))
+    core.put(
+        gang("g", 2),
+        *[{**member(f"g-{n}", cpu="3"), "metadata": {"name": f"g-{n}", "labels": {QUEUE: "team"}}} for n in range(2)],
+    )
+    core.put(queued("behind", cpu="1"))
     assert bound(core.settle()) == {}
-    core.remove_with_claims("running")
-    assert list(bound(core.settle())) == ["head", "second"]
+    core.remove("Pod", "g-0")
+    assert bound(core.settle()) == {"behind": "n"}
 
 
-def test_t9_otherwise_the_second_runs():
-    assert list(bound(strict(world(), "BestEffortFIFO").settle())) == ["second"]
+def test_what_would_be_free_without_others_is_not_when_they_stay():
+    core = Core(objects.node("n", cpu="4", labels={"zone": "b"}), flavor(), flavor("zone-b", zone="b"))
+    core.put(local_queue("team", "team"), local_queue("other", "other"))
+    flavors = [("zone-b", {"cpu": nominal(0)}), ("any", {"cpu": nominal(3)})]
+    core.put(cluster_queue("team", *flavors, cohort="org", preemption={"reclaimWithinCohort": "Any"}))
+    core.put(cluster_queue("other", ("any", {"cpu": nominal(0)}), cohort="org"))
+    core.put(queued("borrower", "other", cpu="3"))
+    assert bound(core.settle()) == {"borrower": "n"}
+    # There would be quota for it without the borrower, but not on this node.
+    core.put(queued("owner", cpu="3"))
+    assert victims(core.settle()) == []
+    core.put(pod("plain", cpu="3"))
+    assert bound(core.settle()) == {}
+
+
+def two_borrowers():
+    """One of two has to go for quota, and both for a place."""
+    core = Core(objects.node("n", cpu="4"), flavor(), cohort("org", ("any", {"cpu": nominal(2)})))
+    core.put(local_queue("team", "team"), local_queue("other", "other"))
+    reclaiming = {"reclaimWithinCohort": "Any"}
+    core.put(cluster_queue("team", ("any", {"cpu": nominal(3)}), cohort="org", preemption=reclaiming))
+    core.put(cluster_queue("other", ("any", {"cpu": nominal(0)}), cohort="org"))
+    core.put(queued("b1", "other", cpu="2"), queued("b2", "other", cpu="2"))
+    assert len(bound(core.settle())) == 2
+    return core
+
+
+def test_those_go_that_leave_quota_and_a_place():
+    core = two_borrowers()
+    core.put(queued("owner", cpu="3"))
+    actions = core.settle()
+    assert victims(actions) == ["b1", "b2"]
+    assert bound(actions) == {"owner": "n"}
+
+
+def test_those_go_that_leave_quota_and_places_for_a_gang():
+    core = two_borrowers()
+    core.put(gang("g", 2))
+    for number in range(2):
+        made = member(f"g-{number}", cpu="1500m")
+        core.put({**made, "metadata": {**made["metadata"], "labels": {QUEUE: "team"}}})
+    actions = core.actions()
+    assert victims(actions) == ["b1", "b2"]
+    assert len(actions[0].preemption.places) == 2
+
+
+def odd(labels=(), **more):
+    made = queued("odd", "other", value=5, cpu="1", **more)
+    made["metadata"]["labels"].update(labels)
+    return made
+
+
+def memory():
+    return odd(containers=[{"name": "main", "image": "i", "resources": {"requests": {"memory": "1Gi"}}}])
+
+
+@pytest.mark.parametrize(
+    ("document", "queue", "selector"),
+    [
+        (odd(), {"stopPolicy": "Hold"}, {}),
+        (odd(), {}, {"matchLabels": {"team": "a"}}),
+        (memory(), {}, {}),
+        (odd({"kueue.x-k8s.io/priority-class": "unknown"}), {}, {}),
+        (odd({"kai.scheduler/queue": "unknown"}), {}, {}),
+    ],
+    ids=["stopped", "namespace", "uncovered", "priority", "two systems"],
+)
+def test_who_cannot_be_let_in_whatever_is_free_holds_up_nobody(document, queue, selector):
+    core = world()
+    core.put(cluster_queue("team", ("any", {"cpu": nominal(2)}), queueingStrategy="StrictFIFO"))
+    core.put(local_queue("other", "team"), {"kind": "Queue", "metadata": {"name": "q"}, "spec": {}})
+    core.put(queued("running", cpu="2"))
+    core.settle()
+    core.change("LocalQueue", "other", spec=queue)
+    if selector:
+        core.change("ClusterQueue", "team", spec={"namespaceSelector": selector})
+        core.put({"kind": "Namespace", "metadata": {"name": "default", "labels": {"team": "a"}}})
+        document = {**document, "metadata": {**document["metadata"], "namespace": "elsewhere"}}
+        core.put({**local_queue("other", "team"), "metadata": {"name": "other", "namespace": "elsewhere"}})
+    core.put(document, queued("behind", cpu="1"))
+    core.settle()
+    core.remove("Pod", "running")
+    assert bound(core.settle()) == {"behind": "n"}
+    if queue:
+        core.put(queued("behind it", cpu="1"), queued("last", cpu="1"))
+        core.remove("Pod", "behind")
+        core.put(local_queue("other", "team"))
+        assert sorted(bound(core.settle())) == ["behind it", "odd"]
+
+
+def test_those_that_are_held_up_are_not_tried_without_end(monkeypatch):
+    core = strict(world(), "StrictFIFO")
+    core.put(queued("third", cpu="2"), queued("fourth", cpu="2"))
+    assert bound(core.settle()) == {}
+    attempts = []
+    attempt = core.scheduler._attempt
+    monkeypatch.setattr(core.scheduler, "_attempt", lambda *args: attempts.append(args[0]) or attempt(*args))
+    core.change("Pod", "third", metadata={"labels": {QUEUE: "team", "more": "of it"}})
+    core.remove("Pod", "second")
+    core.settle()
+    assert len(attempts) < 20
 
 
 def test_what_one_queue_does_not_use_another_borrows():
@@ -154,8 +282,7 @@ def test_a_gang_is_admitted_as_a_whole():
         core.put(objects.claim(f"c{n}"), made)
     actions = core.settle()
     assert bound(actions) == {}
-    assert "there is a place for 3" in refused_groups(actions)["g"]
-    assert "ClusterQueue team" in refused_groups(actions)["g"]
+    assert f"ClusterQueue team: needs 4 of {GPU}, 3 left" in refused_groups(actions)["g"]
     core.put(cluster_queue("team", ("any", {GPU: nominal(4)})))
     assert len(bound(core.settle())) == 4
 
@@ -170,7 +297,7 @@ def test_which_alternative_it_was_is_charged():
     )
     core.put(objects.claim("c", either), queued("p", claims=["c"]))
     core.settle()
-    assert core.state.queues.tree.used("team", Asset("any", GPU)) == 2
+    assert core.state.queues.kueue.tree.used("team", Asset("any", GPU)) == 2
 
 
 def test_what_is_known_after_a_restart_is_the_same():
@@ -182,7 +309,7 @@ def test_what_is_known_after_a_restart_is_the_same():
         later.put(*[each for (known, _), each in core.objects.items() if known == kind])
     training(later, "c")
     assert bound(later.settle()) == {}
-    assert later.state.queues.tree.used("team", Asset("any", GPU)) == 2
+    assert later.state.queues.kueue.tree.used("team", Asset("any", GPU)) == 2
 
 
 def test_a_pod_says_what_is_wrong_with_its_queue():
@@ -215,7 +342,7 @@ def test_what_is_its_own_a_queue_takes_back_one_by_one():
     assert sorted(bound(actions)) == ["a0", "a1", "a2", "a3"]
     # The fifth is not its own.
     assert len(victims(actions)) == 4
-    assert core.state.queues.tree.used("b", Asset("any", GPU)) == 4
+    assert core.state.queues.kueue.tree.used("b", Asset("any", GPU)) == 4
 
 
 def test_only_from_lower_priorities_where_it_says_so():
@@ -248,18 +375,159 @@ def test_nobody_takes_what_is_kept_for_the_one_that_reclaimed_it():
     assert list(bound(core.settle())) == ["a0"]
 
 
+def test_while_those_go_from_whom_quota_is_reclaimed_nobody_tries_without_end(monkeypatch):
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(9)), queue="b")
+    core.settle()
+    training(core, "a0", queue="a")
+    assert victims(core.later())
+    attempts = []
+    attempt = core.scheduler._attempt
+    monkeypatch.setattr(core.scheduler, "_attempt", lambda *args: attempts.append(args[0]) or attempt(*args))
+    core.change("Node", "n", metadata={"labels": {"a": "b"}})
+    core.later(20)
+    assert len(attempts) < 20
+
+
+def test_pods_that_quota_is_kept_for_are_tried_when_all_are_gone_that_have_it():
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(8)), queue="b")
+    core.settle()
+    waiting = [f"a{n}" for n in range(3)]
+    training(core, *waiting, queue="a")
+    leaving = victims(core.later())
+    assert len(leaving) == 3
+    tried = [core.scheduler.queue.get(core.get("Pod", name)["metadata"]["uid"]) for name in waiting]
+    before = [each.attempts for each in tried]
+    for name in leaving[:-1]:
+        core.remove_with_claims(name)
+        assert bound(core.later()) == {}
+    assert [each.attempts for each in tried] == before
+    core.remove_with_claims(leaving[-1])
+    assert sorted(bound(core.later())) == waiting
+    assert [each.attempts - 1 for each in tried] == before
+
+
+def test_a_pod_that_quota_is_kept_for_has_what_others_give_back_of_themselves():
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(8)), queue="b")
+    core.settle()
+    training(core, "a0", queue="a")
+    (leaving,) = victims(core.later())
+    core.remove_with_claims(next(f"b{n}" for n in range(8) if f"b{n}" != leaving))
+    assert list(bound(core.later())) == ["a0"]
+
+
+def test_who_counts_on_others_to_go_does_so_no_longer_when_they_could_not_be_asked():
+    core = two_teams(withinClusterQueue="LowerPriority")
+    training(core, *(f"a{n}" for n in range(8)), queue="a")
+    core.settle()
+    training(core, "urgent", queue="a", value=5)
+    (asked,) = [each for each in core.later() if each.preemption is not None]
+    core.put(objects.claim("c"), pod("higher", claims=["c"], value=10))
+    # The one that goes for the sake of the other makes room for it as well.
+    assert victims(core.later()) == []
+    core.remove("Pod", "urgent")
+    assert victims(core.later()) == []
+    core.scheduler.unsaid(asked, core.now)
+    assert "higher" in bound(core.settle())
+
+
+def pair(name):
+    return objects.claim(name, objects.request(count=2))
+
+
+def full_node():
+    """Two GPUs that somebody without a queue has; two of the three that the queues may have are a's."""
+    core = Core(objects.node("n", cpu="64"), gpus.slice_of("n", 2), flavor(), pair("taken"))
+    for name, number in (("a", 2), ("b", 1)):
+        preemption = {"reclaimWithinCohort": "Any"}
+        core.put(cluster_queue(name, ("any", {GPU: nominal(number)}), cohort="org", preemption=preemption))
+        core.put(local_queue(name, name), pair(f"of-{name}"))
+    core.put(pod("first", claims=["taken"], value=3))
+    core.settle()
+    return core
+
+
+def test_quota_is_kept_for_those_that_others_make_room_for():
+    core = full_node()
+    core.put(queued("urgent", "b", claims=["of-b"], value=5))
+    (asked,) = core.later()
+    assert victims([asked]) == ["first"]
+    core.put(queued("mine", "a", claims=["of-a"]))
+    assert "1 left" in refused(core.later())["mine"]
+    core.do(asked)
+    # Once it has its place, that is taken back.
+    actions = core.settle()
+    assert list(bound(actions)) == ["urgent", "mine"]
+    assert victims(actions) == ["urgent"]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_who_is_being_bound_is_asked_to_go_once_it_is_bound(together):
+    core = two_teams(withinClusterQueue="LowerPriority")
+    training(core, *(f"a{n}" for n in range(8)), queue="a")
+    binds = core.later()
+    for each in binds:
+        core.write(each)
+    if together:
+        put_gang(core, "urgent", 2, "a", value=5)
+    else:
+        training(core, "urgent", queue="a", value=5)
+    assert victims(core.later()) == []
+    for each in binds:
+        core.bind(each)
+    assert len(victims(core.settle())) == (2 if together else 1)
+
+
+def put_gang(core, name, number, queue, minimum=None, **more):
+    core.put(gang(name, minimum or number))
+    for n in range(number):
+        made = member(f"{name}-{n}", of=name, claims=[f"{name}-c{n}"], **more)
+        made["metadata"]["labels"] = {QUEUE: queue}
+        core.put(objects.claim(f"{name}-c{n}"), made)
+
+
 def test_a_gang_goes_as_a_whole():
     core = two_teams(reclaimWithinCohort="Any")
     training(core, *(f"b{n}" for n in range(4)), queue="b", value=5)
     core.settle()
-    core.put(gang("g", 4))
-    for n in range(4):
-        made = member(f"g-{n}", claims=[f"c{n}"])
-        made["metadata"]["labels"] = {QUEUE: "b"}
-        core.put(objects.claim(f"c{n}"), made)
+    put_gang(core, "g", 4, "b")
     assert len(bound(core.settle())) == 4
     training(core, "a0", queue="a")
     assert len(victims(core.later())) == 4
+
+
+def test_use_beyond_all_bounds_that_was_written_down_is_read_as_much():
+    core = Core(objects.node("n", cpu="8"), flavor())
+    mode = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+    core.put(cluster_queue("team", ("any", {"cpu": nominal(5)}), admissionScope=mode))
+    past = {"consumedResources": {"cpu": "1e400", "memory": "-7"}, "lastUpdate": "9999-01-01T00:00:00Z"}
+    core.put({**local_queue("team", "team"), "status": {"fairSharing": {"admissionFairSharingStatus": past}}})
+    core.put(queued("a", cpu="1"))
+    assert bound(core.settle()) == {"a": "n"}
+    queues = core.state.queues.kueue
+    queues.sample(core.now)
+    queues.sample(core.now + 3600)
+    found = QueueStatuses(queues, core.now).of_local_queue(("default", "team"), core.get("LocalQueue", "team"))
+    written = found["fairSharing"]["admissionFairSharingStatus"]
+    assert written["lastUpdate"] < "2000"
+    assert int(written["consumedResources"]["cpu"].rstrip("mk")) > 0
+
+
+ODD_TAINTS = [{"key": ["x"], "effect": "NoSchedule"}, {"key": {}, "value": [1], "effect": "NoSchedule"}, {}]
+ODD_SELECTOR = {"matchLabels": [], "matchExpressions": [7, {"key": "x", "operator": "NotIn", "values": 7}]}
+
+
+def test_odd_taints_of_a_flavor_and_an_odd_selector_keep_nobody_from_being_tried():
+    core = Core(objects.node("n", cpu="64"), flavor(), local_queue("team", "team"), local_queue("other", "other"))
+    core.put({**flavor("odd"), "spec": {"nodeTaints": ODD_TAINTS, "tolerations": [{"key": []}]}})
+    core.put(cluster_queue("team", ("odd", {"cpu": nominal(9)}), cohort="org", namespaceSelector=ODD_SELECTOR))
+    core.put(cluster_queue("other", ("any", {"cpu": nominal(9)}), cohort="org"))
+    core.put(queued("x", cpu="1"), queued("y", "other", cpu="1"), pod("z", cpu="1"))
+    actions = core.settle()
+    assert sorted(bound(actions)) == ["y", "z"]
+    assert "no flavor" in refused(actions)["x"] or "taint" in refused(actions)["x"]
 
 
 def test_a_queue_that_says_odd_things_lets_nobody_in_and_harms_no_other():
@@ -269,3 +537,96 @@ def test_a_queue_that_says_odd_things_lets_nobody_in_and_harms_no_other():
     core.put(local_queue("odd", "odd"), queued("p", queue="odd"))
     training(core, "a")
     assert list(bound(core.settle())) == ["a"]
+
+
+def test_a_gang_takes_back_for_all_its_pods_at_once():
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(8)), queue="b")
+    core.settle()
+    put_gang(core, "g", 3, "a")
+    actions = core.settle()
+    assert sorted(bound(actions)) == ["g-0", "g-1", "g-2"]
+    assert len(victims(actions)) == 3
+
+
+def test_a_gang_that_is_entitled_to_less_takes_nothing():
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(8)), queue="b")
+    core.settle()
+    put_gang(core, "g", 5, "a")
+    actions = core.settle()
+    assert bound(actions) == {}
+    assert victims(actions) == []
+    assert f"needs 5 of {GPU}, 0 left" in refused_groups(actions)["g"]
+
+
+def test_a_gang_is_reclaimed_from_as_a_whole_for_another():
+    core = two_teams(reclaimWithinCohort="Any")
+    put_gang(core, "long", 8, "b")
+    assert len(bound(core.settle())) == 8
+    put_gang(core, "g", 2, "a")
+    actions = core.settle()
+    assert len(victims(actions)) == 8
+    assert sorted(bound(actions)) == ["g-0", "g-1"]
+
+
+def test_as_many_of_a_gang_as_must_start_take_back():
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(8)), queue="b")
+    core.settle()
+    put_gang(core, "g", 6, "a", minimum=2)
+    actions = core.settle()
+    assert len(victims(actions)) == 4
+    assert len(bound(actions)) == 4
+
+
+def test_nobody_goes_for_a_pod_that_finds_no_place_even_then():
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(8)), queue="b")
+    core.settle()
+    core.put(objects.claim("c-a"), queued("a", queue="a", claims=["c-a"], nodeSelector={"kind": "other"}))
+    assert victims(core.settle()) == []
+
+
+def test_the_pod_goes_that_has_what_the_other_can_use():
+    core = two_teams(reclaimWithinCohort="Any")
+    core.put(objects.node("m", cpu="64", labels={"kind": "other"}), gpus.slice_of("m", 1))
+    core.put(cluster_queue("b", ("any", {GPU: nominal(5)}), cohort="org"))
+    core.put(objects.claim("c-first"), queued("first", queue="b", claims=["c-first"], nodeSelector={"kind": "other"}))
+    core.settle()
+    training(core, *(f"b{n}" for n in range(8)), queue="b")
+    core.settle()
+    core.put(objects.claim("c-a"), queued("a", queue="a", claims=["c-a"], nodeSelector={"kind": "other"}))
+    actions = core.settle()
+    assert victims(actions) == ["first"]
+    assert list(bound(actions)) == ["a"]
+
+
+def test_a_tree_of_groups_goes_and_comes_as_a_whole():
+    core = two_teams(reclaimWithinCohort="Any")
+    core.put(composite("root", 2))
+    for name in ("left", "right"):
+        core.put(objects.pod_group(name, minCount=3, uid=f"uid-{name}", parentCompositePodGroupName="root"))
+        for n in range(3):
+            made = member(f"{name}-{n}", of=name, claims=[f"{name}-c{n}"])
+            made["metadata"]["labels"] = {QUEUE: "b"}
+            core.put(objects.claim(f"{name}-c{n}"), made)
+    assert len(bound(core.settle())) == 6
+    training(core, *(f"a{n}" for n in range(4)), queue="a")
+    actions = core.settle()
+    assert len(victims(actions)) == 6
+    assert len(bound(actions)) == 4
+
+
+def test_of_pods_that_differ_the_cheapest_take_back_as_many_as_must_start():
+    core = two_teams(reclaimWithinCohort="Any")
+    training(core, *(f"b{n}" for n in range(8)), queue="b")
+    core.settle()
+    core.put(gang("g", 2))
+    for n, count in enumerate((4, 1, 2)):
+        made = member(f"g-{n}", of="g", claims=[f"g-c{n}"])
+        made["metadata"]["labels"] = {QUEUE: "a"}
+        core.put(objects.claim(f"g-c{n}", objects.request(count=count)), made)
+    actions = core.settle()
+    assert sorted(bound(actions)) == ["g-1", "g-2"]
+    assert len(victims(actions)) == 3

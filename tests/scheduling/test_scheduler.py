@@ -265,3 +265,15 @@ def test_the_same_seed_gives_the_same_choices():
 
     assert choices(1) == choices(1)
     assert choices(1) != choices(2)
+
+
+def test_labels_that_change_while_a_pod_is_being_bound_count_on_its_node():
+    core = Core(objects.node("n"))
+    core.put(pod("p", labels={"app": "a"}))
+    (action,) = core.actions()
+    core.change("Pod", "p", metadata={"labels": {"app": "b"}})
+    core.do(action)
+    apart = {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": "kubernetes.io/hostname"}
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    core.put(pod("q", affinity=rule))
+    assert "didn't match pod anti-affinity rules" in refused(core.actions())["q"]

@@ -38,6 +38,10 @@ GATES = (
     "DRAResourceClaimDeviceStatus",
     "DRAExtendedResource",
     "DRANodeAllocatableResources",
+    "DRAWorkloadResourceClaims",
+    "GenericWorkload",
+    "GangScheduling",
+    "TopologyAwareWorkloadScheduling",
 )
 
 

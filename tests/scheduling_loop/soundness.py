@@ -1,6 +1,7 @@
 """What must hold of a cluster at rest: nothing is kept for nobody, nothing is forgotten, nobody waits who could run."""
 
 from dray.scheduling.actions import Bind, BindGroup, RefuseGroup
+from dray.scheduling.reasons import Code
 
 
 def is_named(claim):
@@ -27,8 +28,9 @@ def outlived(claims, pods):
     return problems
 
 
-def torn(groups, pods):
-    """Gangs of which a part runs that is smaller than must start together, though none of their pods went."""
+def torn(groups, pods, made):
+    """Gangs of which a part runs that is smaller than must start together, though none of the pods `made` for them
+    went."""
     problems = []
     for group in groups:
         name, size = group["metadata"]["name"], group["spec"]["schedulingPolicy"]["gang"]["minCount"]
@@ -37,9 +39,34 @@ def torn(groups, pods):
         ]
         numbers = {each["metadata"]["name"] for each in members if "deletionTimestamp" not in each["metadata"]}
         started = sum(bool(each["spec"].get("nodeName")) for each in members)
-        if {f"{name}-{n}" for n in range(size)} <= numbers and 0 < started < size:
+        if any(map(_is_locked_out, members)):
+            continue
+        if made[name] <= numbers and 0 < started < size:
             problems.append(f"{started} pods of gang {name} run, and {size} have to start together")
     return problems
+
+
+def felled(trees, made, pods):
+    """Trees of which one gang runs and another does not, though none of the pods `made` for them went."""
+    there = {each["metadata"]["name"]: each for each in pods.values() if "deletionTimestamp" not in each["metadata"]}
+    problems = []
+    for name, gangs in trees.items():
+        members = {gang: [there.get(pod) for pod in made[gang]] for gang in gangs}
+        whole = [each for found in members.values() for each in found]
+        if None in whole or any(map(_is_locked_out, whole)):
+            continue
+        started = [any(each["spec"].get("nodeName") for each in found) for found in members.values()]
+        if any(started) and not all(started):
+            problems.append(f"of tree {name} only some gangs run: {dict(zip(members, started, strict=True))}")
+    return problems
+
+
+def _is_locked_out(pod):
+    """Whether nodes do not take it any more for what they are: between the death of a scheduler and the start of the
+    next they may have been closed to the rest of a gang."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    said = "".join(str(each.get("message")) for each in conditions if each["type"] == "PodScheduled")
+    return not pod["spec"].get("nodeName") and "node(s)" in said
 
 
 def differences(live, fresh):
@@ -58,6 +85,8 @@ def differences(live, fresh):
             keys = sorted((k for k in one.keys() | other.keys() if one.get(k) != other.get(k)), key=str)
             problems += [f"{name}: {k}: {one.get(k)!r} instead of {other.get(k)!r}" for k in keys[:5]]
     for uid, kept in live.nominations._kept.items():
+        if kept.drains and live.drains.active:
+            continue
         problems.append(f"a place on {kept.preemption.node} is kept for {kept.pod.key[1]} ({uid})")
     if live.in_flight or live.state.claims._assumed:
         problems.append(f"in flight: {list(live.in_flight)} {list(live.state.claims._assumed)}")
@@ -107,19 +136,60 @@ def _members(scheduler):
     }
 
 
-def could_run(fresh):
-    """Pods that wait although there is a place for them."""
+def kept_off(live):
+    """The names of pods and groups that wait because a place is kept for a group, or others are before them."""
+    return {
+        name
+        for queued in live.queue.all()
+        if queued.reported is not None and queued.reported.status is not None
+        if any(reason.code in (Code.DRAINING, Code.QUEUE_HELD_UP) for reason in queued.reported.status.reasons)
+        for name in (queued.pod.key[1], _group_name(live, queued.pod))
+    }
+
+
+def _group_name(live, pod):
+    """Of the group that the pod is placed with, the root of its tree."""
+    group = live.group_attempts.group_of(pod) if pod.group is not None else None
+    return group.key.name if group is not None else ""
+
+
+def _title(action):
+    return action.group.key.name if isinstance(action, BindGroup | RefuseGroup) else action.pod.key[1]
+
+
+def keep_drained(live, fresh):
+    """The place that one scheduler keeps for a group, another keeps too: whoever waits for it waits with reason."""
+    for kept in list(live.nominations._kept.values()):
+        queued = fresh.queue.get(kept.pod.uid)
+        if kept.drains and queued is not None:
+            fresh.nominations.keep(queued.pod, kept.preemption, drains=True)
+
+
+def told(live, problems):
+    """What those that are named in the problems were told last, and what became of them."""
+    return [
+        f"{each.pod.key[1]} is {each.subqueue.value}: {each.reported}, {each.group}"
+        for each in live.queue.all()
+        if any(f" {each.pod.key[1]} " in problem for problem in problems)
+    ]
+
+
+def could_run(fresh, excused=frozenset()):
+    """Pods that wait although there is a place for them; `excused` are names of those that need not say why."""
     problems, now = [], 0.0
     # Claims in the meantime, for one: everything that is due is tried.
     for _ in range(3):
         now = (fresh.due() or now) + 1
         while (action := fresh.next(now)) is not None:
+            if _title(action) in excused:
+                continue
             if isinstance(action, BindGroup):
                 places = {each.pod.key[1]: each.node for each in action.binds}
                 problems.append(f"group {action.group.key.name} waits, and could be on {places}")
                 continue
             if isinstance(action, RefuseGroup):
-                if action.preemption is not None and action.preemption.victims:
+                places = action.preemption.places if action.preemption is not None else {}
+                if places and action.preemption.victims:
                     victims = [each.key[1] for each in action.preemption.victims]
                     problems.append(f"group {action.group.key.name} waits, and could have the place of {victims}")
                 continue

@@ -94,20 +94,6 @@ def named(made):
     return {**made, "kind": "PodGroup.scheduling.x-k8s.io"}
 
 
-def test_t14_a_group_that_never_fits_holds_nothing_and_goes_behind_after_its_time():
-    core = Core(objects.node("n"), gpus.slice_of("n", 2), named(group("g", 3, scheduleTimeoutSeconds=10)))
-    for n in range(3):
-        core.put(objects.claim(f"c{n}"), in_group(pod(f"p{n}", claims=[f"c{n}"]), "g"))
-    assert "there is a place for 2" in refused_groups(core.later(5))["g"]
-    assert core.state.inventory.usage.claims == {}
-    before = core.scheduler.queue.get(core.get("Pod", "p0")["metadata"]["uid"]).arrival
-    core.later(400)
-    # Others that came meanwhile are tried first.
-    assert core.scheduler.queue.get(core.get("Pod", "p0")["metadata"]["uid"]).arrival > before
-    core.put(gpus.slice_of("n", 3))
-    assert len(bound(core.settle())) == 3
-
-
 def test_the_sum_of_what_is_left_has_to_be_the_minimum():
     core = Core(objects.node("n", cpu="4"), objects.node("m", cpu="4"))
     core.put(named(group("g", 2, minResources={"cpu": "12"})))

@@ -125,3 +125,49 @@ async def test_a_claim_that_three_pods_of_a_gang_share_is_reserved_for_each():
             await local.create(member(name, entry))
         await bound(local, "a", "b", "c")
         assert sorted(await users(local)) == [("pods", "a"), ("pods", "b"), ("pods", "c")]
+
+
+def part(name, size, parent="root"):
+    reference = {"workloadName": "w", "templateName": name}
+    return objects.pod_group(name, minCount=size, parentCompositePodGroupName=parent, workloadRef=reference)
+
+
+def composite(name, least, **spec):
+    reference = {"workloadName": "w", "templateName": name}
+    return objects.composite_pod_group(name, minGroupCount=least, workloadRef=reference, **spec)
+
+
+def of(group, name):
+    return gpus.pod(name, schedulingGroup={"podGroupName": group}, cpu="1")
+
+
+async def test_a_tree_of_groups_says_why_it_waits_and_then_that_it_is_scheduled():
+    async with cluster() as local:
+        await local.patch("Node", "n", {"spec": {"taints": None}})
+        await local.patch("Node", "n", {"status": {"allocatable": {"cpu": "3"}}}, subresource="status")
+        await local.apply(composite("root", 2), part("x", 2), part("y", 2))
+        for name in ("x-0", "x-1", "y-0", "y-1"):
+            await local.create(of(name[0], name))
+
+        async def are(condition):
+            found = [await local.get("PodGroup", name) for name in "xy"]
+            expected = [{"PodGroupInitiallyScheduled": condition}] * 2
+            root = said(await local.get("CompositePodGroup", "root"))
+            return list(map(said, found)) == expected and root == {"CompositePodGroupInitiallyScheduled": condition}
+
+        await local.eventually(lambda: are(("False", "Unschedulable")))
+        assert not any(each["spec"].get("nodeName") for each in await local.list("Pod"))
+        await local.patch("Node", "n", {"status": {"allocatable": {"cpu": "4"}}}, subresource="status")
+        await bound(local, "x-0", "x-1", "y-0", "y-1")
+        await local.eventually(lambda: are(("True", "Scheduled")))
+
+
+async def test_a_cycle_of_groups_is_said_to_be_invalid():
+    async with cluster() as local:
+        await local.apply(composite("root", 1, parentCompositePodGroupName="other"), part("x", 1))
+        await local.apply(composite("other", 1, parentCompositePodGroupName="root"), of("x", "p"))
+
+        async def invalid():
+            return said(await local.get("CompositePodGroup", "root"))
+
+        assert await local.eventually(invalid) == {"CompositePodGroupInitiallyScheduled": ("False", "Invalid")}

@@ -1,11 +1,7 @@
 """Queues from their objects to the pods that they let in."""
 
-from types import SimpleNamespace
-
-from dray.client.cache import Change
 from dray.client.foreign_kinds import KUEUE, definitions
 from dray.scheduling.scheduler import Options
-from dray.scheduling_loop.queue_feed import QueueFeed
 from dray.testing import objects
 from dray.testing.cluster import LocalCluster
 from tests import gpus
@@ -39,7 +35,7 @@ async def placed(local):
 async def test_a_job_gets_what_its_queue_may_have():
     async with cluster(*definitions()) as local:
         await make(local, flavor())
-        policy = {"fairSharing": {"weight": "2"}}
+        policy = {"concurrentAdmissionPolicy": {"migration": "RetainFirstAdmission"}}
         await make(local, cluster_queue("team", ("any", {GPU: nominal(2)}), **policy))
         await make(local, local_queue("team", "team"))
         await local.create(job("training", 3))
@@ -54,7 +50,7 @@ async def test_a_job_gets_what_its_queue_may_have():
 
         messages = await local.eventually(both)
         assert "ClusterQueue team" in messages["Pod"]
-        assert messages["ClusterQueue"] == "nobody acts on spec.fairSharing here"
+        assert messages["ClusterQueue"] == "nobody acts on spec.concurrentAdmissionPolicy here"
         assert len(await placed(local)) == 2
         quota = {
             "spec": {"resourceGroups": cluster_queue("team", ("any", {GPU: nominal(3)}))["spec"]["resourceGroups"]}
@@ -65,6 +61,63 @@ async def test_a_job_gets_what_its_queue_may_have():
             return len(await placed(local)) == 3
 
         await local.eventually(all_placed)
+
+
+async def test_queues_say_what_their_pods_have_and_who_waits():
+    async with cluster(*definitions()) as local:
+        await make(local, flavor())
+        usage = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+        fair = {"fairSharing": {"weight": "2"}, "cohort": "org", "admissionScope": usage}
+        await make(local, cluster_queue("team", ("any", {GPU: nominal(2)}), **fair))
+        await make(local, cluster_queue("other", ("any", {GPU: nominal(1)}), cohort="org"))
+        await make(local, local_queue("team", "team"))
+        await local.create(job("training", 4))
+
+        async def status(kind, name="team", namespace=""):
+            found = await local.client.get(KUEUE[kind], name, namespace=namespace)
+            return found.get("status") or {}
+
+        async def settled():
+            found = await status("ClusterQueue")
+            return found if found.get("admittedWorkloads") == 3 and found.get("pendingWorkloads") == 1 else None
+
+        found = await local.eventually(settled)
+        (active,) = found["conditions"]
+        assert (active["type"], active["status"], active["reason"]) == ("Active", "True", "Ready")
+        amounts = {"name": GPU, "total": "3", "borrowed": "1"}
+        assert found["flavorsUsage"] == [{"name": "any", "resources": [amounts]}]
+        # One of the three that could be lent, in thousandths, by the weight: 166.7.
+        assert found["fairSharing"] == {"weightedShare": 167}
+
+        async def local_settled():
+            found = await status("LocalQueue", namespace="default")
+            return found if found.get("admittedWorkloads") == 3 and "fairSharing" in found else None
+
+        found = await local.eventually(local_settled)
+        assert found["flavorsUsage"] == [{"name": "any", "resources": [{"name": GPU, "total": "3"}]}]
+        assert "lastUpdate" in found["fairSharing"]["admissionFairSharingStatus"]
+
+
+async def test_pods_of_a_queue_that_is_drained_have_to_go():
+    async with cluster(*definitions()) as local:
+        await make(local, flavor())
+        await make(local, cluster_queue("team", ("any", {GPU: nominal(2)})))
+        await make(local, local_queue("team", "team"))
+        await local.create(job("training", 2))
+
+        async def all_placed():
+            return len(await placed(local)) == 2
+
+        async def all_leaving():
+            pods = await placed(local)
+            return pods if pods and all(each["metadata"].get("deletionTimestamp") for each in pods) else None
+
+        await local.eventually(all_placed)
+        await local.client.patch(KUEUE["ClusterQueue"], "team", {"spec": {"stopPolicy": "HoldAndDrain"}})
+        for pod in await local.eventually(all_leaving):
+            condition = next(each for each in pod["status"]["conditions"] if each["type"] == "DisruptionTarget")
+            assert condition["reason"] == "ClusterQueueStopped"
+            assert "ClusterQueue team is stopped" in condition["message"]
 
 
 async def test_queues_that_somebody_else_serves_are_left_to_him():
@@ -78,23 +131,26 @@ async def test_queues_that_somebody_else_serves_are_left_to_him():
         await local.eventually(all_placed)
 
 
-def test_what_was_told_of_an_object_is_remembered_once_and_as_long_as_it_exists():
-    warned = []
-    events = SimpleNamespace(warning=lambda *given: warned.append(given[2]))
-    scheduler = SimpleNamespace(put=lambda *_: None, remove=lambda *_: None)
-    feed = QueueFeed(None, None, events, scheduler, lambda: 0.0, lambda: None, None)
-    take = feed._taking("LocalQueue")
-    queue = local_queue("team", "team")
-    queue["spec"]["fairSharing"] = {"weight": "2"}
-    for generation in (1, 1, 2, 3):
-        queue = {**queue, "metadata": {**queue["metadata"], "uid": "1", "generation": generation}}
-        take(Change("MODIFIED", ("default", "team"), queue, None))
-    assert warned == ["nobody acts on spec.fairSharing here"] * 3
-    assert len(feed._told) == 1
-    take(Change("DELETED", ("default", "team"), queue, None))
-    assert not feed._told
-
-
 def _approved(definition):
     annotations = definition["metadata"]["annotations"]
     return {name: value for name, value in annotations.items() if name != "dray.dev/served"}
+
+
+async def test_a_local_queue_is_told_that_its_weight_counts_for_nothing():
+    async with cluster(*definitions()) as local:
+        await make(local, flavor())
+        await make(local, cluster_queue("team", ("any", {GPU: nominal(2)})))
+        usage = {"admissionMode": "UsageBasedAdmissionFairSharing"}
+        await make(local, cluster_queue("fair", ("any", {GPU: nominal(2)}), admissionScope=usage))
+        for name in ("team", "fair"):
+            found = local_queue(name, name)
+            found["spec"]["fairSharing"] = {"weight": "2"}
+            await make(local, found)
+
+        async def told():
+            found = [each for each in await local.list("Event") if each["reason"] == "NotActedUpon"]
+            return {each["involvedObject"]["name"]: each["message"] for each in found}
+
+        found = await local.eventually(told)
+        assert list(found) == ["team"]
+        assert "spec.fairSharing.weight" in found["team"]

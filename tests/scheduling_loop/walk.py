@@ -25,7 +25,17 @@ from tests import gpus
 from tests.scheduling_loop.checker import Checker
 from tests.scheduling_loop.creation import make
 from tests.scheduling_loop.faults import FaultyTransport, client_over
-from tests.scheduling_loop.soundness import could_run, differences, is_named, outlived, torn
+from tests.scheduling_loop.soundness import (
+    could_run,
+    differences,
+    felled,
+    keep_drained,
+    kept_off,
+    outlived,
+    told,
+    torn,
+)
+from tests.scheduling_loop.walk_steps import CONSTRAINTS, NODES, REQUESTS, STEPS, Steps, network, slices_of
 from tests.virtual_time import VirtualTime
 
 CONTROLLERS = (
@@ -36,50 +46,10 @@ CONTROLLERS = (
     "pod-garbage-collector",
     "disruption",
 )
-NODES = 5
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
-def slices_of(name):
-    """What a node publishes: GPUs on two roots, one to be shared, and partitions of which two fit at a time."""
-    whole = gpus.slice_of(name, 3)
-    memory = {"value": "16", "requestPolicy": {"default": "4"}}
-    whole["spec"]["devices"].append(
-        gpus.gpu("shared-0", kind="share", allowMultipleAllocations=True, capacity={"memory": memory})
-    )
-    takes = [{"counterSet": "board", "counters": {"slots": {"value": "1"}}}]
-    parts = [gpus.gpu(f"part-{n}", kind="part", consumesCounters=takes) for n in range(4)]
-    pool = f"{name}-parts"
-    board = {"name": "board", "counters": {"slots": {"value": "2"}}}
-    return [
-        whole,
-        objects.resource_slice(
-            f"{name}-counters", pool=pool, nodeName=name, resourceSliceCount=2, sharedCounters=[board]
-        ),
-        objects.resource_slice(pool, *parts, nodeName=name, resourceSliceCount=2),
-    ]
-
-
-def network():
-    return objects.resource_slice("net", *[gpus.gpu(f"net-{n}", kind="net") for n in range(3)])
-
-
-REQUESTS = {
-    "one": objects.request(),
-    "pair": objects.request(count=2),
-    "share": objects.request(deviceClassName="share", capacity={"requests": {"memory": "6"}}),
-    "part": objects.request(deviceClassName="part"),
-    "net": objects.request(deviceClassName="net"),
-    "either": objects.first_available(
-        "gpu", objects.subrequest("part", deviceClassName="part"), objects.subrequest("gpu")
-    ),
-    "tough": objects.request(tolerations=[{"operator": "Exists", "effect": "NoSchedule"}]),
-}
-
-CONSTRAINTS = {"pair": [{"requests": ["gpu"], "matchAttribute": f"{objects.DRIVER}/root"}]}
-
-
-class Walk:
+class Walk(Steps):
     def __init__(self, seed, *, rate=0.08, trace=None):
         self.random = Random(seed)
         self._chance = Random(seed + 1)
@@ -96,6 +66,10 @@ class Walk:
         self._running = {}
         self._ending = []
         self._number = 0
+        self._gangs = {}
+        """The pods that were made for each, by their names."""
+        self._trees = {}
+        """The gangs of each."""
         self._trace = trace
 
     def _uid(self):
@@ -202,170 +176,18 @@ class Walk:
 
     # Steps
 
+    def weights(self):
+        """With their weights."""
+        return STEPS
+
     async def step(self):
         self.steps += 1
-        names, weights = zip(*_STEPS.items(), strict=True)
+        names, weights = zip(*self.weights().items(), strict=True)
         name = self.random.choices(names, weights)[0]
         if self._trace is not None:
             self._trace(f"{asyncio.get_running_loop().time():.2f} {name}")
         await getattr(self, name)()
         await asyncio.sleep(self.random.random() ** 3 * 3)
-
-    async def _add_node(self, name):
-        zone = f"z{int(name[1:]) % 2}"
-        await self._try(self._create(objects.node(name, cpu="4", labels={"zone": zone})))
-        await self._publish(name)
-
-    async def _publish(self, name):
-        for each in slices_of(name):
-            await self._try(self._create(each))
-
-    async def add_pod(self):
-        self._number += 1
-        choose, spec = self.random.choice, {}
-        kind = self.random.random()
-        if kind < 0.55:
-            spec["templates"] = [choose(list(REQUESTS)) for _ in range(choose((1, 1, 1, 2)))]
-        elif kind < 0.7:
-            claim = await self._any("ResourceClaim", is_named)
-            spec["claims"] = [claim["metadata"]["name"] if claim else "later"]
-        elif kind < 0.78:
-            spec["requests"] = spec["limits"] = {gpus.GPU: str(choose((1, 2)))}
-        if self.random.random() < 0.4:
-            spec["cpu"] = choose(("500m", "1", "2"))
-        if self.random.random() < 0.3:
-            spec["priorityClassName"] = choose(("low", "high"))
-        chance = self.random.random()
-        if chance < 0.06:
-            spec["nodeSelector"] = {"zone": choose(("z0", "z1"))}
-        elif chance < 0.12:
-            spec["container"] = {"ports": [{"containerPort": 80, "hostPort": 8080}]}
-        elif chance < 0.2:
-            spec |= _social(choose(("apart", "spread")))
-        labels = {"app": choose("ab")}
-        pod = gpus.pod(f"p{self._number}", terminationGracePeriodSeconds=choose((0, 0, 3)), labels=labels, **spec)
-        if pod["spec"]["containers"][0].get("resources", {}).get("claims") and "ports" in pod["spec"]["containers"][0]:
-            del pod["spec"]["containers"][0]["ports"]
-        await self._try(self._create(pod))
-
-    async def add_gang(self):
-        """Pods that start together, some of them with a rack of their own, and perhaps one more than must."""
-        self._number += 1
-        choose, name = self.random.choice, f"g{self._number}"
-        size = choose((2, 2, 3))
-        members = {"minCount": size}
-        if self.random.random() < 0.4:
-            members["schedulingConstraints"] = {"topology": [{"key": "zone"}]}
-        if self.random.random() < 0.3:
-            members["disruptionMode"] = {"all": {}}
-        priority = {"priorityClassName": choose(("low", "high"))} if self.random.random() < 0.4 else {}
-        await self._try(self._create(objects.pod_group(name, **members, **priority)))
-        templates = [choose(("one", "pair", "part", "either", "net"))]
-        for number in range(size + choose((0, 0, 0, 1))):
-            spec = {"schedulingGroup": {"podGroupName": name}, "templates": templates, **priority}
-            await self._try(self._create(gpus.pod(f"{name}-{number}", labels={"app": choose("ab")}, **spec)))
-            if self.random.random() < 0.3:
-                await asyncio.sleep(self.random.random())
-
-    async def remove_gang(self):
-        await self._remove_any("PodGroup")
-
-    async def add_claim(self):
-        self._number += 1
-        kind = self.random.choice(list(REQUESTS))
-        name = self.random.choice((f"c{self._number}", "later"))
-        await self._try(self._create(objects.claim(name, REQUESTS[kind], constraints=CONSTRAINTS.get(kind))))
-
-    async def remove_claim(self):
-        await self._remove_any("ResourceClaim", is_named)
-
-    async def finish_pod(self):
-        pod = await self._any("Pod", _is_running)
-        if pod is not None:
-            place = {"namespace": "default", "subresource": "status"}
-            phase = {"status": {"phase": self.random.choice(("Succeeded", "Failed"))}}
-            await self._try(self.client.patch(kind_of("Pod"), pod["metadata"]["name"], phase, **place))
-
-    async def remove_pod(self):
-        await self._remove_any("Pod")
-
-    async def relabel_pod(self):
-        pod = await self._any("Pod")
-        if pod is not None:
-            body = {"metadata": {"labels": {"app": self.random.choice("ab")}}}
-            await self._try(self.client.patch(kind_of("Pod"), pod["metadata"]["name"], body, namespace="default"))
-
-    async def add_node(self):
-        await self._add_node(f"n{self.random.randrange(NODES)}")
-
-    async def remove_node(self):
-        node = await self._any("Node")
-        if node is None or len(await self._list("Node")) <= 2:
-            return
-        name = node["metadata"]["name"]
-        await self._try(self._remove("Node", node))
-        for each in await self._list("ResourceSlice"):
-            if each["spec"].get("nodeName") == name:
-                await self._try(self._remove("ResourceSlice", each))
-
-    async def change_node(self):
-        node = await self._any("Node")
-        if node is None:
-            return
-        body = self.random.choice(
-            (
-                {"spec": {"unschedulable": True}},
-                {"spec": {"unschedulable": None}},
-                {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}},
-                {"spec": {"taints": None}},
-                {"metadata": {"labels": {"zone": self.random.choice(("z0", "z1"))}}},
-            )
-        )
-        await self._try(self.client.patch(kind_of("Node"), node["metadata"]["name"], body))
-
-    async def remove_slice(self):
-        await self._remove_any("ResourceSlice")
-
-    async def add_slices(self):
-        node = await self._any("Node")
-        if node is not None:
-            await self._publish(node["metadata"]["name"])
-        await self._try(self._create(network()))
-
-    async def taint_device(self):
-        slice_ = await self._any("ResourceSlice", lambda each: each["spec"].get("devices"))
-        if slice_ is None:
-            return
-        taints = [{"key": "k", "effect": self.random.choice(("NoSchedule", "NoExecute"))}]
-        chosen = self.random.randrange(len(slice_["spec"]["devices"]))
-        published = [
-            {**{k: v for k, v in each.items() if k != "taints"}, **({"taints": taints} if n == chosen else {})}
-            for n, each in enumerate(slice_["spec"]["devices"])
-        ]
-        spec = {**slice_["spec"], "devices": published}
-        await self._try(self.client.update(kind_of("ResourceSlice"), {**slice_, "spec": spec}))
-
-    async def add_rule(self):
-        name = f"rule-{self.random.randrange(3)}"
-        effect = self.random.choice(("NoSchedule", "NoSchedule", "NoExecute"))
-        pool = f"n{self.random.randrange(NODES)}"
-        spec = {"taint": {"key": "r", "effect": effect}, "deviceSelector": {"driver": objects.DRIVER, "pool": pool}}
-        kind = kind_of("DeviceTaintRule")
-        rule = {"apiVersion": kind.api_version, "kind": "DeviceTaintRule", "metadata": {"name": name}, "spec": spec}
-        await self._try(self._create(rule))
-
-    async def remove_rule(self):
-        await self._remove_any("DeviceTaintRule")
-
-    async def budget(self):
-        found = await self._any("PodDisruptionBudget")
-        if found is not None and self.random.random() < 0.6:
-            await self._try(self._remove("PodDisruptionBudget", found))
-            return
-        selector = {"matchLabels": {"app": self.random.choice("ab")}}
-        metadata = {"name": f"b{self.random.randrange(2)}"}
-        body = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata}
-        await self._try(self._create({**body, "spec": {"minAvailable": 1, "selector": selector}}))
 
     async def kill(self):
         part = self.random.choice(("scheduler", "scheduler", "controllers"))
@@ -396,11 +218,18 @@ class Walk:
         pods = {each["metadata"]["uid"]: each for each in await self._list("Pod")}
         self.bound += sum(bool(each["spec"].get("nodeName")) for each in pods.values())
         fresh = await self._relisted()
+        # What is kept for a group only this scheduler knows.
+        with live.nominations.without_draining():
+            unlike = differences(live, fresh)
+        keep_drained(live, fresh)
+        waiting = could_run(fresh, kept_off(live))
         return [
             *outlived(await self._list("ResourceClaim"), pods),
-            *torn(await self._list("PodGroup"), pods),
-            *differences(live, fresh),
-            *could_run(fresh),
+            *torn(await self._list("PodGroup"), pods, self._gangs),
+            *felled(self._trees, self._gangs, pods),
+            *unlike,
+            *waiting,
+            *told(live, waiting),
         ]
 
     async def _relisted(self):
@@ -408,43 +237,11 @@ class Walk:
         fresh, now = Scheduler(), self._time.now().timestamp()
         fresh.state.groups.served.add("scheduling.k8s.io")
         cluster = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
-        for kind in (*cluster, "PodDisruptionBudget", "PodGroup", "ResourceClaim", "Pod"):
+        await self._relist_queues(fresh, now)
+        for kind in (*cluster, "PodDisruptionBudget", "CompositePodGroup", "PodGroup", "ResourceClaim", "Pod"):
             for each in await self._list(kind):
                 fresh.put(kind, each, now)
-        self._now = now
         return fresh
 
-
-_STEPS = {
-    "add_pod": 30,
-    "add_gang": 5,
-    "remove_gang": 1,
-    "add_claim": 5,
-    "remove_claim": 2,
-    "finish_pod": 9,
-    "remove_pod": 10,
-    "relabel_pod": 2,
-    "add_node": 3,
-    "remove_node": 1,
-    "change_node": 3,
-    "remove_slice": 2,
-    "add_slices": 4,
-    "taint_device": 2,
-    "add_rule": 1,
-    "remove_rule": 2,
-    "budget": 1,
-    "kill": 2,
-}
-
-
-def _is_running(pod):
-    return pod["spec"].get("nodeName") and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
-
-
-def _social(manner):
-    selector = {"matchLabels": {"app": "a"}}
-    if manner == "apart":
-        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
-        return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
-    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
-    return {"topologySpreadConstraints": [spread]}
+    async def _relist_queues(self, fresh, now):
+        """There are none here."""

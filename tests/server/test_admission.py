@@ -311,26 +311,6 @@ class TestOthers:
         assert refusal[2] == ["spec.leaseDurationSeconds", "spec.leaseTransitions"]
 
 
-class TestGangs:
-    def told(self, api, *places):
-        assert [text.partition(": ")[0] for text in api.warnings] == list(places)
-
-    def test_who_makes_groups_of_groups_is_told_that_they_are_placed_one_by_one(self, api):
-        gang = {"schedulingPolicy": {"gang": {"minCount": 2}}}
-        api.create(GROUPS, {"metadata": {"name": "g"}, "spec": gang})
-        self.told(api)
-        reference = {"workloadRef": {"workloadName": "w", "templateName": "t"}}
-        parts = {"parentCompositePodGroupName": "all", **reference, **gang}
-        api.create(GROUPS, {"metadata": {"name": "part"}, "spec": parts})
-        self.told(api, "spec.parentCompositePodGroupName")
-        api.patch(f"{GROUPS}/part/status", {"status": {"conditions": []}})
-        self.told(api)
-        composite = GROUPS.replace("v1beta1", "v1alpha3").replace("podgroups", "compositepodgroups")
-        spec = {"schedulingPolicy": {"gang": {"minGroupCount": 2}}, **reference}
-        api.create(composite, {"metadata": {"name": "all"}, "spec": spec})
-        self.told(api, "spec")
-
-
 def test_a_pod_keeps_the_tolerations_it_was_given_when_its_author_writes_others(api):
     made = api.create(PODS, pod("p"))
     given = made["spec"]["tolerations"]

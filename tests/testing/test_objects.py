@@ -42,6 +42,8 @@ MADE = [
     objects.stateful_set("t"),
     objects.pod_group("g"),
     objects.pod_group("gang", minCount=2),
+    objects.composite_pod_group("tree"),
+    objects.composite_pod_group("trees", minGroupCount=2),
     objects.pod_disruption_budget("b", LABELS, minAvailable=1),
     objects.priority_class("high", 1000, globalDefault=True),
     objects.namespace("team", labels=LABELS),

@@ -88,6 +88,12 @@ class Inventory:
         """Whether some slice of it is published."""
         return pool in self._by_pool
 
+    def newest_slices(self) -> Iterator[Slice]:
+        """Of each pool those of its newest generation."""
+        for slices in self._by_pool.values():
+            newest = max(each.generation for each in slices)
+            yield from (each for each in slices if each.generation == newest)
+
     def remove_slice(self, name: str) -> None:
         slice_ = self._slices.pop(name, None)
         if slice_ is None:

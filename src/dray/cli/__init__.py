@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cel": ("dray.cli.cel:cel", "Check and evaluate device selectors written in CEL."),
     "controllers": ("dray.cli.controllers:controllers", "Run the controllers against an API server."),
     "convert": ("dray.cli.convert:convert", "Rewrite manifests in another version of resource.k8s.io."),
+    "defrag": ("dray.cli.defrag:defrag", "Say which pods to move so that a waiting one fits, or move them."),
     "delete": ("dray.cli.delete:delete", "Delete objects of an API server, by name or as files name them."),
     "down": ("dray.cli.down:down", "End a cluster that runs in the background."),
     "devices": ("dray.cli.devices:devices", "Show the devices of a cluster, their state, and who holds them."),

@@ -16,6 +16,7 @@ from dray.cli.cluster import Where, ending
 from dray.cli.guard import AtWork, Guard
 from dray.cli.metrics import MetricsAddress, MetricsError, serving_metrics
 from dray.cli.plugins import plugin_option, with_plugins
+from dray.cli.queue_usage import option as queue_usage_option
 from dray.cli.serving import log_to_stderr, run, stopping
 
 if TYPE_CHECKING:
@@ -25,12 +26,21 @@ if TYPE_CHECKING:
     from dray.client.server_health import ServerHealth
     from dray.control_plane.control_plane import ControlPlane, PlaneOptions
     from dray.scheduling.scheduler import Options
+    from dray.scheduling.usage_decay import UsageOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 # Enough to outweigh an emptier node by cpu and memory.
 _NODE_DEVICES: Final = {"ignore": 0, "pack": 3, "spread": -3}
-SCHEDULER_OPTIONS: Final = ("scheduler_name", "devices", "node_devices", "device_preemption", "plugins")
+SCHEDULER_OPTIONS: Final = (
+    "scheduler_name",
+    "devices",
+    "node_devices",
+    "device_preemption",
+    "drain_minutes",
+    "queue_usage",
+    "plugins",
+)
 """What `scheduling` gives a command."""
 # Of the ten in which a lease must be renewed: after that there is time for another connection.
 _LEASE_SECONDS: Final = 5.0
@@ -46,6 +56,15 @@ def scheduling(command: Command) -> Command:
             show_default=True,
             help="Remove pods of lower priority for the sake of their devices.",
         ),
+        click.option(
+            "--drain-minutes",
+            type=click.FloatRange(min=0),
+            default=30,
+            show_default=True,
+            metavar="NUMBER",
+            help="Keep the place of a group that waits for room from other pods for so long, at first. 0: never.",
+        ),
+        queue_usage_option,
         click.option(
             "--node-devices",
             type=click.Choice(sorted(_NODE_DEVICES)),
@@ -78,6 +97,8 @@ def scheduler_options(
     devices: str,
     node_devices: str,
     device_preemption: bool,
+    drain_minutes: float,
+    queue_usage: UsageOptions | None,
     plugins: tuple[str, ...],
     gates: FeatureGates,
 ) -> Options:
@@ -85,7 +106,13 @@ def scheduler_options(
     from dray.scheduling.scheduler import Options
 
     options = Options(
-        scheduler_name, gates, POLICIES[devices], _NODE_DEVICES[node_devices], preempt_for_devices=device_preemption
+        scheduler_name,
+        gates,
+        POLICIES[devices],
+        _NODE_DEVICES[node_devices],
+        preempt_for_devices=device_preemption,
+        drain_seconds=60 * drain_minutes,
+        queue_usage=queue_usage,
     )
     return with_plugins(options, plugins)
 

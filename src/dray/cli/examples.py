@@ -19,7 +19,7 @@ _PARTS: Final = {
     "demo": "what the demo uses: dray up --node --simulate {}/machines.yaml",
     "fleet": "machines of one's own, and a life for their pods: dray up --fleet {}/workshop.yaml",
     "alignment": "GPU, NIC and CPUs on one PCIe root: dray up --fleet {}/machines.yaml",
-    "groups": "pods that start together or not at all: dray up --fleet p5.48xlarge=4 {}",
+    "groups": "pods that start together or not at all: dray up --fleet examples/fleet/racks.yaml {}/job.yaml",
     "walkthroughs": "GPUs, NICs and TPUs claimed in seven ways: dray up --fleet {}/machines.yaml",
     "lab": "four machines with GPUs and NICs, as manifests: dray up {}",
     "claims": "claims for the lab: dray apply -f {}",

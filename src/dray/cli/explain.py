@@ -19,13 +19,14 @@ from dray.cli.reports import one_line
 from dray.cli.wanted import Wanted
 
 _KINDS: Final = {
+    **dict.fromkeys(("podgroup", "podgroups", "pg", "compositepodgroup", "compositepodgroups"), "podgroup"),
     **dict.fromkeys(("pod", "pods", "po"), "pod"),
     **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
 }
 
 
 @click.command()
-@click.argument("target", metavar="CLAIM|POD")
+@click.argument("target", metavar="CLAIM|POD|GROUP")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--node", default="", metavar="NAME", help="Ask this node only.")
 @click.option("--policy", type=click.Choice(sorted(POLICIES)), default="kubernetes", show_default=True)
@@ -45,12 +46,15 @@ def explain(
 ) -> None:
     """Show how the devices of a claim or pod are chosen, or why it gets none.
 
-    The target is a name, NAMESPACE/NAME, pod/NAME or claim/NAME. The first line concludes; below it stands what each
-    node says, the one that came nearest first, nodes that say the same together.
+    The target is a name, NAMESPACE/NAME, pod/NAME, claim/NAME or podgroup/NAME. The first line concludes; below it
+    stands what each node says, the one that came nearest first, nodes that say the same together.
 
     With PATH, which is as for dray allocate, it is looked for in files. What comes before the target in the files is
     placed first, as dray allocate does. Without PATH, or as in "dray explain pod NAME", it is a pod or claim of a
     running cluster: what stands in its way on every node, or what it holds. Name the plugins that its scheduler has.
+
+    A group is always one of a running cluster: how many pods it has, whether its queue lets them in, which domain is
+    best and for how many there is a place, and what the next pod lacks there.
 
     Exit status: 0 it fits, 1 it does not, 2 a file cannot be read, the server cannot be asked, or there is no such
     claim or pod.
@@ -78,11 +82,18 @@ def _live_target(target: str, paths: tuple[str, ...]) -> tuple[str, str]:
     """The kind, if it is said, and the name of what to look for in a running cluster; no name where files are meant."""
     if not paths:
         first, slash, rest = target.partition("/")
-        kind = _KINDS.get(first.lower(), "") if slash else ""
+        kind = _kind(first) if slash else ""
         return (kind, rest) if kind else ("", target)
-    if len(paths) == 1 and target.lower() in _KINDS and not os.path.exists(paths[0]):
-        return _KINDS[target.lower()], paths[0]
+    if len(paths) == 1 and (kind := _kind(target)) and not os.path.exists(paths[0]):
+        return kind, paths[0]
     return "", ""
+
+
+def _kind(word: str) -> str:
+    """pod, claim or podgroup, the last with an API group where it has one; empty for anything else."""
+    name, dot, group = word.lower().partition(".")
+    known = _KINDS.get(name, "")
+    return f"{known}{dot}{group}" if known == "podgroup" else _KINDS.get(word.lower(), "")
 
 
 def _find(cluster: Cluster, target: str) -> Wanted:

@@ -15,9 +15,9 @@ from dray.api.resource_claims import allocation_results
 from dray.cli.explanations import allocation_row, rejection_row
 from dray.scheduling.actions import Preemption
 from dray.scheduling.explainer import Explainer, NodeAnswer
-from dray.scheduling.messages import reason_text
+from dray.scheduling.messages import amount_text, reason_text
 from dray.scheduling.model import Pod
-from dray.scheduling.reasons import Code, LabelMismatch, Reason, Shortage, UntoleratedTaint
+from dray.scheduling.reasons import Code, LabelMismatch, Reason, RuleMismatch, Shortage, UntoleratedTaint
 from dray.scheduling.scheduler import Scheduler
 
 MOST_TREES: Final = 8
@@ -150,6 +150,10 @@ def _shortages(answer: NodeAnswer) -> list[Shortage]:
     return [each for each in answer.details if isinstance(each, Shortage)]
 
 
+def _rules(answer: NodeAnswer) -> list[RuleMismatch]:
+    return [each for each in answer.details if isinstance(each, RuleMismatch)]
+
+
 def _kind(answer: NodeAnswer) -> str:
     """The first obstacle, in few words."""
     if _taints(answer):
@@ -186,6 +190,8 @@ def _details(group: Sequence[NodeAnswer]) -> list[str]:
         return [_taint(each) for each in taints]
     if mismatches := _mismatches(first):
         return [_mismatch([_mismatches(each)[number] for each in group]) for number in range(len(mismatches))]
+    if rules := _rules(first):
+        return [text for each in rules for text in _rule(each)]
     short = {Reason(Code.INSUFFICIENT, (each.resource,)): each for each in _shortages(first)}
     reasons = first.status.reasons if first.status is not None else ()
     return [_shortage(short[reason]) if reason in short else reason_text(reason) for reason in reasons]
@@ -197,7 +203,9 @@ def _taint(taint: UntoleratedTaint) -> str:
 
 
 def _shortage(short: Shortage) -> str:
-    wanted, left, there = (_amount(short.resource, number) for number in (short.wanted, short.left, short.allocatable))
+    wanted, left, there = (
+        amount_text(short.resource, number) for number in (short.wanted, short.left, short.allocatable)
+    )
     return f"Insufficient {short.resource}: {wanted} wanted, {left} of {there} left"
 
 
@@ -223,6 +231,13 @@ def _mismatch(group: Sequence[LabelMismatch]) -> str:
         return f"label {first.key} {wants}, and is {first.actual}"
     found = [f"{'not there' if value is None else value} ({number})" for value, number in there.most_common()]
     return f"label {first.key} {wants}, and is {few(found)}"
+
+
+def _rule(rule: RuleMismatch) -> list[str]:
+    """What the nearest rule of a class wants otherwise."""
+    of = f"ComputeClass {rule.node_class}"
+    where = f"{of}, nearest priorities[{rule.rule}]" if rule.rule is not None else f"{of}, nodePoolConfig"
+    return [f"{where}: {_mismatch([each])}" for each in rule.mismatches] or [f"{of} has no priorities"]
 
 
 def holding(claim: Object) -> Tree:
@@ -263,16 +278,6 @@ def _preempting(preemption: Preemption) -> Tree:
     if not victims:
         return Tree(f"will fit on node {preemption.node} when the pods that are leaving are gone")
     return Tree(f"would fit on node {preemption.node} without pods of lower priority: {few(victims)}")
-
-
-def _amount(resource: str, number: int) -> str:
-    if resource == "cpu":
-        return f"{number / 1000:g}"
-    if resource == "memory" or "storage" in resource or resource.startswith("hugepages-"):
-        for unit, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
-            if abs(number) >= size:
-                return f"{number / size:.4g}{unit}"
-    return str(number)
 
 
 def few(names: list[str]) -> str:

@@ -13,21 +13,26 @@ import click
 
 from dray.allocation.policies import Policy
 from dray.allocation.text import Tree
-from dray.api.objects import Object, is_deleting, key_of
+from dray.api.objects import Object, condition_of, is_deleting, key_of
 from dray.api.pods import claims_used, entries_without_claim, extended_claim, is_terminal, node_of, phase_of
 from dray.api.resource_claims import allocation_of
 from dray.cli.cluster import Cluster
 from dray.cli.explanation_trees import NodeAnswers, few, holding
 from dray.cli.explanations import Explanation
+from dray.cli.group_explanations import conclusion, group_row, group_trees, say_group
 from dray.cli.plugins import asked_scheduler
 from dray.cli.wanted import claim as wanted_claim
-from dray.scheduling.front_ends import FRONT_ENDS, kueue, native
+from dray.scheduling import node_classes
+from dray.scheduling.front_ends import FRONT_ENDS, group_of, kueue, topologies
+from dray.scheduling.group_events import PRIORITY_CLASS
+from dray.scheduling.group_explainer import GroupExplainer
 from dray.scheduling.pods import read
 from dray.scheduling.scheduler import Options, Scheduler
 
 if TYPE_CHECKING:
     from dray.client.interface import Resource
 
+GROUP: Final = "podgroup"
 _DEVICES: Final = "resource.k8s.io/v1"
 _KINDS: Final = {
     "Namespace": "v1",
@@ -47,7 +52,10 @@ _DISPENSABLE: Final = (
     "StorageClass",
     "PodDisruptionBudget",
     *FRONT_ENDS,
+    *topologies.KINDS,
     *kueue.KINDS,
+    *node_classes.KINDS,
+    PRIORITY_CLASS,
     "Namespace",
     "ResourceClaimTemplate",
 )
@@ -71,6 +79,10 @@ async def explain_live(
     """`kind` is empty where it is to be found out. 0 if it has what it needs or could have it."""
     namespace, _, name = target.rpartition("/")
     world = World(await listed(cluster), namespace or cluster.namespace, policy, plugins)
+    if kind.startswith(GROUP):
+        explanation = world.group(name, kind.removeprefix(GROUP).removeprefix("."))
+        show(explanation)
+        return 0 if explanation.good else 1
     found = [each for each in ("pod", "claim") if kind in ("", each) and world.get(each, name) is not None]
     if len(found) != 1:
         raise Unfindable(_confusion(kind, world.namespace, name, found))
@@ -106,23 +118,19 @@ def _confusion(kind: str, namespace: str, name: str, found: list[str]) -> str:
 async def listed(cluster: Cluster) -> dict[str, list[Object]]:
     """By kind, all there is of what matters to the scheduler."""
     from dray.api.catalogue import find
-    from dray.client.discovery import served_version, serves
+    from dray.client.discovery import serves
     from dray.client.errors import ApiError
-    from dray.client.foreign_kinds import COSCHEDULING, KUEUE, is_own
-    from dray.scheduling_loop import volumes
+    from dray.scheduling_loop import optional_feed, volumes
 
     wanted: dict[str, Resource | None] = {name: find(version, name) for name, version in _KINDS.items()}
-    wanted["DeviceTaintRule"] = await served_version(cluster.client, "resource.k8s.io", "devicetaintrules")
-    wanted["PodGroup"] = await served_version(cluster.client, native.API_GROUP, native.PLURAL)
+    for name, kind in optional_feed.KINDS.items():
+        wanted[name] = await optional_feed.readable(cluster.client, kind)
     found: dict[str, list[Object]] = {}
     optional: dict[str, Resource] = {
         "PersistentVolumeClaim": volumes.CLAIMS,
         "PersistentVolume": volumes.PERSISTENT_VOLUMES,
         "StorageClass": volumes.STORAGE_CLASSES,
-        f"{COSCHEDULING.kind}.{COSCHEDULING.group}": COSCHEDULING,
     }
-    if await is_own(cluster.client, KUEUE["ClusterQueue"]):
-        optional |= KUEUE
     wanted |= {name: kind for name, kind in optional.items() if await serves(cluster.client, kind)}
     for name, served in wanted.items():
         if served is None:
@@ -156,9 +164,9 @@ class World:
     def scheduler(self, name: str) -> Scheduler:
         scheduler = asked_scheduler(Options(name, policy=self._policy), self._plugins)
         listed, state = self._listed, scheduler.state
-        for kind, front_end in FRONT_ENDS.items():
-            if kind in listed:
-                state.groups.served.add(front_end.API_GROUP)
+        apis = {kind: each.api_group for kind, each in FRONT_ENDS.items()} | topologies.KINDS
+        state.groups.served.update(api for kind, api in apis.items() if kind in listed)
+        state.groups.topologies.served.update(api for kind, api in topologies.KINDS.items() if kind in listed)
         state.volumes.known = "PersistentVolumeClaim" in listed
         state.volumes.volumes_known = "PersistentVolume" in listed and "StorageClass" in listed
         last = ("ResourceClaim", "Pod")
@@ -204,12 +212,16 @@ class World:
         if nodes.problem:
             made = self._say("pod", name, "cannot be placed", nodes.problem)
             made.unmade = bool(self._unmade(document))
+            self._tell_group(made, document)
             return made
         fitting = nodes.fitting
         made = self._say("pod", name, f"fits on {few(fitting)}" if fitting else "does not fit", good=bool(fitting))
         _tell(made, nodes)
         if fitting and not only:
             made.trees.append(Tree("it has not been tried since, or its scheduler does not run"))
+            if said := str((condition_of(document, "PodScheduled") or {}).get("message") or ""):
+                # Only the scheduler itself knows what it keeps for whom.
+                made.trees.append(Tree(f"its scheduler said last: {said}"))
         return made
 
     def _asked(self, document: Object, only: str) -> NodeAnswers:
@@ -219,6 +231,33 @@ class World:
         if only and not nodes.problem and not nodes.nodes:
             raise Unfindable(f"there is no node {only}")
         return nodes
+
+    # Groups
+
+    def group(self, name: str, api: str) -> Explanation:
+        """`api` is the API group of its kind; empty where there is only one of the name."""
+        front_ends = [each for kind, each in FRONT_ENDS.items() if kind in self._listed and api in ("", each.api_group)]
+        kinds = {(each.api_group, each.kind) for each in front_ends}
+        pods = [each for each in self._listed["Pod"] if (key := group_of(each)) and key.name == name]
+        scheduler = self.scheduler(_scheduler_of(pods))
+        wanted = (self.namespace, name)
+        known = scheduler.state.groups.forest.all()
+        found = [each for each in known if each.key[1:3] == wanted and (each.key.api, each.key.kind) in kinds]
+        if len(found) != 1:
+            several = f"; say which, as in {GROUP}.{found[0].key.api}/{name}" if found else ""
+            number = f"there are {len(found)} groups" if found else "there is no PodGroup"
+            raise Unfindable(f"{number} {name} in namespace {self.namespace}{several}")
+        return say_group("group", GroupExplainer(scheduler).explain(found[0], self._now))
+
+    def _tell_group(self, made: Explanation, document: Object) -> None:
+        """What keeps the group of a pod, beside what keeps the pod."""
+        scheduler = self.scheduler(_scheduler_of([document]))
+        group = scheduler.state.groups.of(read(document, scheduler.state.signatures))
+        if group is not None:
+            found = GroupExplainer(scheduler).explain(group, self._now)
+            made.conclusion = conclusion(found) or made.conclusion
+            made.trees = [Tree(f"PodGroup {found.group.key.title}", group_trees(found))]
+            made.data = lambda: {"group": group_row(found)}
 
     def _unmade(self, document: Object) -> list[str]:
         """The templates of claims that the pod has not been given yet."""
@@ -246,6 +285,10 @@ class World:
         made = self._say("claim", name, f"not allocated; {why}")
         _tell(made, self._asked(wanted_claim(claim).pod, only))
         return made
+
+
+def _scheduler_of(pods: list[Object]) -> str:
+    return next((str(name) for each in pods if (name := each["spec"].get("schedulerName"))), Options().name)
 
 
 def _tell(made: Explanation, nodes: NodeAnswers) -> None:

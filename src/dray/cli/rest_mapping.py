@@ -89,6 +89,8 @@ def _instead(manifest: Manifest) -> str:
         return "`dray convert` rewrites old versions"
     if "." not in group or group.endswith(".k8s.io"):
         return "dray's own server does not serve all kinds of Kubernetes: docs/apiserver.md has those it does"
+    if manifest.kind == "ComputeDomain":
+        return "nothing in dray makes channels and IMEX daemons of one: install NVIDIA's own driver for them"
     return "apply its CustomResourceDefinition first"
 
 

@@ -135,6 +135,18 @@ async def serves(client: ApiClient, resource: Resource) -> bool:
     return any(each.get("name") == resource.plural for each in answer.get("resources") or ())
 
 
+async def may_list(client: ApiClient, resource: Resource) -> bool:
+    """Whether the server lets us; for kinds that are left out of account where it does not."""
+    try:
+        await client.list(resource, limit=1)
+    except ApiError as error:
+        if not error.is_forbidden:
+            raise
+        _logger.warning("%s are left out of account: %s", resource.plural, error)
+        return False
+    return True
+
+
 async def until_answered(ask: Callable[[], Awaitable[T]], what: str, retries: Retries = _RETRIES) -> T:
     """What the server said in the end, however often it had to be asked."""
     failures = 0
@@ -162,14 +174,17 @@ class OptionalInformer:
         plural: str,
         *,
         version: ServedResource | None = None,
+        admit: Callable[[], Awaitable[bool]] | None = None,
         indexes: dict[str, Index] | None = None,
         retries: Retries = _RETRIES,
         look_again: float = _LOOK_AGAIN,
     ) -> None:
-        """`version` is that of a kind that the catalogue does not have."""
+        """`version` is that of a kind that the catalogue does not have. `admit` is asked, where the kind is served,
+        whether it is to be read."""
         self.version: KindVersion | ServedResource | None = None
         """What the server serves of it."""
         self._custom = version
+        self._admit = admit
         self._client = client
         self._informers = informers
         self._group, self._plural = group, plural
@@ -207,6 +222,9 @@ class OptionalInformer:
             self.version = self._custom if await serves(self._client, self._custom) else None
         if self.version is None:
             _logger.debug("%s.%s is not served", self._plural, self._group)
+            return
+        if self._admit is not None and not await self._admit():
+            self.version = None
             return
         informer = self._informers.of(self.version, self._indexes)
         await informer.synced()

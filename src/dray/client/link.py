@@ -55,6 +55,7 @@ class _Frames(asyncio.Protocol):
         self._take = take
         self._lost = lost
         self._buffer = bytearray()
+        self._unsent: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._writable = asyncio.Event()
         self._writable.set()
@@ -95,13 +96,24 @@ class _Frames(asyncio.Protocol):
         return self._transport is not None
 
     def write(self, frame: bytes) -> None:
+        """Frames of one turn of the loop go out together: a system call for each is a tenth of the server's time."""
         if self._transport is not None:
-            self._transport.write(len(frame).to_bytes(_LENGTH, "big") + frame)
+            if not self._unsent:
+                asyncio.get_running_loop().call_soon(self._flush)
+            self._unsent += (len(frame).to_bytes(_LENGTH, "big"), frame)
+
+    def _flush(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if self._transport is not None and unsent:
+            self._transport.write(b"".join(unsent))
 
     async def drained(self) -> None:
+        # Before it goes out nothing tells whether the socket takes it.
+        self._flush()
         await self._writable.wait()
 
     def close(self) -> None:
+        self._flush()
         if self._transport is not None:
             self._transport.close()
 

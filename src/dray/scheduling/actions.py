@@ -100,6 +100,8 @@ class RefuseGroup:
     release: tuple[Object, ...] = ()
     """Claims whose devices are in the way and should be given back."""
     preemption: GroupPreemption | None = None
+    news: bool = True
+    """Whether it is another diagnosis than the last one."""
 
     @property
     def message(self) -> str:

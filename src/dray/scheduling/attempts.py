@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from dray.allocation import Work
+from dray.api.objects import status_of
 from dray.scheduling import faults
 from dray.scheduling.actions import Action, Bind, Preemption, Refuse
 from dray.scheduling.algorithm import Placement
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.feasible_nodes import signature_of
 from dray.scheduling.model import Node, Pod
-from dray.scheduling.plugins.queue_quota import QueueQuota
+from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 from dray.scheduling.plugins.volume_binding import unbound_claims
 from dray.scheduling.queue import QueuedPod
 from dray.scheduling.reasons import Code, ObjectRef
@@ -54,18 +56,33 @@ class Attempts:
             return None
         status = self._framework.prefilter(cycle)
         if status is not None:
+            self._state.queues.waiters.passed(pod.uid)
             return self._reject_everywhere(queued, cycle, status)
         with self._nominations.out_of_sight_of(pod):
             alone = bool(self._framework.own_filters(cycle)) or cycle.nodes is not None
-            group = None if alone else self._queue.known(_group_key(cycle))
+            group = None if alone else self._queue.known(_group_key(cycle), queued)
             known = group.diagnosis if group is not None else None
             answer = self._algorithm.schedule(cycle, known)
+            if isinstance(answer, Diagnosis) and self._scheduler.drains.active:
+                answer = self._beside_drain(cycle, answer, known)
             if isinstance(answer, Diagnosis):
                 return self._reject(queued, cycle, answer, alone=alone, known=answer is known)
             if (full := self._scheduler.devices.full_claim(cycle)) is not None:
                 return self._reject_everywhere(queued, cycle, full)
             self.reserve(queued, answer)
             return self.binding(queued, answer)
+
+    def _beside_drain(self, cycle: Cycle, diagnosis: Diagnosis, known: Diagnosis | None) -> Placement | Diagnosis:
+        """Once more with what is kept for a group: those may have it that end in time, and others are told."""
+        drains = self._scheduler.drains
+        passes = drains.lets_pass((cycle.pod,), cycle.now)
+        if diagnosis is known and not passes:
+            return diagnosis
+        with self._nominations.without_draining():
+            answer = self._algorithm.schedule(cycle)
+        if isinstance(answer, Diagnosis):
+            return diagnosis
+        return answer if passes else Diagnosis(self._state.size, drains.status())
 
     # Stages with an undo
 
@@ -78,7 +95,9 @@ class Attempts:
     def start_binding(self, queued: QueuedPod, placement: Placement) -> None:
         """The pod is assumed to be on its node, and nobody decides on it again meanwhile."""
         self._scheduler.in_flight[queued.pod.uid] = InFlightBinding(queued, placement)
-        self._state.queues.forget(queued.pod)
+        if self._scheduler.drains.waiting:
+            self._scheduler.drains.went_past(queued)
+        self._state.queues.decided(queued.pod)
         self._queue.start_binding(queued, placement.cycle.now)
 
     def unreserve(self, binding: InFlightBinding) -> list[ObjectRef]:
@@ -117,7 +136,6 @@ class Attempts:
             self._queue.gate(queued, now)
             return None
         self._scheduler.waiters.add(pod.uid, status.waits_for)
-        self._nominations.drop(pod.uid)
         diagnosis = Diagnosis(self._state.size, status, error=status.error)
         self._queue.add_unschedulable(
             queued,
@@ -129,27 +147,35 @@ class Attempts:
             cluster_wide=not status.waits_for and self._framework.is_cluster_wide(status.plugin),
             error=status.error,
         )
-        if (leftover := cycle.claims.leftover) is not None:
+        leftover = cycle.claims.leftover
+        reclaims = leftover is None and status.plugin == QueueQuota.name
+        preemption = self._reclaim(cycle) if reclaims else None
+        if reclaims and preemption is None and queued.group is not None:
+            queued.group.binding_may_help = self._scheduler.reclaimer.passed_over
+            if self._scheduler.reclaimer.unplaced:
+                # Room on any node may be what it lacked.
+                queued.group.nodes = None
+        if preemption is None or not preemption.node:
+            self._nominations.drop(pod.uid)
+        if leftover is not None:
             return Refuse(pod, diagnosis, news=False, discard=leftover)
-        victims = self._reclaim(cycle) if status.plugin == QueueQuota.name else ()
-        if not victims:
+        if preemption is None or not preemption.victims:
             return _report(queued, diagnosis)
         news = queued.reported != diagnosis
         queued.reported = diagnosis
-        return Refuse(pod, diagnosis, news, preemption=Preemption("", victims))
+        return Refuse(pod, diagnosis, news, preemption=preemption)
 
-    def _reclaim(self, cycle: Cycle) -> tuple[Pod, ...]:
+    def _reclaim(self, cycle: Cycle) -> Preemption | None:
         """Whom to remove for the sake of quota that the pod lacks. It is kept for it until it is tried again."""
-        queues, known = self._state.queues, cycle.data.get(QueueQuota.name)
-        if known is None:
-            return ()
-        found = self._scheduler.reclaimer.find(cycle.pod, *known)
-        if found is None:
-            return ()
-        victims, assets = found
-        queues.reserve(cycle.pod, known[0], assets)
-        queues.leaving.update(each.uid for each in victims)
-        return victims
+        known = cycle.data.get(QueueQuota.name)
+        if not isinstance(known, QueuedAsk):
+            return None
+        # A place that is kept once more is not given up in between, which would wake those that wait for it.
+        with self._nominations.out_of_sight_of(cycle.pod):
+            preemption = self._scheduler.reclaimer.for_pod(known, cycle)
+            if preemption is not None and preemption.node:
+                self._nominations.keep(cycle.pod, preemption)
+        return preemption
 
     def _reject(
         self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool, known: bool
@@ -169,33 +195,38 @@ class Attempts:
             preemption = preemptor.find(cycle)
         if preemption is not None:
             self._nominations.keep(pod, preemption)
+            self._state.queues.make_room([(pod, self._state.nodes[preemption.node])], preemption.victims)
         elif release is None:
             # Others must not keep off a place that it cannot have.
             self._nominations.drop(pod.uid)
         self._wait(queued, cycle, diagnosis, alone=alone)
+        if preemption is None and (when := preemptor.retry_at(cycle)) < inf:
+            self._queue.try_at(queued, when, cycle.now)
         if queued.group is not None and not known:
             queued.group.preemption_futile = preemption is None
             queued.group.binding_may_help = preemption is None and preemptor.passed_over
-        if release is None and (preemption is None or not preemption.victims):
+        if release is None and (preemption is None or not is_news(pod, preemption)):
             return _report(queued, diagnosis)
         news = queued.reported != diagnosis
         queued.reported = diagnosis
         return Refuse(pod, diagnosis, news, release, preemption=preemption)
 
     def _wait(self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool) -> None:
-        pod, devices = cycle.pod, self._scheduler.devices
+        pod, devices, drains = cycle.pod, self._scheduler.devices, self._scheduler.drains
         nodes = cycle.nodes
+        passes = drains.active and drains.lets_pass((pod,), cycle.now)
         # What only it uses can be given back wherever there is a place for it.
         if nodes is not None and any(devices.is_releasable(claim, pod) for claim in cycle.claims.allocated):
             nodes = None
         self._queue.add_unschedulable(
             queued,
-            _group_key(cycle, pod.uid if alone else ""),
+            _group_key(cycle, pod.uid if alone else "backfill" if passes else ""),
             signature_of(cycle),
             diagnosis,
             cycle.now,
             nodes=nodes,
-            cluster_wide=bool(self._framework.own_filters(cycle)),
+            # What is kept for a group looks taken, and is not for those that end in time.
+            cluster_wide=passes or bool(self._framework.own_filters(cycle)),
             error=diagnosis.error,
         )
 
@@ -213,8 +244,14 @@ class Attempts:
 def _group_key(cycle: Cycle, alone: str = "") -> tuple[object, ...]:
     """Pods wait together whose answer depends on nothing but their signature: no claims of their own, no terms about
     other pods."""
-    pod = cycle.pod
-    return pod.requirements, cycle.claims.demand, pod.priority, pod.preempts, alone
+    pod, asked = cycle.pod, cycle.data.get(QueueQuota.name)
+    queue = asked.ask.queue if isinstance(asked, QueuedAsk) else ""
+    return pod.requirements, cycle.claims.demand, pod.priority, pod.preempts, queue, alone
+
+
+def is_news(pod: Pod, preemption: Preemption) -> bool:
+    """Whether there is something to do about it, or its node has yet to be named in the pod's status."""
+    return bool(preemption.victims) or status_of(pod.document).get("nominatedNodeName") != preemption.node
 
 
 def _report(queued: QueuedPod, diagnosis: Diagnosis) -> Refuse | None:

@@ -57,9 +57,12 @@ class FeasibleNodes:
 
     def refresh(self, cycle: Cycle) -> None:
         state = self._state
+        state.looks += 1
         changed = state.touched.since(self._position)
         self._position = state.touched.end
         if changed is None:
+            # Something may have come that matters to pods of the signature by now.
+            self._filters = self._framework.kept_filters(cycle)
             for each in (self._statuses, self._scores, self._stamps, self._heap):
                 each.clear()
             self._counts.clear()

@@ -7,22 +7,29 @@ domain where the group is.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from dray.allocation import ATTEMPT, Work
 from dray.api.objects import Key, Object, key_of
 from dray.scheduling.actions import BindGroup, ClaimWrite, GroupPreemption, RefuseGroup
+from dray.scheduling.attempts import is_news
 from dray.scheduling.cycle import Cycle
+from dray.scheduling.drain_search import DrainSearch
+from dray.scheduling.group_forest import Flawed
 from dray.scheduling.group_model import Group
 from dray.scheduling.group_placement import GroupPlacer
 from dray.scheduling.group_preemption import GroupPreemptor
-from dray.scheduling.group_trial import Member
+from dray.scheduling.group_quota import GroupQuota
+from dray.scheduling.group_trial import GroupTrial, Member
 from dray.scheduling.groups import reference
 from dray.scheduling.model import Pod
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
+from dray.scheduling.plugins.queue_quota import QueuedAsk
 from dray.scheduling.queue import QueuedPod, SubQueue
 from dray.scheduling.reasons import Code
 from dray.scheduling.status import GroupDiagnosis, Status
@@ -44,34 +51,72 @@ class GroupAttempts:
         self._framework = scheduler.framework
         self._algorithm = scheduler.algorithm
         self._devices = scheduler.devices
-        self._placer = GroupPlacer(scheduler.state, scheduler.framework, scheduler.algorithm, scheduler.devices)
-        self._preemptor = GroupPreemptor(scheduler.state, scheduler.preemptor, self._placer)
+        self.placer = GroupPlacer(scheduler.state, scheduler.framework, scheduler.algorithm, scheduler.devices)
+        self._preemptor = GroupPreemptor(scheduler.state, scheduler.preemptor, self.placer)
+        self._quota = GroupQuota(scheduler.state, scheduler.reclaimer, scheduler.preemptor, self.placer)
+        self._drains = scheduler.drains
+        self._drain_search = DrainSearch(scheduler.state, scheduler.preemptor)
 
     def group_of(self, pod: Pod) -> Group | None:
-        """The group, if the pod cannot be placed by itself."""
+        """The group that the pod is placed with, if it cannot be placed by itself: the root of the tree."""
         groups = self._state.groups
         group = groups.of(pod)
-        return group if group is not None and (group.topology or groups.need(group) > 1) else None
+        if group is None:
+            return None
+        root = groups.root(group)
+        if isinstance(root, Flawed):
+            return group
+        if group.parent is None and not (group.topology or group.unknown) and groups.need(group) <= 1:
+            return None
+        return root
 
     def attempt(self, queued: QueuedPod, group: Group, now: float) -> BindGroup | RefuseGroup | None:
         groups = self._state.groups
+        self._preemptor.passed_over = self._scheduler.reclaimer.passed_over = False
+        if (flaw := self._flaw(group)) is not None:
+            found = self.queued(group, queued)
+            if isinstance(groups.root(group), Flawed):
+                # Others of the tree are told by themselves; else each would have it told to them anew, without end.
+                found = [each for each in found if each.pod.group == group.key]
+            found = found if queued in found else [queued]
+            self._drains.forget(group.key)
+            return self._refuse(group, found, GroupDiagnosis(1, status=flaw, error=flaw.error), now)
         need = groups.need(group)
-        if groups.ready_number(group) < need or self._framework.pre_enqueue(queued.pod) is not None:
+        if not groups.is_ready(group) or self._framework.pre_enqueue(queued.pod) is not None:
+            self._drains.forget(group.key)
             self._scheduler.enqueue(queued, now)
             if queued.subqueue is SubQueue.ACTIVE:
                 # The last of them to become ready is tried with all others.
                 self._queue.gate(queued, now)
             return None
-        found = self._queued(group, queued)
+        found = self.queued(group, queued)
+        self._preemptor.retry_at = inf
         work = Work(_GROUP + _POD * len(found))
         with self._scheduler.nominations.out_of_sight_of(*[each.pod for each in found]):
             if (status := self._mismatch(group, found)) is not None:
+                self._drains.forget(group.key)
                 return self._refuse(group, found, GroupDiagnosis(need, status=status, error=True), now)
+            lack = self._quota.lack([each.pod for each in found], need, now)
+            if lack is not None:
+                return self._reclaim(group, found, lack, need, now, work)
             return self._try(group, found, need, now, work)
 
-    def _queued(self, group: Group, first: QueuedPod) -> list[QueuedPod]:
+    def _flaw(self, group: Group) -> Status | None:
+        """Why nobody can say what the group is placed with, or where."""
+        root = self._state.groups.root(group)
+        if isinstance(root, Flawed):
+            where = root.where.title
+            return Status.of(
+                GangScheduling.name, Code.GROUP_INVALID, group.key.title, root.flaw.value, where, error=True
+            )
+        for each in self._state.groups.forest.below(root):
+            if each.unknown:
+                return Status.of(GangScheduling.name, Code.GROUP_UNKNOWN, each.key.title, each.unknown)
+        return None
+
+    def queued(self, group: Group, first: QueuedPod) -> list[QueuedPod]:
         """Those that can be tried, in the order of their ranks: neighbours go to one node, or to the next."""
-        ready = self._state.groups.members(group.key).ready
+        ready = [uid for each in self._state.groups.leaves(group) for uid in self._state.groups.members(each.key).ready]
         queued = [each for uid in ready if (each := self._queue.get(uid)) is not None]
         return sorted(
             (
@@ -101,20 +146,73 @@ class GroupAttempts:
     ) -> BindGroup | RefuseGroup | None:
         """What each pod needs by itself; then a place for all of them."""
         found, rejected = self._prepared(queued, now, work)
-        if len(found) < need:
+        if len(found) < need or (rejected and not self._suffice(group, found)):
             return self._reject(group, queued, rejected, need, now)
         before = self._state.pods_revision
-        with self._placer.trial(found, work) as (trial, members):
+        with self.placer.trial(found, work) as (trial, members):
             idle = _idle(self._devices, members)
-            answer = self._placer.place(group, members, need, trial)
-            if answer is None:
-                return self._bind(group, members)
-            preemption = None
-            if members[0].queued.pod.preempts and not (answer.error or answer.undecided or idle):
-                preemption = self._preemptor.find(group, members, need, trial)
+            answer = self.placer.place(group, members, need, trial)
+            if answer is not None and self._drains.active:
+                answer = self._beside_drain(group, members, need, trial, answer)
+            preemption = self._make_room(group, members, need, trial, answer, idle) if answer is not None else None
+        if answer is None:
+            # One that was taken from the queue and cannot be tried would not come back.
+            self._leave_out([each for each, _ in rejected if each.subqueue is SubQueue.ACTIVE], now)
+            return self._bind(group, members)
         self._scheduler.hints.undone(before)
         social = any(each.social for each in members)
         return self._refuse(group, queued, answer, now, idle, preemption, cluster_wide=social)
+
+    def _make_room(
+        self,
+        group: Group,
+        members: Sequence[Member],
+        need: int,
+        trial: GroupTrial,
+        answer: GroupDiagnosis,
+        idle: tuple[Object, ...],
+    ) -> GroupPreemption | None:
+        """Whom to remove for the group; where that is nobody a place may be kept for it that will be free."""
+        preemption = None
+        if members[0].queued.pod.preempts and not (answer.error or answer.undecided or idle):
+            preemption = self._preemptor.find(group, members, need, trial)
+        queued = [each.queued for each in members]
+        if preemption is not None or idle:
+            self._drains.forget(group.key)
+        elif not (answer.error or answer.undecided) and self._drains.refused(group, queued, members[0].cycle.now):
+            self._drain(group, members, need, trial)
+        return preemption
+
+    def _beside_drain(
+        self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial, answer: GroupDiagnosis
+    ) -> GroupDiagnosis | None:
+        """Once more with what is kept for another group."""
+        if self._drains.draining(group) is not None:
+            return answer
+        with self._scheduler.nominations.without_draining():
+            if self.placer.place(group, members, need, trial) is not None:
+                return answer
+        if self._drains.lets_pass([each.queued.pod for each in members], members[0].cycle.now):
+            return None
+        trial.undo()
+        return GroupDiagnosis(need, status=self._drains.status())
+
+    def _drain(self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial) -> None:
+        """Seeks a place that will be free and keeps it for the group."""
+
+        def place() -> bool:
+            return self.placer.place(group, members, need, trial, anew=True) is None
+
+        near, now = self._drains.near(group), members[0].cycle.now
+        found = self._drain_search.find(group, members, trial, place, near, now)
+        passed_over = self._drain_search.passed_over
+        self._drains.keep(group, [each.queued for each in members], found, now, passed_over=passed_over)
+
+    def _suffice(self, group: Group, found: Iterable[tuple[QueuedPod, Cycle]]) -> bool:
+        """Whether so many pods are enough, of each group that they belong to."""
+        counts = Counter(each.pod.group for each, _ in found)
+        groups = self._state.groups
+        return groups.is_started(group) or groups.can_start(group, lambda each: counts[each.key])
 
     def _prepared(
         self, queued: Sequence[QueuedPod], now: float, work: Work
@@ -130,35 +228,56 @@ class GroupAttempts:
                 rejected.append((each, status))
         return found, rejected
 
+    def _reclaim(
+        self,
+        group: Group,
+        queued: Sequence[QueuedPod],
+        lack: tuple[QueuedAsk, Status],
+        need: int,
+        now: float,
+        work: Work,
+    ) -> RefuseGroup | None:
+        """The group's queue has too little for it: others go, if they have to and it would find its places then."""
+        asked, status = lack
+        self._drains.forget(group.key)
+        before = self._state.pods_revision
+        preemption = self._quota.reclaim(asked, group, need, lambda: self._prepared(queued, now, work)[0])
+        self._scheduler.hints.undone(before)
+        for each in queued:
+            self._scheduler.waiters.add(each.pod.uid, status.waits_for)
+        return self._refuse(group, queued, GroupDiagnosis(need, status=status), now, (), preemption)
+
     def diagnose(self, pod: Pod, now: float) -> GroupDiagnosis | None:
         """Why the group of a pod cannot be placed now; None where it can, or where the pod is placed by itself."""
         group, first = self.group_of(pod), self._queue.get(pod.uid)
         if group is None or first is None:
             return None
-        queued, need = self._queued(group, first), self._state.groups.need(group)
+        if (flaw := self._flaw(group)) is not None:
+            return GroupDiagnosis(1, status=flaw, error=flaw.error)
+        queued, need = self.queued(group, first), self._state.groups.need(group)
         if (status := self._mismatch(group, queued)) is not None:
             return GroupDiagnosis(need, status=status, error=True)
         work = Work()
         found, rejected = self._prepared(queued, now, work)
-        if len(found) < need:
+        if len(found) < need or not self._suffice(group, found):
             incomplete = Status.of(
                 GangScheduling.name, Code.GANG_NOT_READY, group.key.title, str(len(found)), str(need)
             )
             return GroupDiagnosis(need, status=rejected[0][1] if rejected else incomplete)
-        with self._placer.trial(found, work) as (trial, members):
-            answer = self._placer.place(group, members, need, trial)
+        with self.placer.trial(found, work) as (trial, members):
+            answer = self.placer.place(group, members, need, trial)
             trial.undo()
         return answer
 
     # What follows
 
     def _bind(self, group: Group, members: Sequence[Member]) -> BindGroup:
+        self._drains.forget(group.key)
         binds, seen = [], set[tuple[Key, str]]()
         for member in members:
             placement = member.placement
             if placement is None:
-                # The minimum is reached without it: tried again, as one that comes late.
-                self._queue.retry(member.queued, member.cycle.now)
+                self._leave_out([member.queued], member.cycle.now)
                 continue
             self._scheduler.nominations.drop(member.queued.pod.uid)
             self._scheduler.attempts.start_binding(member.queued, placement)
@@ -167,6 +286,12 @@ class GroupAttempts:
             writes = tuple(each for each in bind.writes if _is_new(each, seen))
             binds.append(replace(bind, writes=writes))
         return BindGroup(group, tuple(binds))
+
+    def _leave_out(self, queued: Iterable[QueuedPod], now: float) -> None:
+        """The minimum is reached without them: tried again, as those that come late. No place is kept meanwhile."""
+        for each in queued:
+            self._scheduler.nominations.drop(each.pod.uid)
+            self._queue.retry(each, now)
 
     def _reject(
         self,
@@ -181,6 +306,7 @@ class GroupAttempts:
             for each in queued:
                 self._queue.gate(each, now)
             return None
+        self._drains.forget(group.key)
         for each, status in rejected:
             self._scheduler.waiters.add(each.pod.uid, status.waits_for)
         status = rejected[0][1]
@@ -199,28 +325,43 @@ class GroupAttempts:
         *,
         cluster_wide: bool = False,
     ) -> RefuseGroup | None:
-        news = bool(release or (preemption is not None and preemption.victims))
+        diagnosis = replace(diagnosis, draining=self._drains.draining(group))
+        news = any(each.reported != diagnosis for each in queued)
+        to_do = bool(release or (preemption is not None and preemption.victims))
+        if preemption is not None:
+            places = preemption.places
+            placed = [
+                (each.pod, self._state.nodes[places[each.pod.uid].node]) for each in queued if each.pod.uid in places
+            ]
+            self._state.queues.make_room(placed, preemption.victims)
         if group.timeout is not None:
             self._queue.postpone(group.key, (each.pod.uid for each in queued), now, group.timeout)
+        passed_over = self._preemptor.passed_over or self._scheduler.reclaimer.passed_over
+        passed_over = passed_over and preemption is None
         for each in queued:
-            news = news or each.reported != diagnosis
             each.reported = diagnosis
-            self._keep_place(each.pod, preemption)
+            to_do = self._keep_place(each.pod, preemption) or to_do
             self._scheduler.waiters.add(each.pod.uid, (reference(group.key),))
             if each.subqueue is not SubQueue.UNSCHEDULABLE:
                 self._queue.add_unschedulable(
                     each, ("group", group.key), None, None, now, cluster_wide=cluster_wide, error=diagnosis.error
                 )
-        if not news:
+            if each.group is not None:
+                each.group.binding_may_help = passed_over or self._drains.awaits_binding(group)
+        if preemption is None and self._preemptor.retry_at < inf:
+            self._queue.try_at(queued[0], self._preemptor.retry_at, now)
+        if not (news or to_do):
             return None
-        return RefuseGroup(group, tuple(each.pod for each in queued), diagnosis, release, preemption)
+        return RefuseGroup(group, tuple(each.pod for each in queued), diagnosis, release, preemption, news)
 
-    def _keep_place(self, pod: Pod, preemption: GroupPreemption | None) -> None:
+    def _keep_place(self, pod: Pod, preemption: GroupPreemption | None) -> bool:
+        """Whether the pod does not say so yet."""
         place = preemption.places.get(pod.uid) if preemption is not None else None
-        if place is not None:
-            self._scheduler.nominations.keep(pod, place)
-        else:
+        if place is None:
             self._scheduler.nominations.drop(pod.uid)
+            return False
+        self._scheduler.nominations.keep(pod, place)
+        return is_news(pod, place)
 
 
 def _is_new(write: ClaimWrite, seen: set[tuple[Key, str]]) -> bool:

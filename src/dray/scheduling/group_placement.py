@@ -1,14 +1,17 @@
-"""GroupPlacer: the pods of a group as members of kinds, the domains that they could be in, and the search in each.
+"""GroupPlacer: pods of a tree of groups as members of kinds, how many of a kind nodes have room for, and the search.
 
-A kind is made of pods that are interchangeable. Where all of a group cannot be placed, it says what the next pod lacks
-in the domain where most of them can.
+A kind is made of pods that are interchangeable. Where not all can be placed that have to be, it says what the next pod
+lacks in the domain where most of them can.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from dray.allocation import Work, WorkExhausted
@@ -16,9 +19,12 @@ from dray.api.objects import Key, Object, key_of
 from dray.scheduling.algorithm import SchedulingAlgorithm
 from dray.scheduling.cycle import Cycle, PodClaims
 from dray.scheduling.framework import Framework
-from dray.scheduling.group_model import Group
-from dray.scheduling.group_search import GroupSearch, Kind
+from dray.scheduling.group_branches import Branch, branch_of
+from dray.scheduling.group_model import Group, GroupKey, Path
+from dray.scheduling.group_search import Kind
+from dray.scheduling.group_tree_search import Lack, TreeSearch
 from dray.scheduling.group_trial import GroupTrial, Member
+from dray.scheduling.model import Node
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.plugins.node_resources_fit import room
@@ -26,7 +32,7 @@ from dray.scheduling.queue import QueuedPod
 from dray.scheduling.reasons import Code
 from dray.scheduling.state import State
 from dray.scheduling.status import UNSURE, Diagnosis, GroupDiagnosis, Status
-from dray.scheduling.topology import Domain, domains_of
+from dray.scheduling.topology import domains_of, taken_values
 
 # More are not placed in thought only to say what the next one lacks.
 _MOST_EXPLAINED: Final = 64
@@ -75,32 +81,57 @@ class GroupPlacer:
     def place(
         self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial, *, anew: bool = False
     ) -> GroupDiagnosis | None:
-        """None where a place was found for enough of them, in one domain.
+        """None where a place was found for enough of them, and of all groups below this one.
 
         With `anew` every node is asked, since pods were taken away in thought.
         """
-        domains = self._short_of(group) or self._domains(group)
-        if isinstance(domains, Status):
-            return GroupDiagnosis(need, status=domains, error=domains.error)
-        kinds = self._kinds(members, anew)
-        tried: list[tuple[GroupSearch, Domain, list[Kind]]] = []
-        for domain, here in _in_order(domains, kinds, len(members)):
-            nodes = {number: node for number in domain.nodes if (node := self._state.numbered[number]) is not None}
-            search = GroupSearch(trial, nodes)
-            if search.run(here, need):
+        by_group: dict[GroupKey, list[Member]] = {}
+        for each in members:
+            by_group.setdefault(each.queued.pod.group or group.key, []).append(each)
+        root = branch_of(group, by_group, self._state)
+        nodes = {node.number: node for node in self._state}
+        if (status := self._short_of(group) or _misplaced(root, nodes)) is not None:
+            return GroupDiagnosis(need, status=status, error=status.error)
+        kind_of = partial(self._kind, anew=anew)
+        for tier in self._tiers(members):
+            if TreeSearch(trial, kind_of, {number: nodes[number] for number in nodes if number in tier}).run(root):
                 return None
-            tried.append((search, domain, here))
-        search, domain, here = max(tried, key=lambda each: each[0].best)
+        search = TreeSearch(trial, kind_of, nodes)
+        if search.run(root):
+            return None
         if trial.error is not None:
             return GroupDiagnosis(need, status=trial.error, error=True)
-        return GroupDiagnosis(
-            need,
-            search.best,
-            domains=len(domains) if group.topology else 0,
-            domain=f"{group.topology}={domain.value}" if group.topology else "",
-            following=self._following(search, here, trial),
-            undecided=any(each.undecided for each, _, _ in tried),
-        )
+        return self._diagnosis(search, root, need, trial)
+
+    def _diagnosis(self, search: TreeSearch, root: Branch, need: int, trial: GroupTrial) -> GroupDiagnosis:
+        found = GroupDiagnosis(need, min(search.best, need - 1), undecided=search.undecided)
+        if search.best > _MOST_EXPLAINED:
+            best = search.best_domain(root, search.nodes) if root.topology.required else None
+            return replace(found, domains=best[1], domain=best[0].title) if best is not None else found
+        try:
+            lack = search.lack(root, search.nodes)
+            if lack is None:
+                return found
+            following = self._following(lack)
+            return replace(
+                found,
+                best=min(max(search.best, trial.placed()), need - 1),
+                domains=lack.domains if lack.domain.path else 0,
+                domain=lack.domain.title,
+                part=lack.branch.group.key.title if root.children else "",
+                following=following,
+            )
+        except WorkExhausted:
+            return found
+        finally:
+            trial.undo()
+
+    def _tiers(self, members: Sequence[Member]) -> Iterable[AbstractSet[int]]:
+        """Nodes of one rank, then those of few, where pods name a class of nodes: the slowest holds up all others."""
+        classes = self._state.node_classes
+        ranked = (each.cycle.pod.requirements for each in members if classes.known)
+        requirements = next((each for each in ranked if classes.concern(each)), None)
+        return classes.tiers(requirements, self._state) if requirements is not None else ()
 
     def _short_of(self, group: Group) -> Status | None:
         """What all nodes together have too little of, for a group none of which runs."""
@@ -112,38 +143,30 @@ class GroupPlacer:
                 return Status.of(GangScheduling.name, Code.MIN_RESOURCES, name, str(wanted), str(left))
         return None
 
-    def _domains(self, group: Group) -> list[Domain] | Status:
-        placed = self._state.groups.members(group.key).placed.values()
-        nodes = [node for pod in placed if (node := self._state.node_of(pod)) is not None]
-        return domains_of(group, self._state, nodes)
-
-    def _kinds(self, members: Sequence[Member], anew: bool) -> list[Kind]:
-        by_kind: dict[Hashable, list[Member]] = {}
-        for each in members:
-            by_kind.setdefault(each.kind, []).append(each)
-        spread = self._state.inventory.is_spread
-        return [self._kind(each, spread, anew) for each in by_kind.values()]
-
-    def _kind(self, members: list[Member], spread: bool, anew: bool) -> Kind:
-        """Where pods of the kind could be, and how many at most."""
+    def _kind(self, members: list[Member], numbers: Iterable[int], *, anew: bool) -> Kind:
+        """Where pods of the kind could be, of these nodes, and how many at most."""
         state, cycle = self._state, members[0].cycle
+        if members[0].shares:
+            # Another group may have got what they share.
+            self._framework.prefilter(cycle)
         feasible = self._algorithm.feasible_nodes.of(cycle)
-        numbers = self._fitting(cycle) if anew else feasible.numbers
+        able = self._fitting(cycle) if anew else feasible.numbers
         if cycle.nodes is not None:
-            numbers = numbers & cycle.nodes
+            able = able & cycle.nodes
         requirements, demand = cycle.pod.requirements, cycle.claims.demand
         # What they share they need once.
         own = state.demands.of(self._own(cycle), demand.extended, cycle.pod.document, requirements)
-        rooms = {}
+        rooms, scores = {}, {}
         for number in numbers:
             node = state.numbered[number]
-            assert node is not None
+            if number not in able or node is None:
+                continue
             here = room(requirements, node, demand.served(node), _ANY_NUMBER)
             here = own.room(state.inventory, state.resources, node, here) if here and own else here
             if here:
                 rooms[number] = here
-        scores = {number: feasible.score(node) for number in rooms if (node := state.numbered[number]) is not None}
-        coupled = members[0].social or members[0].shares or (bool(demand) and spread)
+                scores[number] = feasible.score(node)
+        coupled = members[0].social or members[0].shares or (bool(demand) and state.inventory.is_spread)
         return Kind(members, rooms, scores, coupled)
 
     def _fitting(self, cycle: Cycle) -> set[int]:
@@ -156,21 +179,15 @@ class GroupPlacer:
         shared = self._state.claims.shared
         return [claim for claim in cycle.claims.unallocated if key_of(claim) not in shared]
 
-    def _following(self, search: GroupSearch, kinds: Sequence[Kind], trial: GroupTrial) -> Diagnosis | None:
+    def _following(self, lack: Lack) -> Diagnosis | None:
         """Why there is no place for one more, with as many as possible placed."""
-        if search.best > _MOST_EXPLAINED:
+        search = lack.search
+        member = search.first_without_place(lack.kinds)
+        if member is None:
             return None
-        try:
-            member = search.first_without_place(kinds)
-            if member is None:
-                return None
-            if (status := self._framework.prefilter(member.cycle)) is not None:
-                return Diagnosis(len(search.nodes), status)
-            return self._algorithm.diagnose(member.cycle, list(search.nodes.values()))
-        except WorkExhausted:
-            return None
-        finally:
-            trial.undo()
+        if (status := self._framework.prefilter(member.cycle)) is not None:
+            return Diagnosis(len(search.nodes), status)
+        return self._algorithm.diagnose(member.cycle, list(search.nodes.values()))
 
 
 def _shared(claims: Iterable[PodClaims]) -> frozenset[Key]:
@@ -179,10 +196,16 @@ def _shared(claims: Iterable[PodClaims]) -> frozenset[Key]:
     return frozenset(key for key, number in counts.items() if number > 1)
 
 
-def _in_order(domains: Iterable[Domain], kinds: Sequence[Kind], wanted: int) -> list[tuple[Domain, list[Kind]]]:
-    """Those first that have room for all pods, the smallest of them first; then those that have room for most."""
-
-    def rank(each: tuple[Domain, list[Kind]]) -> tuple[int, int]:
-        return -sum(kind.bound for kind in each[1]), sum(sum(kind.rooms.values()) for kind in each[1])
-
-    return sorted(((domain, [kind.within(domain.nodes) for kind in kinds]) for domain in domains), key=rank)
+def _misplaced(root: Branch, nodes: Mapping[int, Node]) -> Status | None:
+    """Why there is no domain at all that it could be in."""
+    known = set[Path]()
+    for branch in root.all():
+        path = branch.topology.required
+        if not path:
+            continue
+        if len(taken_values(path, branch.taken)) > 1:
+            return Status.of("", Code.GANG_IN_SEVERAL_DOMAINS, branch.group.key.title, path[-1], error=True)
+        if path not in known and not domains_of(path, nodes):
+            return Status.of("", Code.NO_PLACEMENTS, path[-1])
+        known.add(path)
+    return None

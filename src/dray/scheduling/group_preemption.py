@@ -8,15 +8,19 @@ the pods of the group on their node still find a place beside them. Whoever want
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
-from dray.api.objects import is_deleting, key_of
+from dray.api.objects import key_of
 from dray.scheduling.actions import GroupPreemption, Preemption
 from dray.scheduling.group_model import Group
 from dray.scheduling.group_placement import GroupPlacer
 from dray.scheduling.group_trial import GroupTrial, Member
+from dray.scheduling.making_room import making_room
 from dray.scheduling.model import Pod
 from dray.scheduling.plugins.dynamic_resources import all_devices
-from dray.scheduling.preemption import PreemptionTrial, Preemptor, Unit
+from dray.scheduling.preemption import PreemptionTrial, Preemptor
+from dray.scheduling.queue_policy import Removals
+from dray.scheduling.removals import Unit, removals_for
 from dray.scheduling.state import State
 
 
@@ -25,20 +29,34 @@ class GroupPreemptor:
         self._state = state
         self._preemptor = preemptor
         self._placer = placer
+        self.retry_at = inf
+        """When more pods may be removed than the last time; infinite if never."""
+        self.passed_over = False
+        """Whether pods were passed over only because they are being bound."""
 
     def find(self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial) -> GroupPreemption | None:
         """Nothing is placed afterwards."""
-        priority = members[0].queued.pod.priority
-        units = self._preemptor.units(priority, self._lower(priority))
-        if not units:
-            return None
+        pods = [each.queued.pod for each in members]
+        now = members[0].cycle.now
+        rule = removals_for(self._state.queues, pods, now)
+        there = (each for node in self._state.nodes.values() for each in node.pods.values())
+        marked = making_room(there, pods[0], now)
+        choices = self._preemptor.choices(rule, self._lower(rule), marked)
+        self.retry_at = rule.retry_at
+        demand = any(each.cycle.claims.demand for each in members)
+        orphans = self._preemptor.all_orphans() if demand else []
         own = {key_of(claim) for each in members for claim in each.cycle.claims.allocated}
-        removal = self._preemptor.trial(own)
-        try:
-            return self._find(group, members, need, trial, removal, units)
-        finally:
-            trial.undo()
-            removal.undo()
+        for units in choices if choices != [[]] or marked or orphans else ():
+            removal = self._preemptor.trial(own)
+            removal.release(orphans)
+            try:
+                found = self._find(group, members, need, trial, removal, units, rule, marked)
+            finally:
+                trial.undo()
+                removal.undo()
+            if found is not None:
+                return found
+        return None
 
     def _find(
         self,
@@ -48,18 +66,20 @@ class GroupPreemptor:
         trial: GroupTrial,
         removal: PreemptionTrial,
         units: Sequence[Unit],
+        rule: Removals,
+        marked: Sequence[Pod],
     ) -> GroupPreemption | None:
-        going = [each for unit in units for each in unit if is_deleting(each.document)]
+        going = [*marked, *(each for unit in units for each in unit if self._preemptor.is_going(each))]
         removal.remove(going)
-        if going and self._placer.place(group, members, need, trial, anew=True) is None:
-            return GroupPreemption((), _places(members))
+        if (going or not units) and self._placer.place(group, members, need, trial, anew=True) is None:
+            return GroupPreemption((), places_of(members))
         gone = {each.uid for each in going}
-        staying = [unit for unit in units if not any(each.uid in gone for each in unit)]
+        staying = rule.legal(unit for unit in units if not any(each.uid in gone for each in unit))
         removal.remove(each for unit in staying for each in unit)
         if self._placer.place(group, members, need, trial, anew=True) is not None:
             return None
         victims = self._reprieve(members, trial, removal, staying)
-        return GroupPreemption(tuple(victims), _places(members))
+        return GroupPreemption(tuple(victims), places_of(members))
 
     def _reprieve(
         self, members: Sequence[Member], trial: GroupTrial, removal: PreemptionTrial, units: Sequence[Unit]
@@ -80,11 +100,15 @@ class GroupPreemptor:
                 victims += unit
         return victims
 
-    def _lower(self, priority: int) -> Iterable[Pod]:
+    def _lower(self, rule: Removals) -> Iterable[Pod]:
         for node in list(self._state.nodes.values()):
             for pod in list(node.pods.values()):
-                if pod.priority < priority and self._state.bound(pod):
+                if not (rule.may_go(pod) or self._preemptor.is_going(pod)):
+                    continue
+                if self._state.bound(pod):
                     yield pod
+                else:
+                    self.passed_over = True
 
 
 def _is_near(member: Member, unit: Unit, removal: PreemptionTrial) -> bool:
@@ -92,7 +116,8 @@ def _is_near(member: Member, unit: Unit, removal: PreemptionTrial) -> bool:
     return any(removal.node_of(each) is member.placement.node for each in unit)
 
 
-def _places(members: Iterable[Member]) -> dict[str, Preemption]:
+def places_of(members: Iterable[Member]) -> dict[str, Preemption]:
+    """By uid, where they are in thought."""
     return {
         each.queued.pod.uid: Preemption(each.placement.node.name, (), all_devices(each.placement.devices))
         for each in members

@@ -1,24 +1,21 @@
-"""GroupSearch: a place for each pod of a group at once, or for as many as must start together.
+"""GroupSearch: places for the pods of one group in one domain, all of them at once, or as many as must start together.
 
 Pods of one kind are interchangeable, so the search is over how many go to which node. Counting comes first: where all
-nodes together have too little room, that is the answer. Then nodes are filled, the ones with most room first and the
-tightest that suffices last. Where that comes to a dead end although the pods depend on each other (several kinds,
-affinity, devices that several nodes see), the search goes back: fewer on a node, other devices. It draws on the work of
-the attempt and ends undecided when that is spent.
+nodes together have too little room, that is the answer. Then nodes are filled (`packing`). Where that comes to a dead
+end although the pods depend on each other (several kinds, affinity, devices that several nodes see, other groups that
+are placed with this one), the search goes back: fewer on a node, other devices. It draws on the work of the attempt.
 
-What was found is in force in the trial.
+`ways` gives one solution after the other. Each is in force in the trial until the next is asked for.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dray.allocation import WorkExhausted
-from dray.allocation.devices import DeviceID
-from dray.scheduling.group_trial import GroupTrial, Member
+from dray.scheduling.group_trial import NOTHING_LEFT_OUT, GroupTrial, Member
 from dray.scheduling.model import Node
+from dray.scheduling.packing import Place, spread_over
 
 Rooms = Mapping[int, int]
 """By node: how many pods of a kind it has room for, at most."""
@@ -58,7 +55,11 @@ class Kind:
 class GroupSearch:
     trial: GroupTrial
     nodes: Mapping[int, Node]
-    undecided: bool = False
+    levels: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    """By node: the values of the levels of topology inside the domain. Empty where there are none."""
+    least_free: bool = False
+    alone: bool = True
+    """Whether no other group is placed with this one."""
     best: int = 0
     """How many could be placed at once, or have room at most, in the best case so far."""
     _kinds: list[Kind] = field(default_factory=list)
@@ -67,65 +68,84 @@ class GroupSearch:
     """How many may be left out."""
     _left_out: int = 0
 
-    def run(self, kinds: Sequence[Kind], need: int) -> bool:
-        """Whether at least so many are placed now; else none is."""
+    def ways(self, kinds: Sequence[Kind], need: int, *, thorough: bool) -> Iterator[None]:
+        """Ways to have at least so many placed, the promising ones, or all with `thorough`."""
         bound = sum(each.bound for each in kinds)
         if bound < need:
             self.best = max(self.best, bound)
-            return False
-        try:
-            if self._run(kinds, need):
-                return True
-        except WorkExhausted:
-            self.undecided = True
-        self.trial.undo()
-        return False
+            return
+        # Those with the fewest places first.
+        self._kinds = sorted(kinds, key=lambda each: (sum(each.rooms.values()) - len(each.members), len(each.rooms)))
+        self._members = [member for kind in self._kinds for member in kind.members]
+        if thorough and self.alone:
+            # That was tried before.
+            pass
+        elif any(each.shares for each in kinds):
+            yield from self._by_reach(need)
+        else:
+            yield from self._filled(need)
+        if thorough and self.is_worth_searching(kinds):
+            yield from self._search(need)
+
+    def is_worth_searching(self, kinds: Sequence[Kind]) -> bool:
+        """Of one kind that depends on nothing elsewhere each node has as many as it can have."""
+        return not self.alone or len(kinds) > 1 or any(each.coupled for each in kinds)
 
     def first_without_place(self, kinds: Sequence[Kind]) -> Member | None:
         """With as many placed as can be without going back."""
-        self._fill(kinds, 0)
-        return next((each for kind in kinds for each in kind.members if each.placement is None), None)
+        self._members = [member for kind in kinds for member in kind.members]
+        self.fill(kinds)
+        return next((each for each in self._members if each.placement is None), None)
 
-    def _run(self, kinds: Sequence[Kind], need: int) -> bool:
-        # Those with the fewest places first.
-        self._kinds = sorted(kinds, key=lambda each: (sum(each.rooms.values()) - len(each.members), len(each.rooms)))
-        if any(each.shares for each in kinds):
-            found = self._by_reach(need)
-        else:
-            found = self._fill(self._kinds, need)
-        if found or not self._is_worth_searching():
-            return found
-        self.trial.undo()
-        return self._search(need)
-
-    def _is_worth_searching(self) -> bool:
-        """Of one kind that depends on nothing elsewhere each node has as many as it can have."""
-        return len(self._kinds) > 1 or self._kinds[0].coupled
+    def clear(self) -> None:
+        for member in reversed(self._members):
+            self.trial.remove(member)
 
     # Filling
 
-    def _fill(self, kinds: Sequence[Kind], need: int) -> bool:
+    def _filled(self, need: int) -> Iterator[None]:
+        if self.fill(self._kinds) >= need:
+            yield
+        self.clear()
+        if not self.alone and 0 < need < len(self._members):
+            # More would take from the others.
+            if self.fill(self._kinds, need) >= need:
+                yield
+            self.clear()
+
+    def fill(self, kinds: Sequence[Kind], most: int | None = None) -> int:
+        """How many have a place now."""
         for kind in kinds:
             waiting = [each for each in kind.members if each.placement is None]
+            if most is not None:
+                waiting = waiting[: most - self._placed()]
             if waiting[:1] and (waiting[0].social or waiting[0].shares):
                 self._fill_in_turn(kind, waiting)
             else:
                 self._fill_by_room(kind, waiting)
-        placed = self.trial.placed()
+        placed = self._placed()
         self.best = max(self.best, placed)
-        return placed >= need
+        return placed
+
+    def _placed(self) -> int:
+        return sum(each.placement is not None for each in self._members)
 
     def _fill_by_room(self, kind: Kind, waiting: list[Member]) -> None:
-        order = sorted((room, kind.scores.get(number, 0), number) for number, room in kind.rooms.items())
-        rooms = [room for room, _, _ in order]
-        first = 0
-        while first < len(waiting) and order:
-            position = bisect_left(rooms, len(waiting) - first)
-            # Of those with equal room the one with the best score.
-            position = bisect_right(rooms, rooms[position]) - 1 if position < len(rooms) else len(rooms) - 1
-            node, end = self.nodes[order.pop(position)[2]], first + rooms.pop(position)
-            while first < min(end, len(waiting)) and self.trial.add(waiting[first], node) is None:
-                first += 1
+        first, places = 0, {each: Place(room, kind.scores.get(each, 0)) for each, room in kind.rooms.items()}
+        while first < len(waiting):
+            full = []
+            for number, amount in spread_over(places, self.levels, len(waiting) - first, least=self.least_free):
+                end = first + amount
+                while first < end and self.trial.add(waiting[first], self.nodes[number]) is None:
+                    first += 1
+                places[number] = places[number]._replace(room=places[number].room - amount)
+                if first < end:
+                    # It has less room than it seemed.
+                    full.append(number)
+            if not full:
+                return
+            for number in full:
+                del places[number]
 
     def _fill_in_turn(self, kind: Kind, waiting: list[Member]) -> None:
         """One after the other, each on the next node that takes it: what one node says changes with each pod."""
@@ -140,7 +160,7 @@ class GroupSearch:
             else:
                 return
 
-    def _by_reach(self, need: int) -> bool:
+    def _by_reach(self, need: int) -> Iterator[None]:
         """The first pod that gets the devices they share decides which nodes the others can go to; of the places for it
         each that leads to other nodes is tried."""
         sharing = next(each for each in self._kinds if each.shares)
@@ -152,13 +172,11 @@ class GroupSearch:
                     tried.add(reach)
                     here = reach if reach is not None else self.nodes
                     kinds = [each.within(here) if each.shares else each for each in self._kinds]
-                    if sum(each.bound for each in kinds) >= need and self._fill(kinds, need):
-                        return True
-                for each in self._kinds:
-                    for member in each.members:
-                        if member is not anchor:
-                            self.trial.remove(member)
-        return False
+                    if sum(each.bound for each in kinds) >= need and self.fill(kinds) >= need:
+                        yield
+                for member in self._members:
+                    if member is not anchor:
+                        self.trial.remove(member)
 
     def _reach(self, kind: Kind) -> frozenset[int] | None:
         """The nodes that the other pods can go to, now that the first has its place."""
@@ -170,8 +188,7 @@ class GroupSearch:
 
     # Searching
 
-    def _search(self, need: int) -> bool:
-        self._members = [member for kind in self._kinds for member in kind.members]
+    def _search(self, need: int) -> Iterator[None]:
         self._allowed, self._left_out = len(self._members) - need, 0
         stack = [self._options(0, 0)]
         while stack:
@@ -179,11 +196,11 @@ class GroupSearch:
             if step is None:
                 stack.pop()
                 continue
-            self.best = max(self.best, self.trial.placed())
+            self.best = max(self.best, step[0] - self._left_out)
             if step[0] == len(self._members):
-                return True
-            stack.append(self._options(*step))
-        return False
+                yield
+            else:
+                stack.append(self._options(*step))
 
     def _options(self, index: int, start: int) -> Iterator[tuple[int, int]]:
         """Places a member on one node after the other, from a position on; gives the next member and its position."""
@@ -196,7 +213,7 @@ class GroupSearch:
             for _ in self._ways(member, self.nodes[order[position]]):
                 found = True
                 yield index + 1, position if rest > 1 and not member.social else 0
-            if found and not kind.coupled and kind is self._kinds[-1]:
+            if found and self.alone and not kind.coupled and kind is self._kinds[-1]:
                 # Fewer on a node help nobody.
                 return
         if rest <= allowed:
@@ -214,11 +231,9 @@ class GroupSearch:
 
     def _ways(self, member: Member, node: Node) -> Iterator[None]:
         """Each way to have the member there that leaves others different devices; in force until the next."""
-        left_out: list[frozenset[DeviceID]] = [frozenset()]
+        left_out = [NOTHING_LEFT_OUT]
         for without in left_out:
-            with self.trial.without(without):
-                status = self.trial.add(member, node)
-            if status is not None:
+            if self.trial.add(member, node, without) is not None:
                 continue
             devices = self.trial.spread_devices(member)
             yield

@@ -18,6 +18,7 @@ _TEXTS: Final = {
     Code.NODE_UNSCHEDULABLE: "node(s) were unschedulable",
     Code.UNTOLERATED_TAINT: "node(s) had untolerated taint(s)",
     Code.NODE_AFFINITY: "node(s) didn't match Pod's node affinity/selector",
+    Code.NODE_CLASS: "node(s) that no priority of ComputeClass {} describes",
     Code.HOST_PORTS: "node(s) didn't have free ports for the requested pod ports",
     Code.TOO_MANY_PODS: "Too many pods",
     Code.INSUFFICIENT: "Insufficient {}",
@@ -48,20 +49,39 @@ _TEXTS: Final = {
     Code.PLUGIN_OFF: "plugin {} is switched off, and without it no pod is to be placed",
     Code.SCHEDULING_GATES: "it has scheduling gates",
     Code.POD_GROUP_NOT_FOUND: "it waits for its PodGroup {}/{}, which does not exist",
+    Code.TREE_INCOMPLETE: "of the groups of {}, {} have to start together: waiting for groups or pods of them",
     Code.GANG_INCOMPLETE: "PodGroup {} has {} pods, and {} have to start together: waiting for the others",
     Code.GANG_NOT_READY: "{1} pods of PodGroup {0} can be tried, and {2} have to be placed at once: the rest waits",
     Code.GANG_MISMATCH: "all pods in a single pod group should have the same {} (PodGroup {})",
+    Code.GROUP_INVALID: "the groups above {} cannot be placed as a tree: {} at {}",
+    Code.GROUP_UNKNOWN: "group {} names a {}, which does not exist",
+    Code.POD_BESIDE_SUB_GROUPS: "PodGroup {} has sub-groups, and the pod names none: label kai.scheduler/subgroup-name",
+    Code.GPU_FRACTION: (
+        "annotation {} is not acted upon: ask for a share of a GPU in a ResourceClaim, by capacity.requests of a device"
+        " that can be shared, or by a device class of partitions"
+    ),
     Code.GANG_CONTRADICTION: "it names several groups ({}): leave one of them",
     Code.MIN_RESOURCES: "minResources asks for {1} of {0}, and all nodes together have {2} left",
     Code.QUEUE_NOT_FOUND: "{} does not exist",
+    Code.TOPOLOGY_NOT_FOUND: "{} does not exist",
+    Code.QUEUE_CONTRADICTION: "the pod names queues of several systems: {}",
     Code.QUEUE_STOPPED: "queue {} is stopped",
     Code.QUEUE_NAMESPACE: "ClusterQueue {} does not select namespace {}",
+    Code.QUEUE_CHECKS: "ClusterQueue {} wants admission checks that nobody answers here: {}",
     Code.QUEUE_CYCLE: "the cohorts above ClusterQueue {} are above each other",
-    Code.QUEUE_POD_GROUP: "groups by the label kueue.x-k8s.io/pod-group-name are not known here: use a PodGroup",
     Code.QUEUE_UNCOVERED: "ClusterQueue {} has no quota for {}, which the pod requests",
     Code.QUEUE_HELD_UP: "ClusterQueue {} lets pods in one after the other, and others are before it",
     Code.QUOTA: "ClusterQueue {0}: needs {2} of {1}, {3} left with what can be borrowed",
     Code.NO_FLAVOR: "node(s) of no flavor of ClusterQueue {}",
+    Code.DRAINING: "what is free is kept for PodGroup {}, which waits for room, until {} at the latest",
+    Code.QUEUE_WITHOUT_PARENT: "Queue {} has no parentQueue, and only queues that have one take pods",
+    Code.QUEUE_PARENTS: "a queue above Queue {} does not exist, or is above itself",
+    Code.QUEUE_NOT_LEAF: "Queue {} has queues below it, and only those without take pods",
+    Code.OVER_LIMIT: "Queue {0}: its limit of {1} is {4}, its pods have {3}, and {2} more are needed",
+    Code.NON_PREEMPTIBLE_OVER_QUOTA: (
+        "Queue {0}: its quota of {1} is {4}, pods that are not preemptible have {3}, and {2} more are needed"
+    ),
+    Code.FLAVOR_TAINTS: "the pod does not tolerate the taints of any flavor in which ClusterQueue {} has {}",
     Code.GANG_IN_SEVERAL_DOMAINS: "pods of PodGroup {} are in several domains of {} already, and have to be in one",
     Code.NO_PLACEMENTS: "no feasible placements found: no node that could be used has the label {}",
     Code.CLAIM_NOT_FOUND: 'could not find ResourceClaim "{}/{}"',
@@ -87,8 +107,30 @@ _TEXTS: Final = {
 }
 
 
+_AMOUNTS: Final = {
+    Code.MIN_RESOURCES: (0, (1, 2)),
+    Code.QUOTA: (1, (2, 3)),
+}
+"""Which argument of a reason names a resource, and which are amounts of it."""
+
+
 def reason_text(reason: Reason) -> str:
-    return _TEXTS[reason.code].format(*reason.args)
+    args = list(reason.args)
+    resource, amounts = _AMOUNTS.get(reason.code, (0, ()))
+    for position in amounts:
+        args[position] = amount_text(args[resource], float(args[position]))
+    return _TEXTS[reason.code].format(*args)
+
+
+def amount_text(resource: str, number: float) -> str:
+    """As people write it: cpu is counted in thousandths."""
+    if resource == "cpu":
+        return f"{number / 1000:g}"
+    if resource == "memory" or "storage" in resource or resource.startswith("hugepages-"):
+        for unit, size in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
+            if abs(number) >= size:
+                return f"{number / size:.4g}{unit}"
+    return f"{number:.15g}"
 
 
 def status_text(status: Status) -> str:
@@ -108,9 +150,15 @@ def group_text(group: GroupDiagnosis) -> str:
     text = f"{group.need} pods have to be placed at once, and there is a place for {group.best}"
     if group.domains:
         text = f"0/{group.domains} placements are available: {text} in the best one, {group.domain}"
+    if group.part:
+        text = f"{text}, not enough for {group.part}"
     if group.undecided:
         text = f"{text} as far as the search went, which came to no end"
-    return f"{text}. For the next: {diagnosis_text(group.following)}" if group.following is not None else f"{text}."
+    text = f"{text}. For the next: {diagnosis_text(group.following)}" if group.following is not None else f"{text}."
+    if group.draining is None:
+        return text
+    since, until = group.draining
+    return f"{text} Since {since} its place is kept from others as pods end there, until {until} at the latest."
 
 
 def _diagnosis_text(diagnosis: Diagnosis) -> str:

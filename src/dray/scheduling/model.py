@@ -11,9 +11,9 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from dray.api.objects import Key, Object, annotations_of, bounded, labels_of, mapping, mappings, strings
+from dray.api.objects import Key, Object, bounded, mapping, mappings, strings
 from dray.api.pod_requests import amounts
-from dray.api.quantity import INT64_MAX
+from dray.api.quantity import INT32_MAX, INT32_MIN, INT64_MAX
 from dray.scheduling.group_model import GroupKey
 from dray.scheduling.node_terms import NodeTerms
 from dray.scheduling.pod_terms import PodTerms
@@ -101,6 +101,9 @@ class Requirements:
         return self.node_affinity is None or self.node_affinity.any(name, labels)
 
 
+_NONE: Final[Mapping[str, str]] = {}
+
+
 @dataclass(eq=False, slots=True)
 class Pod:
     """Compared by identity; `document` is the newest that was seen."""
@@ -117,16 +120,28 @@ class Pod:
     """What its devices take from the node beside its own requests."""
     group: GroupKey | None = None
     """The group that it says it belongs to."""
+    joins: bool = False
+    """Whether it names a group or a queue: of others, neither is asked anything."""
     ghost: bool = False
     """Whether it only stands for a place that is kept for another."""
 
     @property
     def labels(self) -> Mapping[str, str]:
-        return labels_of(self.document)
+        return self.document["metadata"].get("labels") or _NONE
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        return annotations_of(self.document)
+        return self.document["metadata"].get("annotations") or _NONE
+
+
+def own_priority(document: Object) -> int:
+    """The one that the pod says."""
+    return bounded(document["spec"].get("priority"), INT32_MIN, INT32_MAX)
+
+
+def start_of(pod: Pod) -> str:
+    """When it started, as far as is known."""
+    return str(mapping(pod.document.get("status")).get("startTime") or pod.created)
 
 
 class Node:

@@ -1,7 +1,7 @@
-"""Places that are kept for pods while those they displace are going.
+"""Places that are kept for pods while those they displace are going, or while those that are there end by themselves.
 
 To pods of lower or equal priority the place and its devices are taken, as if the pod were there already; the pod itself
-and those of higher priority do not see it.
+and those of higher priority do not see it. Places that *drain* are kept apart: nobody was asked to leave them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Final
 
 from dray.api.objects import Key
 from dray.scheduling.actions import Preemption
 from dray.scheduling.model import Pod
 from dray.scheduling.state import State
+
+_DRAINING: Final = "/draining"
+"""Follows the uid of a pod whose place drains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,8 @@ class _Nomination:
     pod: Pod
     ghost: Pod
     preemption: Preemption
+    key: str
+    drains: bool
 
     @property
     def claim(self) -> Key:
@@ -40,36 +46,48 @@ class Nominations:
         return kept.preemption.node if kept is not None else ""
 
     def places(self) -> list[tuple[str, str]]:
-        """(uid of a pod, node) of all that are kept."""
-        return [(uid, kept.preemption.node) for uid, kept in self._kept.items()]
+        """(uid of a pod, node) of all that are kept, but for those that drain."""
+        return [(uid, kept.preemption.node) for uid, kept in self._kept.items() if not kept.drains]
 
-    def keep(self, pod: Pod, preemption: Preemption) -> None:
-        before = self._kept.pop(pod.uid, None)
+    def lowest(self) -> dict[str, int]:
+        """By node, the lowest priority of those that have a place kept there: the more urgent can have it."""
+        found: dict[str, int] = {}
+        for kept in self._kept.values():
+            node, priority = kept.preemption.node, kept.pod.priority
+            found[node] = min(priority, found.get(node, priority))
+        return found
+
+    def keep(self, pod: Pod, preemption: Preemption, *, drains: bool = False) -> None:
+        key = f"{pod.uid}{_DRAINING}" if drains else pod.uid
+        before = self._kept.pop(key, None)
         if before is not None:
             # Keeping the same place once more helps nobody.
             self._leave(before, helps=before.preemption.node != preemption.node)
-        ghost = replace(pod, uid=f"{pod.uid}/nominated", group=None, ghost=True)
+        ghost = replace(pod, uid=f"{key}/nominated", group=None, ghost=True)
         self._lifted.discard(ghost.uid)
-        nomination = self._kept[pod.uid] = _Nomination(pod, ghost, preemption)
+        nomination = self._kept[key] = _Nomination(pod, ghost, preemption, key, drains)
         self._enter(nomination)
 
-    def drop(self, uid: str) -> None:
-        nomination = self._kept.pop(uid, None)
+    def drop(self, uid: str, *, drains: bool = False) -> None:
+        nomination = self._kept.pop(f"{uid}{_DRAINING}" if drains else uid, None)
         if nomination is not None:
             self._leave(nomination, helps=True)
 
     def out_of_sight_of(self, *pods: Pod) -> AbstractContextManager[None]:
         """For one attempt of the pods, which are of one priority."""
-        return self._lifting(pods) if self._kept else nullcontext()
+        return self._lifting(self._unseen_by(pods)) if self._kept else nullcontext()
+
+    def without_draining(self) -> AbstractContextManager[None]:
+        """As if no place drained."""
+        seen = [each for each in self._kept.values() if each.drains and each.ghost.uid not in self._lifted]
+        return self._lifting(seen)
+
+    def _unseen_by(self, pods: Sequence[Pod]) -> list[_Nomination]:
+        uids, priority = {each.uid for each in pods}, pods[0].priority
+        return [each for each in self._kept.values() if each.pod.uid in uids or each.pod.priority < priority]
 
     @contextmanager
-    def _lifting(self, pods: Sequence[Pod]) -> Iterator[None]:
-        uids, priority = {each.uid for each in pods}, pods[0].priority
-        lifted = [
-            nomination
-            for nomination in self._kept.values()
-            if nomination.pod.uid in uids or nomination.pod.priority < priority
-        ]
+    def _lifting(self, lifted: Sequence[_Nomination]) -> Iterator[None]:
         try:
             for nomination in lifted:
                 self._leave(nomination, helps=False)
@@ -79,7 +97,7 @@ class Nominations:
             for nomination in lifted:
                 if nomination.ghost.uid in self._lifted:
                     self._lifted.discard(nomination.ghost.uid)
-                    if self._kept.get(nomination.pod.uid) is nomination:
+                    if self._kept.get(nomination.key) is nomination:
                         self._enter(nomination)
 
     def _enter(self, nomination: _Nomination) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from dray.api.objects import Object
+from dray.scheduling import node_classes
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.state import State
 
@@ -29,4 +31,8 @@ def object_stores(state: State, preemptor: Preemptor) -> dict[str, tuple[Take, T
         "PersistentVolumeClaim": (volumes.put, volumes.remove),
         "PersistentVolume": (volumes.put_volume, volumes.remove_volume),
         "StorageClass": (volumes.put_class, volumes.remove_class),
+        **{
+            kind: (partial(state.put_node_class, kind), partial(state.remove_node_class, kind))
+            for kind in node_classes.KINDS
+        },
     }

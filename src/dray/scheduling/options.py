@@ -8,6 +8,7 @@ from dray.allocation import KUBERNETES, Policy
 from dray.api.gates import ALL_GATES, FeatureGates
 from dray.scheduling.guarded_plugin import UnloadedPlugin
 from dray.scheduling.plugin import Plugin
+from dray.scheduling.usage_decay import UsageOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,10 @@ class Options:
     """How much nodes are preferred that waste few devices (packing); if negative, those whose devices are free."""
     preempt_for_devices: bool = True
     binding_timeout: float = 600.0
+    drain_seconds: float = 1800.0
+    """How long the place of a group that finds no room is kept from others at first; 0 for never."""
+    queue_usage: UsageOptions | None = None
+    """How far the past counts for the shares of queues; None where it does not."""
     seed: int = 0
     plugins: tuple[Plugin, ...] = ()
     """Of users, beside the scheduler's own."""

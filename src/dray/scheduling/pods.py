@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from dray.api.objects import Object, bounded, is_deleting, key_of, labels_of, mapping, mappings
+from dray.api.objects import Object, is_deleting, key_of, labels_of, mapping, mappings
 from dray.api.pod_requests import amounts, container_requests, is_sidecar
-from dray.api.quantity import INT32_MAX, INT32_MIN
 from dray.scheduling import node_allocatable
 from dray.scheduling.affinity_index import AffinityIndex
-from dray.scheduling.front_ends import group_of
-from dray.scheduling.front_ends.kueue import QUEUE_LABEL
-from dray.scheduling.model import Pod
+from dray.scheduling.front_ends import QUEUE_LABELS, group_of
+from dray.scheduling.making_room import ANNOTATION as MAKES_ROOM
+from dray.scheduling.model import Pod, own_priority
 from dray.scheduling.signatures import Signatures
 
 _STATUSES: Final = ("containerStatuses", "initContainerStatuses")
@@ -86,20 +85,24 @@ def read(document: Object, signatures: Signatures, known: Pod | None = None) -> 
     ):
         # Labels belong to the signature of a pod with terms about others, and change without a new generation.
         # So may anything that plugins sign.
-        same = not signatures.signers and (not known.requirements.pod_terms or known.labels == labels_of(document))
-        requirements = known.requirements if same else signatures.requirements(document)
+        before = known.requirements
+        same = not before.pod_terms or known.labels == labels_of(document)
+        same = same and signatures.signs(document) == before.signs
+        requirements = before if same else signatures.requirements(document)
     else:
         requirements = signatures.requirements(taking)
+    group = group_of(document)
     return Pod(
         key_of(document),
         metadata["uid"],
         document,
         requirements,
-        bounded(spec.get("priority"), INT32_MIN, INT32_MAX),
+        own_priority(document),
         spec.get("preemptionPolicy") != "Never",
         metadata.get("creationTimestamp") or "",
         known.extra if known is not None else node_allocatable.amounts_of(document),
-        group_of(document),
+        group,
+        group is not None or not QUEUE_LABELS.isdisjoint(metadata.get("labels") or ()),
     )
 
 
@@ -111,8 +114,8 @@ def claims_of(document: Object) -> object:
 
 
 def outward(pod: Pod) -> object:
-    """What the terms of other pods see of it."""
-    return pod.labels, is_deleting(pod.document)
+    """What others see of it: their terms, and whoever it makes room for."""
+    return pod.labels, is_deleting(pod.document), pod.annotations.get(MAKES_ROOM)
 
 
 def is_unchanged(known: Pod, pod: Pod, affinity: AffinityIndex) -> bool:
@@ -122,6 +125,6 @@ def is_unchanged(known: Pod, pod: Pod, affinity: AffinityIndex) -> bool:
     if pod.labels != known.labels and (pod.requirements.pod_terms or affinity.selects(pod)):
         # What others say of pods with such labels may be in its way no longer.
         return False
-    if pod.labels.get(QUEUE_LABEL) != known.labels.get(QUEUE_LABEL):
+    if (pod.joins or known.joins) and any(pod.labels.get(each) != known.labels.get(each) for each in QUEUE_LABELS):
         return False
     return claims_of(pod.document) == claims_of(known.document)

@@ -10,22 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from dray.allocation.devices import DeviceID
 from dray.api import label_selectors
 from dray.api.objects import Key, Object, is_deleting, key_of, status_of
-from dray.api.resource_claims import reserved_for
+from dray.api.resource_claims import allocation_of, reserved_for
 from dray.scheduling.actions import Preemption
 from dray.scheduling.algorithm import Placement, SchedulingAlgorithm
 from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import Node, Pod
+from dray.scheduling.making_room import making_room
+from dray.scheduling.model import Node, Pod, start_of
 from dray.scheduling.plugins.dynamic_resources import UNDECIDED, all_devices
 from dray.scheduling.plugins.node_resources_fit import fits_without
+from dray.scheduling.queue_policy import Removals
+from dray.scheduling.removals import Unit, removals_for
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
 
 _FEWEST_NODES: Final = 100
+_RULE: Final = "removals"
 # So that one more victim always counts for more than none, whatever its priority.
 _OFFSET: Final = 2**31
 
@@ -76,6 +81,7 @@ class PreemptionTrial:
         self._state = state
         self._own = own
         self._for_devices = for_devices
+        self._looks = state.looks
         self._removed: dict[str, tuple[Pod, Node]] = {}
         self._released: dict[Key, list[Object]] = {}
         self._gone: set[str] = set()
@@ -105,6 +111,9 @@ class PreemptionTrial:
     def restore(self, pod: Pod) -> None:
         _, node = self._removed.pop(pod.uid)
         node.add(pod)
+        if self._state.looks != self._looks:
+            # Somebody keeps what the node was without the pod.
+            self._state.touched.note(node.number)
         self._state.affinity.add(pod, node)
         for claim in self._claims_of(pod):
             self._settle(claim)
@@ -131,10 +140,6 @@ class PreemptionTrial:
                 inventory.follow(inventory.usage.release(key))
         elif key in self._released:
             inventory.follow(inventory.usage.hold(key, self._released.pop(key)))
-
-
-Unit = tuple[Pod, ...]
-"""Pods that are removed together: those of a group that wants it so, or a single one."""
 
 
 def consumers(claim: Object) -> list[str]:
@@ -177,6 +182,8 @@ class Preemptor:
 
     def find(self, cycle: Cycle) -> Preemption | None:
         """The cheapest way to make room for the pod, or None."""
+        if self.rule(cycle).hopeless:
+            return None
         state, here = self._state, cycle.nodes
         feasible = self._algorithm.feasible_nodes.of(cycle)
         nodes = [
@@ -201,28 +208,53 @@ class Preemptor:
 
     def may_help(self, cycle: Cycle, node: Node, status: Status) -> bool:
         """Whether there is a point in trying the pod again, as far as can be told cheaply: `status` is what the node
-        says now, and pods of lower priority could go."""
+        says now, and pods could go that may be removed for its sake."""
         pod = cycle.pod
         if not status.resolvable:
             return False
-        lower = [each for each in node.pods.values() if each.priority < pod.priority and self._state.bound(each)]
+        rule = self.rule(cycle)
+        removable = [each for each in node.pods.values() if rule.may_go(each)]
+        lower = [each for each in removable if self._state.bound(each)]
+        self.passed_over = self.passed_over or len(lower) < len(removable)
+        lower = lower or making_room(node.pods.values(), pod, cycle.now)
         return bool(lower) and fits_without(pod.requirements, node, lower, cycle.claims.demand.served(node))
 
+    def rule(self, cycle: Cycle) -> Removals:
+        """Who may be removed for the sake of the pod."""
+        found: Removals | None = cycle.data.get(_RULE)
+        if found is None:
+            found = cycle.data[_RULE] = removals_for(self._state.queues, (cycle.pod,), cycle.now)
+        return found
+
+    def retry_at(self, cycle: Cycle) -> float:
+        """When more pods may be removed for its sake than when somebody looked for them; infinite if never."""
+        found: Removals | None = cycle.data.get(_RULE)
+        return found.retry_at if found is not None else inf
+
     def _try(self, cycle: Cycle, node: Node) -> _Candidate | None:
-        lower = self.units(cycle.pod.priority, self._lower(cycle.pod, node))
+        rule = self.rule(cycle)
+        marked = making_room(node.pods.values(), cycle.pod, cycle.now)
+        choices = self.choices(rule, self._lower(rule, node), marked)
+        tried = (self._try_units(cycle, node, rule, marked, each) for each in choices)
+        return next((found for found in tried if found is not None), None)
+
+    def _try_units(
+        self, cycle: Cycle, node: Node, rule: Removals, marked: Sequence[Pod], lower: Sequence[Unit]
+    ) -> _Candidate | None:
         orphans = self._orphans(node) if cycle.claims.demand and self._for_devices else []
-        if not lower and not orphans:
+        if not lower and not orphans and not marked:
             return None
         own = {key_of(claim) for claim in cycle.claims.allocated}
         trial = self.trial(own)
         try:
             trial.release(orphans)
-            trial.remove(each for unit in lower for each in unit if is_deleting(each.document))
+            trial.remove(marked)
+            trial.remove(each for unit in lower for each in unit if self.is_going(each))
             placement = self._algorithm.fits(cycle, node)
             if isinstance(placement, Placement):
                 return _Candidate(Preemption(node.name, (), all_devices(placement.devices)), 0)
-            left = [tuple(each for each in unit if not is_deleting(each.document)) for unit in lower]
-            staying = [unit for unit in left if unit]
+            left = [tuple(each for each in unit if not self.is_going(each)) for unit in lower]
+            staying = rule.legal(unit for unit in left if unit)
             trial.remove(each for unit in staying for each in unit)
             placement = self._algorithm.fits(cycle, node)
             if not isinstance(placement, Placement):
@@ -256,7 +288,7 @@ class Preemptor:
 
     def in_order(self, lower: Iterable[Unit]) -> tuple[list[Unit], set[str]]:
         """The order in which they are let back, and the uids of those whose removal violates a budget: these first."""
-        units = sorted(lower, key=_importance)
+        units = list(lower)
         violating = {each.uid for each in self.budgets.split(pod for unit in units for pod in unit)[0]}
         units.sort(key=lambda unit: not any(each.uid in violating for each in unit))
         return units, violating
@@ -264,25 +296,48 @@ class Preemptor:
     def trial(self, own: set[Key]) -> PreemptionTrial:
         return PreemptionTrial(self._state, own, for_devices=self._for_devices)
 
-    def units(self, priority: int, candidates: Iterable[Pod]) -> list[Unit]:
-        """Of pods of lower priority those that could be removed, each with all that would have to go with it."""
+    def choices(self, rule: Removals, candidates: Iterable[Pod], marked: Iterable[Pod] = ()) -> list[list[Unit]]:
+        """What could be removed: of elastic groups the pods that they can do without, and else groups as a whole."""
+        pods = list(candidates)
+        whole = self.units(rule, pods, marked)
+        groups = self._state.groups
+        spare: set[str] = set()
+        for group in {found.key: found for each in pods if (found := groups.of(each)) is not None}.values():
+            spare |= groups.spare(group)
+        going = {each.uid for each in marked}
+        single = [(each,) for each in pods if each.uid in spare - going]
+        return [[*single, *(unit for unit in whole if len(unit) == 1)], whole] if single else [whole]
+
+    def units(self, rule: Removals, candidates: Iterable[Pod], marked: Iterable[Pod] = ()) -> list[Unit]:
+        """Of pods that may be removed those that could be, each with all that would have to go with it; but for the
+        `marked`, which go anyway."""
         found: dict[str, Unit] = {}
+        going = {each.uid for each in marked}
         for each in candidates:
-            group = self._state.groups.of(each)
-            if group is None or not group.whole:
+            if each.uid in going:
+                continue
+            group = self._state.groups.disruption_unit(each)
+            if group is None:
                 found[each.uid] = (each,)
                 continue
-            unit = tuple(self._state.groups.members(group.key).placed.values())
-            if all(other.priority < priority and self._state.bound(other) for other in unit):
+            unit = tuple(other for other in self._state.groups.placed(group) if other.uid not in going)
+            if all(self._may_go(rule, other) and self._state.bound(other) for other in unit):
                 found[group.uid] = unit
         return list(found.values())
 
-    def _lower(self, pod: Pod, node: Node) -> Iterator[Pod]:
-        """Pods of lower priority on the node, or elsewhere with devices that the node sees."""
+    def is_going(self, pod: Pod) -> bool:
+        """Whether somebody has asked it to go."""
+        return is_deleting(pod.document) or pod.uid in self._state.queues.leaving
+
+    def _may_go(self, rule: Removals, pod: Pod) -> bool:
+        return rule.may_go(pod) or self.is_going(pod)
+
+    def _lower(self, rule: Removals, node: Node) -> Iterator[Pod]:
+        """Pods on the node that may be removed, or elsewhere with devices that the node sees."""
         away = [self._state.placed(uid) for uid in self._holders(node)] if self._for_devices else []
         elsewhere = [each for each in away if each is not None and each.uid not in node.pods]
         for each in (*node.pods.values(), *elsewhere):
-            if each.priority >= pod.priority:
+            if not self._may_go(rule, each):
                 continue
             if self._state.bound(each):
                 yield each
@@ -300,11 +355,17 @@ class Preemptor:
 
     def _orphans(self, node: Node) -> list[Object]:
         """Claims with devices that the node sees, whose users are all gone: they are about to be deallocated."""
-        return [
-            claim
-            for _, claim in self._held(node)
-            if (users := reserved_for(claim)) and not any(map(self._is_there, users))
-        ]
+        return [claim for _, claim in self._held(node) if self._is_orphan(claim)]
+
+    def all_orphans(self) -> list[Object]:
+        """As `_orphans`, of all nodes."""
+        if not self._for_devices:
+            return []
+        return [claim for claim in self._state.claims.all() if allocation_of(claim) and self._is_orphan(claim)]
+
+    def _is_orphan(self, claim: Object) -> bool:
+        users = reserved_for(claim)
+        return bool(users) and not any(map(self._is_there, users))
 
     def _is_there(self, consumer: Object) -> bool:
         """A group that has a claim keeps it, whether or not it has pods."""
@@ -326,15 +387,6 @@ class Preemptor:
 
 def _is_resolvable(status: Status | None) -> bool:
     return status is None or status.resolvable
-
-
-def _importance(unit: Unit) -> tuple[int, int, str]:
-    """In ascending order the most important first: by priority, then by number, then who has been running longest."""
-    return -max(each.priority for each in unit), -len(unit), min(map(start_of, unit))
-
-
-def start_of(pod: Pod) -> str:
-    return str(status_of(pod.document).get("startTime") or pod.created)
 
 
 def _lateststart_of(victims: Iterable[Pod]) -> tuple[int, ...]:

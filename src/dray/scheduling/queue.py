@@ -14,9 +14,12 @@ from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from dray.scheduling import faults
+from dray.scheduling.faults import Report
 from dray.scheduling.feasible_nodes import Signature
 from dray.scheduling.model import Pod
 from dray.scheduling.status import Diagnosis, GroupDiagnosis
+from dray.scheduling.turns import Entry, Turn, Turns
 
 INITIAL_BACKOFF: Final = 0.05
 MAX_BACKOFF: Final = 10.0
@@ -44,6 +47,8 @@ class QueuedPod:
     group: SignatureGroup | None = None
     reported: Diagnosis | GroupDiagnosis | None = None
     """What was last written about why it waits."""
+    turn: Turn | None = None
+    """What it waits for, where queues take turns."""
 
 
 @dataclass(eq=False, slots=True)
@@ -86,13 +91,17 @@ def backoff(failures: int) -> float:
 
 
 class Queue:
-    def __init__(self) -> None:
+    def __init__(self, report: Report = faults.ignore) -> None:
+        """`report` is told of errors that nobody expected."""
+        self._report = report
         self._queued: dict[str, QueuedPod] = {}
         self._active: list[tuple[int, int, str]] = []
         self._timers: list[tuple[float, int, QueuedPod | SignatureGroup]] = []
         self._groups: dict[Hashable, SignatureGroup] = {}
         self._ahead: dict[Hashable, SignatureGroup] = {}
         """Those that seem to fit now, though their backoff is not over yet."""
+        self.turned: list[SignatureGroup] = []
+        """Groups of queues that take turns, of which a pod has had its turn: others may be before the next one."""
         self._arrivals = 0
         self._group_arrivals: dict[Hashable, int] = {}
         self._waiting_since: dict[Hashable, float] = {}
@@ -130,9 +139,10 @@ class Queue:
         self._arrivals += 1
         return self._arrivals
 
-    def put_group(self, group: Hashable, members: Iterable[str]) -> None:
-        """Pods of a group, those that came before it too, have their turn by when the group came."""
-        arrival = self._group_arrivals[group] = self.arrive(group)
+    def put_group(self, group: Hashable, members: Iterable[str], top: Hashable) -> None:
+        """Pods of a group, those that came before it too, have their turn by when the group came, or the one at the top
+        of its tree."""
+        arrival = self._group_arrivals[top] = self._group_arrivals[group] = self.arrive(top)
         for uid in members:
             if uid in self._queued:
                 self._queued[uid].arrival = arrival
@@ -147,7 +157,7 @@ class Queue:
         if now >= since + patience:
             del self._waiting_since[group]
             self._group_arrivals.pop(group, None)
-            self.put_group(group, members)
+            self.put_group(group, members, group)
 
     def remove(self, uid: str, now: float) -> QueuedPod | None:
         queued = self._queued.pop(uid, None)
@@ -162,8 +172,14 @@ class Queue:
         if queued.subqueue is SubQueue.UNSCHEDULABLE and queued.group is not None:
             queued.group.members.pop(queued.pod.uid, None)
             self._end(queued)
+        self._push(queued)
+
+    def _push(self, queued: QueuedPod) -> None:
         queued.subqueue = SubQueue.ACTIVE
         heappush(self._active, (-queued.pod.priority, queued.arrival, queued.pod.uid))
+        if queued.turn is not None:
+            turns, lane, priority = queued.turn
+            turns.push(lane, (-priority, queued.arrival, queued.pod.uid))
 
     def gate(self, queued: QueuedPod, now: float) -> None:
         self._leave(queued, now)
@@ -222,10 +238,18 @@ class Queue:
         heappush(group.order, (queued.arrival, queued.pod.uid))
         self._set_timer(group, now + (backoff(group.failures) if error else FLUSH_AFTER), now)
 
-    def known(self, key: Hashable) -> SignatureGroup | None:
-        """The group, if pods of it wait and none is being tried."""
+    def try_at(self, queued: QueuedPod, when: float, now: float) -> None:
+        """Others that wait with it are tried then, though nothing may have happened."""
+        if queued.group is not None:
+            self._set_timer(queued.group, when, now)
+
+    def known(self, key: Hashable, trying: QueuedPod | None = None) -> SignatureGroup | None:
+        """The group, if pods of it wait and none is being tried; or only this one, which has the turn of its queue."""
         group = self._groups.get(key)
-        return group if group is not None and group.members and group.trying is None else None
+        if group is None or not group.members:
+            return None
+        mine = group.trying is trying and trying is not None and trying.turn is not None
+        return group if group.trying is None or mine else None
 
     def move_to_active(self, group: SignatureGroup, now: float) -> None:
         """Something changed that may help."""
@@ -235,6 +259,11 @@ class Queue:
             self._set_timer(group, group.not_before, now)
             return
         self._try_first(group)
+
+    def try_now(self, group: SignatureGroup) -> None:
+        """It is its turn, and it seems to fit: whether or not it was tried in vain lately."""
+        if group.trying is None and group.members:
+            self._try_first(group)
 
     def let_ahead(self, group: SignatureGroup) -> None:
         """It need not wait for the end of its backoff where those who would be tried before it are less urgent."""
@@ -249,20 +278,40 @@ class Queue:
         del group.members[first.pod.uid]
         heappop(group.order)
         group.trying = first
-        first.subqueue = SubQueue.ACTIVE
-        heappush(self._active, (-first.pod.priority, first.arrival, first.pod.uid))
+        self._push(first)
 
     def pop(self, now: float) -> QueuedPod | None:
         self._run_timers(now)
         while self._active:
             if self._ahead:
                 self._activate_ahead(-self._active[0][0])
-            _, _, uid = heappop(self._active)
-            queued = self._queued.get(uid)
+            entry = heappop(self._active)
+            queued = self._queued.get(entry[2])
             if queued is not None and queued.subqueue is SubQueue.ACTIVE:
+                if queued.turn is not None:
+                    queued = self._in_turn(queued, entry, queued.turn.turns)
                 queued.attempts += 1
                 return queued
         return None
+
+    def _in_turn(self, queued: QueuedPod, entry: Entry, turns: Turns) -> QueuedPod:
+        """The pod whose turn it is, of those that wait for theirs; the other one keeps its place among all pods."""
+        try:
+            first = self._queued.get(turns.next(self._active_in))
+        except Exception as error:
+            # It has its turn as if there were no queues.
+            self._report("choosing whose turn it is", error)
+            first = None
+        if first is None or first is queued:
+            return queued
+        heappush(self._active, entry)
+        return first
+
+    def _active_in(self, lane: str, uid: str) -> Pod | None:
+        queued = self._queued.get(uid)
+        if queued is None or queued.subqueue is not SubQueue.ACTIVE or queued.turn is None or queued.turn.lane != lane:
+            return None
+        return queued.pod
 
     def _activate_ahead(self, priority: int) -> None:
         """Those let ahead that are more urgent than that."""
@@ -314,7 +363,9 @@ class Queue:
         group.members.pop(queued.pod.uid, None)
         if group.trying is queued:
             group.trying = None
-            if group.members:
+            if group.members and queued.turn is not None:
+                self.turned.append(group)
+            elif group.members:
                 self.move_to_active(group, now)
         if not group.members and group.trying is None:
             self._groups.pop(group.key, None)

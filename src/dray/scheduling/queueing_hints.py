@@ -7,12 +7,12 @@ for a single object of any kind.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from dray.allocation import Work
 from dray.scheduling.cycle import Cycle, PodClaims
 from dray.scheduling.framework import Framework
-from dray.scheduling.model import Node
+from dray.scheduling.model import Node, Pod
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.queue import Queue, SignatureGroup, SubQueue
@@ -74,11 +74,57 @@ class QueueingHints:
         self._seen_helped = 0
         self._seen_pods = 0
         self._seen_nodes = 0
+        self._in_turn: dict[Hashable, tuple[SignatureGroup, set[int] | None]] = {}
+        """Groups that a change may help, whose queues take turns: by key, with the nodes that changed; None for any."""
+        self._helped_by: dict[Hashable, set[int] | None] = {}
+        """By key of those that were tried of them."""
+        self._trying: SignatureGroup | None = None
         self.pod_bound = False
         """Whether a pod was bound since groups were last moved."""
 
     def move(self, now: float, work: Work) -> None:
         """Moves the groups to the active queue that a change since the last time may help."""
+        self._move(now, work)
+        if self._in_turn or self._queue.turned:
+            self._take_turns(now, work)
+
+    def _take_turns(self, now: float, work: Work) -> None:
+        """Of groups whose queues take turns one is tried after the other, for as long as what changed may help."""
+        turned, self._queue.turned = self._queue.turned, []
+        for group in turned:
+            self._in_turn.setdefault(group.key, (group, self._helped_by.get(group.key)))
+        if self._trying is not None and self._trying.trying is not None:
+            return
+        self._in_turn = {
+            key: (group, changed)
+            for key, (group, changed) in self._in_turn.items()
+            if group.members and self._may_help(group, changed, now, work, pods=False, nodes=False)
+        }
+        if self._in_turn:
+            group, changed = self._in_turn.pop(self._first_in_turn())
+            self._trying = group
+            self._helped_by[group.key] = changed
+            self._queue.try_now(group)
+        else:
+            self._trying = None
+            self._helped_by.clear()
+
+    def _first_in_turn(self) -> Hashable:
+        keys: dict[str, Hashable] = {}
+        heads: dict[str, Pod] = {}
+        turns = None
+        for key, (group, _) in list(self._in_turn.items()):
+            first = group.first()
+            if first is None or first.turn is None:
+                return key
+            turns = turns or first.turn.turns
+            lane = first.turn.lane
+            if first.turn.turns is turns and (lane not in heads or first.pod.priority > heads[lane].priority):
+                keys[lane], heads[lane] = key, first.pod
+        assert turns is not None
+        return keys[turns.choose(heads)]
+
+    def _move(self, now: float, work: Work) -> None:
         state = self._state
         seen = (self._seen_helped, self._seen_pods, self._seen_nodes)
         if (state.helped.end, state.pods_revision, state.nodes_revision) == seen and not self.pod_bound:
@@ -90,16 +136,31 @@ class QueueingHints:
         self._seen_helped, self._seen_pods = state.helped.end, state.pods_revision
         self._seen_nodes = state.nodes_revision
         self._move_nominated(changed, now)
+        kept = self._kept(changed)
         for group in self._queue.groups():
             if group.trying is not None:
                 continue
+            removable = bound and group.binding_may_help
             try:
-                helps = (bound and group.binding_may_help) or self._may_help(group, changed, now, work, pods, nodes)
+                helps = removable or self._may_help(group, changed, now, work, pods, nodes)
                 ahead = helps and now < group.not_before and changed and self._fits(group, changed, now, work)
+                if (
+                    not ahead
+                    and kept is not None
+                    and (first := group.first()) is not None
+                    and first.pod.priority > kept
+                ):
+                    # What is kept for the less urgent looks taken, and is not for it.
+                    helps = ahead = True
             except Exception as error:
                 # Trying it tells what is wrong with it.
                 state.report("asking whether a change helps unschedulable pods", error)
                 helps, ahead = True, False
+            first = group.first() if helps else None
+            if first is not None and first.turn is not None and changed is not None and not removable:
+                known = self._in_turn.get(group.key, (group, set()))[1]
+                self._in_turn[group.key] = group, known | changed if known is not None else None
+                continue
             if ahead:
                 self._queue.let_ahead(group)
             if helps:
@@ -116,8 +177,19 @@ class QueueingHints:
             queued, node = self._queue.get(uid), self._state.nodes.get(name)
             if queued is None or queued.subqueue is not SubQueue.UNSCHEDULABLE:
                 continue
-            if changed is None or (node is not None and node.number in changed):
+            helps = node is not None and changed is not None and node.number in changed
+            if changed is None or (helps and not self._state.queues.awaits_quota(uid)):
                 self._queue.activate(queued, now)
+
+    def _kept(self, changed: set[int] | None) -> int | None:
+        """The lowest priority of those that have a place kept on the nodes that changed."""
+        nodes = self._state.nodes
+        found = [
+            priority
+            for name, priority in self._nominations.lowest().items()
+            if changed and (node := nodes.get(name)) is not None and node.number in changed
+        ]
+        return min(found, default=None)
 
     def _may_help(
         self, group: SignatureGroup, changed: set[int] | None, now: float, work: Work, pods: bool, nodes: bool
@@ -145,12 +217,16 @@ class QueueingHints:
             # It says something else than before.
             return True
         filters = self._framework.kept_filters(cycle)
+        may_preempt = first.pod.preempts and not (first.turn is not None and self._state.queues.is_modest(first.pod))
+        self._preemptor.passed_over = False
         for node in there:
             status = self._framework.quick_filter(filters, cycle, node)
             if status is None or status is UNSURE:
                 return True
-            if preempting and first.pod.preempts and self._preemptor.may_help(cycle, node, status):
+            if preempting and may_preempt and self._preemptor.may_help(cycle, node, status):
                 return True
+        # Those that came there meanwhile may be removed once they are bound.
+        group.binding_may_help = group.binding_may_help or self._preemptor.passed_over
         return False
 
     def _there(self, changed: set[int]) -> list[Node]:

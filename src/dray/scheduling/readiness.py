@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from enum import Enum
-from typing import Any
 
 from dray.api.objects import Object, key_of
 from dray.api.resource_claims import allocation_of, results_of
+from dray.api.times import seconds_of
 from dray.scheduling.claim_assume_cache import ClaimAssumeCache
 
 
@@ -56,7 +55,7 @@ def binding_of(claim: Object, now: float, timeout: float) -> Binding:
         ready = ready and true >= set(result["bindingConditions"])
     if ready:
         return Binding.READY
-    began = _seconds((allocation_of(claim) or {}).get("allocationTimestamp"))
+    began = seconds_of((allocation_of(claim) or {}).get("allocationTimestamp"))
     if began is not None and now - began > timeout:
         return Binding.EXPIRED
     return Binding.PENDING
@@ -76,14 +75,6 @@ def binding_problem(claim: Object, now: float, timeout: float) -> str:
                 reason, message = each.get("reason") or "", each.get("message") or ""
                 return f'device binding failed: claim={name}, reason={reason}, message="{message}"'
     return f"device binding failed: claim={name}"
-
-
-def _seconds(text: Any) -> float | None:
-    """None where there is no time."""
-    try:
-        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def _conditional(claim: Object) -> list[tuple[Object, list[Object]]]:

@@ -39,7 +39,17 @@ class Shortage:
     allocatable: int
 
 
-Detail = UntoleratedTaint | LabelMismatch | Shortage
+@dataclass(frozen=True, slots=True)
+class RuleMismatch:
+    """Of a node of a class that no rule of the class describes."""
+
+    node_class: str
+    rule: int | None
+    """The one that comes nearest; None where all of them want something that the node has not."""
+    mismatches: tuple[LabelMismatch, ...]
+
+
+Detail = UntoleratedTaint | LabelMismatch | Shortage | RuleMismatch
 
 
 class Code(Enum):
@@ -47,6 +57,8 @@ class Code(Enum):
     NODE_UNSCHEDULABLE = auto()
     UNTOLERATED_TAINT = auto()
     NODE_AFFINITY = auto()
+    NODE_CLASS = auto()
+    """(class)"""
     HOST_PORTS = auto()
     TOO_MANY_PODS = auto()
     INSUFFICIENT = auto()
@@ -89,23 +101,37 @@ class Code(Enum):
     """(namespace, name)"""
     GANG_INCOMPLETE = auto()
     """(group, number of pods, minimum)"""
+    TREE_INCOMPLETE = auto()
+    """(group, minimum of groups)"""
     GANG_NOT_READY = auto()
     """(group, number of pods that can be tried, number needed)"""
     GANG_MISMATCH = auto()
     """(what differs, group)"""
+    GROUP_INVALID = auto()
+    """(group, what is wrong, where)"""
+    GROUP_UNKNOWN = auto()
+    """(group, what it names)"""
+    POD_BESIDE_SUB_GROUPS = auto()
+    """(group)"""
+    GPU_FRACTION = auto()
+    """(annotation)"""
     GANG_CONTRADICTION = auto()
     """(groups)"""
     MIN_RESOURCES = auto()
     """(resource, wanted, left)"""
     QUEUE_NOT_FOUND = auto()
+    TOPOLOGY_NOT_FOUND = auto()
     """(kind and name)"""
+    QUEUE_CONTRADICTION = auto()
+    """(labels)"""
     QUEUE_STOPPED = auto()
     """(queue)"""
     QUEUE_NAMESPACE = auto()
     """(queue, namespace)"""
+    QUEUE_CHECKS = auto()
+    """(queue, checks)"""
     QUEUE_CYCLE = auto()
     """(queue)"""
-    QUEUE_POD_GROUP = auto()
     QUEUE_UNCOVERED = auto()
     """(queue, resource)"""
     QUEUE_HELD_UP = auto()
@@ -114,6 +140,20 @@ class Code(Enum):
     """(queue, resource, wanted, left)"""
     NO_FLAVOR = auto()
     """(queue)"""
+    DRAINING = auto()
+    """(group, until when)"""
+    QUEUE_WITHOUT_PARENT = auto()
+    """(queue)"""
+    QUEUE_PARENTS = auto()
+    """(queue)"""
+    QUEUE_NOT_LEAF = auto()
+    """(queue)"""
+    OVER_LIMIT = auto()
+    """(queue, resource, wanted, held, limit)"""
+    NON_PREEMPTIBLE_OVER_QUOTA = auto()
+    """(queue, resource, wanted, held, quota)"""
+    FLAVOR_TAINTS = auto()
+    """(queue, resource)"""
     GANG_IN_SEVERAL_DOMAINS = auto()
     """(group, label)"""
     NO_PLACEMENTS = auto()

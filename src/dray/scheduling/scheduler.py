@@ -12,30 +12,29 @@ write fails, `failed` takes it back and the pod is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from dray.allocation import ATTEMPT, Work
 from dray.api.objects import Object, key_of
-from dray.api.pods import is_terminal, node_of, phase_of
-from dray.scheduling import faults, guarded_plugin, pods
+from dray.scheduling import faults, group_events, guarded_plugin, pods
 from dray.scheduling.actions import Action, Bind, ClaimWrite, Refuse, RefuseGroup
 from dray.scheduling.algorithm import SchedulingAlgorithm
 from dray.scheduling.attempts import Attempts, InFlightBinding
 from dray.scheduling.claim_assume_cache import CLAIM
 from dray.scheduling.device_demand import DeviceDemand
+from dray.scheduling.drains import Drains
 from dray.scheduling.faults import Report
 from dray.scheduling.framework import Framework
-from dray.scheduling.front_ends import FRONT_ENDS, group_of, kueue
 from dray.scheduling.group_attempts import GroupAttempts
-from dray.scheduling.groups import reference
+from dray.scheduling.group_events import GroupEvents
 from dray.scheduling.guarded_plugin import NO_WATCHDOG, FaultReport, GuardedPlugin, Watchdog
-from dray.scheduling.model import Pod
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.object_stores import object_stores
 from dray.scheduling.options import Options as Options
 from dray.scheduling.plugins import default_plugins
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
+from dray.scheduling.pod_events import PodEvents
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.queue import Queue, QueuedPod, SignatureGroup, SubQueue
 from dray.scheduling.queueing_hints import QueueingHints, Waiters
@@ -68,7 +67,7 @@ class Scheduler:
         """
         self.options = options = options or Options()
         self.state = state = State(gates=options.gates, seed=options.seed, report=report)
-        self.queue = queue = Queue()
+        self.queue = queue = Queue(report)
         self.user_plugins = [GuardedPlugin(each, state, watchdog, plugin_fault) for each in options.plugins]
         plugins = default_plugins(
             state,
@@ -84,13 +83,18 @@ class Scheduler:
             state, self.algorithm, lambda uid: queue.get(uid) is not None, for_devices=options.preempt_for_devices
         )
         self.nominations = Nominations(state)
+        self.drains = Drains(self.nominations, queue, options.drain_seconds)
         self.waiters = Waiters()
-        self.reclaimer = Reclaimer(state)
+        self.reclaimer = Reclaimer(state, self.framework, self.algorithm, self.preemptor)
         self.attempts = Attempts(self)
         self.group_attempts = GroupAttempts(self)
+        self.group_events = GroupEvents(self)
+        self.pod_events = PodEvents(self)
         self.in_flight: dict[str, InFlightBinding] = {}
         """Decisions that are being written, by pod uid."""
         self.interrupted = False
+        self._shares_seen = 0
+        """The revision of the shares of queues at which those were woken whom they entitle to more."""
         self.hints = QueueingHints(state, queue, self.framework, self.preemptor, self.nominations)
         self._stores = object_stores(state, self.preemptor)
 
@@ -99,12 +103,11 @@ class Scheduler:
     def put(self, kind: str, document: Object, now: float) -> None:
         """An object was created or changed."""
         if kind == "Pod":
-            self._put_pod(document, now)
-        elif kind in FRONT_ENDS:
-            self._put_group(kind, document, now)
-        elif kind in kueue.KINDS:
-            self.state.queues.put(kind, document)
-            self.state.reconsider()
+            self.pod_events.put(document, now)
+        elif kind in group_events.KINDS:
+            self.group_events.put(kind, document, now)
+        elif kind in self.state.queues.kinds:
+            self._queues_changed(lambda: self.state.queues.put(kind, document), now)
         elif kind != CLAIM:
             self._stores[kind][0](document)
             self.notify(_ANY.get(kind) or ObjectRef(kind, *key_of(document)), now)
@@ -115,18 +118,26 @@ class Scheduler:
     def remove(self, kind: str, document: Object, now: float) -> None:
         """An object was deleted."""
         if kind == "Pod":
-            self._remove_pod(document["metadata"]["uid"], now)
-            if (group := group_of(document)) is not None:
-                self.state.groups.gone(group, document["metadata"]["uid"])
-        elif kind in kueue.KINDS:
-            self.state.queues.remove(kind, document)
-            self.state.reconsider()
-        elif kind in FRONT_ENDS:
-            self.queue.remove_group(self.state.groups.remove(kind, document))
+            self.pod_events.remove(document, now)
+        elif kind in self.state.queues.kinds:
+            self._queues_changed(lambda: self.state.queues.remove(kind, document), now)
+        elif kind in group_events.KINDS:
+            self.group_events.remove(kind, document, now)
         elif kind != CLAIM:
             self._stores[kind][1](document)
         elif self.state.claims.remove(document):
             self.notify(ObjectRef(CLAIM, *key_of(document)), now)
+
+    def _queues_changed(self, change: Callable[[], None], now: float) -> None:
+        flavors = self.state.queues.kueue.flavors
+        before = flavors.tolerant
+        change()
+        if flavors.tolerant != before:
+            # Which pods are alike depends on their queues from now on, or does no longer.
+            for queued in self.queue.all():
+                queued.pod.requirements = pods.read(queued.pod.document, self.state.signatures).requirements
+        self.group_events.queues_changed(now)
+        self.state.reconsider()
 
     def leave_out_extended(self) -> None:
         """Devices serve no extended resources from now on: the server has no place to say which."""
@@ -138,102 +149,6 @@ class Scheduler:
             queued = self.queue.get(uid)
             if queued is not None:
                 self.enqueue(queued, now)
-
-    def _put_group(self, kind: str, document: Object, now: float) -> None:
-        groups = self.state.groups
-        changed = groups.put(kind, document)
-        if changed is not None:
-            self.queue.put_group(changed.key, groups.members(changed.key).waiting)
-            self.notify(reference(changed.key), now)
-
-    def _notify(self, changed: ObjectRef | None, now: float) -> None:
-        if changed is not None:
-            self.notify(changed, now)
-
-    # Events: pods
-
-    def _put_pod(self, document: Object, now: float) -> None:
-        metadata, node = document["metadata"], node_of(document)
-        if is_terminal(document) or (metadata.get("deletionTimestamp") and not node):
-            self._remove_pod(metadata["uid"], now)
-            if phase_of(document) == "Succeeded" and group_of(document) is not None:
-                self._notify(self.state.groups.succeeded(pods.read(document, self.state.signatures)), now)
-        elif node:
-            self._put_assigned(document, node, now)
-        elif (document["spec"].get("schedulerName") or "default-scheduler") == self.options.name:
-            self._put_pending(document, now)
-
-    def _put_assigned(self, document: Object, node: str, now: float) -> None:
-        uid = document["metadata"]["uid"]
-        known = self.state.placed(uid)
-        if known is None:
-            binding = self.in_flight.get(uid)
-            pod = binding.queued.pod if binding is not None else pods.read(document, self.state.signatures)
-            pod.document = document
-            self._assign(pod, node, now)
-            return
-        before = self.state.node_of(known)
-        assert before is not None
-        fresh = pods.read(document, self.state.signatures, known)
-        changed = fresh.requirements is not known.requirements or pods.outward(fresh) != pods.outward(known)
-        if before.name != node or changed:
-            self.state.displace(known, before.name)
-            self._assign(fresh, node, now)
-        else:
-            known.document, known.priority = document, fresh.priority
-            self.settle(uid, now)
-
-    def _assign(self, pod: Pod, node: str, now: float) -> None:
-        self.state.place(pod, node)
-        self.settle(pod.uid, now)
-
-    def settle(self, uid: str, now: float) -> None:
-        """The pod is on its node: nothing about it is to be decided any more."""
-        self.hints.pod_bound = True
-        if uid not in self.in_flight:
-            self._forget(uid, now)
-        self.nominations.drop(uid)
-
-    def _forget(self, uid: str, now: float) -> None:
-        """It does not wait any more."""
-        self.waiters.remove(uid)
-        queued = self.queue.remove(uid, now)
-        if queued is not None:
-            self.state.groups.forget(queued.pod)
-            self.state.queues.forget(queued.pod)
-            self.state.queues.gone(uid)
-
-    def _put_pending(self, document: Object, now: float) -> None:
-        uid = document["metadata"]["uid"]
-        queued = self.queue.get(uid)
-        if queued is None:
-            if self.state.placed(uid) is not None:
-                # An old event of a pod that is bound by now, as far as is known.
-                return
-            queued = self.queue.add(pods.read(document, self.state.signatures), now)
-            self._notify(self.state.groups.wait(queued.pod), now)
-        else:
-            pod = pods.read(document, self.state.signatures, queued.pod)
-            if uid in self.in_flight or pods.is_unchanged(queued.pod, pod, self.state.affinity):
-                queued.pod.document = document
-                if queued.subqueue is not SubQueue.GATED:
-                    return
-            else:
-                self.state.groups.forget(queued.pod)
-                queued.pod = pod
-                self._notify(self.state.groups.wait(pod), now)
-        self.enqueue(queued, now)
-
-    def _remove_pod(self, uid: str, now: float) -> None:
-        # What is being written for it stays in force until it is known how that ended: its devices may be given away
-        # already.
-        self._forget(uid, now)
-        self.nominations.drop(uid)
-        placed = self.state.placed(uid)
-        if placed is not None:
-            node = self.state.node_of(placed)
-            assert node is not None
-            self.state.displace(placed, node.name)
 
     def enqueue(self, queued: QueuedPod, now: float) -> None:
         """Into the active queue, if no plugin keeps the pod from being tried at all."""
@@ -247,8 +162,9 @@ class Scheduler:
                 self.waiters.set(pod.uid, status.waits_for)
                 self.queue.gate(queued, now)
                 self.state.groups.ready(pod, is_ready=False)
-                # No place is kept for it meanwhile.
+                # Neither a place nor quota is kept for it meanwhile.
                 self.nominations.drop(pod.uid)
+                self.state.queues.gone(pod)
                 return
             resolved = self.state.claims.resolve(pod.document)
             assert not isinstance(resolved, Status)
@@ -256,8 +172,9 @@ class Scheduler:
         except Exception:
             # The attempt tells what is wrong with it.
             pass
-        self.state.groups.ready(pod, is_ready=True)
-        self.state.queues.wait(pod, queued.arrival)
+        if pod.joins:
+            self.state.groups.ready(pod, is_ready=True)
+            queued.turn = self.state.queues.wait(pod, queued.arrival)
         self.queue.activate(queued, now)
 
     # Decisions
@@ -268,11 +185,17 @@ class Scheduler:
         Also None after much work that led to nothing; then it is `interrupted` and there may be more to do.
         """
         self.interrupted = False
+        self.drains.expire(now)
         spent = 0
         while True:
-            self._wake_queues(now)
             work = self.state.inventory.selectors.work = Work(_HINTS)
-            self.hints.move(now, work)
+            try:
+                self._wake_queues(now)
+                self.state.queues.kueue.sample(now)
+                self.hints.move(now, work)
+            except Exception as error:
+                # Others go on; those that were not woken are tried after a while.
+                self.state.report("waking pods that wait", error)
             spent += work.spent
             if spent > ATTEMPT // 2:
                 self.interrupted = True
@@ -287,17 +210,25 @@ class Scheduler:
                 action = self.attempts.give_up(queued, error, now)
             if action is not None:
                 return action
-            spent += work.spent
+            # One unit for the attempt: whatever wakes whom, there is an end to it.
+            spent += work.spent + 1
 
     def _wake_queues(self, now: float) -> None:
         """Pods that wait for quota are tried where there is more of it."""
-        queues = self.state.queues
-        if queues.waiters.woken or queues.freed:
-            woken, freed = queues.waiters.woken, queues.freed
-            queues.waiters.woken, queues.freed = [], set()
+        waiters = self.state.queues.waiters
+        while waiters.woken or waiters.freed:
+            woken, freed = waiters.woken, waiters.freed
+            waiters.woken, waiters.freed = [], set()
             for uid in (*woken, *(uid for each in freed for uid in self.waiters.pods(each))):
                 if (queued := self.queue.get(uid)) is not None:
                     self.enqueue(queued, now)
+        kai = self.state.queues.kai
+        if kai.tree and (revision := kai.shares().revision) != self._shares_seen:
+            self._shares_seen = revision
+            for group in self.queue.groups():
+                first = group.first()
+                if first is not None and kai.concerns(first.pod) and kai.is_entitled(first.pod):
+                    self.queue.move_to_active(group, now)
 
     def _attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
         group = self.group_attempts.group_of(queued.pod) if queued.pod.group is not None else None
@@ -306,7 +237,7 @@ class Scheduler:
         return self.attempts.attempt(queued, now, work)
 
     def due(self) -> float | None:
-        return self.queue.due()
+        return min(filter(None, (self.queue.due(), self.drains.due())), default=None)
 
     # Searches that go on elsewhere
 
@@ -353,7 +284,7 @@ class Scheduler:
         if binding is None:
             return
         self._unreserve(binding, now)
-        self._forget(action.pod.uid, now)
+        self.pod_events.forget(action.pod.uid, now)
 
     def failed(self, action: Bind, now: float) -> None:
         """The pod was not bound, as far as is known. It is tried again after a while."""
@@ -370,22 +301,31 @@ class Scheduler:
         placed = self.state.placed(uid)
         if placed is not None and self.state.bound(placed):
             # Somebody bound it, or the answer that said so was lost.
-            self.settle(uid, now)
+            self.pod_events.settle(uid, now)
             return
         self.state.displace(binding.queued.pod, action.node)
         self.queue.retry(binding.queued, now)
+        if self.queue.get(uid) is not None:
+            binding.queued.turn = self.state.queues.wait(binding.queued.pod, binding.queued.arrival)
         if self.queue.get(uid) is not None and action.claims:
             self.waiters.set(uid, tuple(ObjectRef(CLAIM, *key_of(claim)) for claim in action.claims))
 
     def unsaid(self, action: Refuse | RefuseGroup, now: float) -> None:
         """What was to be said or done about pods that wait could not be: they are tried again after a while."""
         victims = action.preemption.victims if action.preemption is not None else ()
-        self.state.queues.leaving.difference_update(each.uid for each in victims)
+        if self.state.queues.stay(victims):
+            self._retry_places(now)
         for pod in (action.pod,) if isinstance(action, Refuse) else action.pods:
             queued = self.queue.get(pod.uid)
             if queued is not None and queued.subqueue is SubQueue.UNSCHEDULABLE:
                 queued.reported = None
                 self.queue.back_off(queued, now)
+
+    def _retry_places(self, now: float) -> None:
+        """Pods stay that others counted on to go: places that were found where they are may not become free."""
+        for uid in (*(uid for uid, _ in self.nominations.places()), *self.state.queues.reserving()):
+            if (queued := self.queue.get(uid)) is not None:
+                self.enqueue(queued, now)
 
     def _unreserve(self, binding: InFlightBinding, now: float) -> None:
         for each in self.attempts.unreserve(binding):

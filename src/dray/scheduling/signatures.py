@@ -42,10 +42,14 @@ class Signatures:
         self.signers: Sequence[Sign] = ()
         """Of plugins."""
 
+    def signs(self, document: Object) -> tuple[Hashable, ...]:
+        """What plugins add to the signature."""
+        return tuple([sign(document) for sign in self.signers])
+
     def requirements(self, document: Object) -> Requirements:
         """The same object for pods of the same signature, as long as it is remembered."""
         text = self._encode(_relevant(document))
-        signs = tuple(sign(document) for sign in self.signers)
+        signs = self.signs(document)
         known = self._known.get((text, *signs))
         if known is None:
             known = compiled(document)

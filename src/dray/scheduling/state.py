@@ -16,14 +16,17 @@ from dray.allocation import Inventory, node_selectors
 from dray.allocation.devices import DeviceID
 from dray.allocation.node_selectors import NodeSelectorError
 from dray.api.gates import ALL_GATES, FeatureGates
-from dray.api.objects import Key, Object, mapping, walk
+from dray.api.objects import Key, Object, labels_of, mapping, walk
 from dray.scheduling.affinity_index import AffinityIndex
 from dray.scheduling.claim_assume_cache import ClaimAssumeCache
+from dray.scheduling.cluster_capacity import ClusterCapacity
 from dray.scheduling.device_demand import DeviceDemands
 from dray.scheduling.extended import ResourceMap
 from dray.scheduling.faults import Report, ignore
+from dray.scheduling.group_model import Group
 from dray.scheduling.groups import Groups
 from dray.scheduling.model import Node, Pod
+from dray.scheduling.node_classes import NodeClasses
 from dray.scheduling.queues import Queues
 from dray.scheduling.signatures import Signatures
 from dray.scheduling.volumes import VolumeClaims
@@ -74,9 +77,11 @@ class State:
         self.demands = DeviceDemands()
         self.affinity = AffinityIndex()
         self.groups = Groups(gates)
-        self.queues = Queues(self.claims, self.resources)
-        self.volumes = VolumeClaims()
         self.nodes: dict[str, Node] = {}
+        self.capacity = ClusterCapacity(self.nodes, self.inventory, self.resources)
+        self.queues = Queues(self.claims, self.resources, self.groups, self.capacity)
+        self.node_classes = NodeClasses()
+        self.volumes = VolumeClaims()
         self.numbered: list[Node | None] = []
         """Nodes by number; the number of one that is gone is used again."""
         self.ties: list[int] = []
@@ -91,6 +96,8 @@ class State:
         """How many nodes have a taint that only asks to stay away."""
         self.touched = ChangeLog()
         self.helped = ChangeLog()
+        self.looks = 0
+        """How often something that is kept per node was brought up to date."""
         self.pods_revision = 0
         """Changes with every pod that comes to a node or leaves one."""
         self.nodes_revision = 0
@@ -124,6 +131,7 @@ class State:
             self.affinity.node_changed(node, before)
         # Most updates are heartbeats.
         if fresh or known != _relevant(node):
+            self.capacity.outdate()
             self._changed(node, helps=True)
 
     def remove_node(self, name: str) -> None:
@@ -137,6 +145,7 @@ class State:
         node.document, node.labels, node.images, node.taints = None, {}, {}, ()
         self.affinity.node_changed(node, before)
         self.nodes_revision += 1
+        self.capacity.outdate()
         self.touched.note(node.number)
         self._retire(node)
 
@@ -188,6 +197,16 @@ class State:
         self.pods_revision += 1
         self._changed(node, helps=False)
 
+    def reread(self, pod: Pod, document: Object) -> None:
+        """What is new of a pod, which may be on a node in thought: terms of others speak of its labels there."""
+        node = self._places.get(pod.uid)
+        if node is None or pod.labels == labels_of(document):
+            pod.document = document
+            return
+        self.displace(pod, node.name, helps=False)
+        pod.document = document
+        self.place(pod, node.name)
+
     def displace(self, pod: Pod, name: str, *, helps: bool = True) -> None:
         node = self.nodes.get(name)
         if node is None or pod.uid not in node.pods:
@@ -201,14 +220,22 @@ class State:
         self._changed(node, helps=helps)
         self._retire(node)
 
+    def regroup(self, group: Group) -> None:
+        """What the group says is other than before, which may be the queue of its pods."""
+        if group.queue:
+            for pod in self.groups.placed(group):
+                self.queues.displace(pod)
+                self.queues.place(pod, self._places[pod.uid])
+
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Pods are placed in thought and taken back: what becomes free by that was free before."""
-        self._trying = self.queues.trying = True
+        before = self._trying
+        self._trying = self.queues.waiters.trying = True
         try:
             yield
         finally:
-            self._trying = self.queues.trying = False
+            self._trying = self.queues.waiters.trying = before
 
     def node_of(self, pod: Pod) -> Node | None:
         return self._places.get(pod.uid)
@@ -248,6 +275,7 @@ class State:
         self._published(document)
 
     def _published(self, document: Object) -> None:
+        self.capacity.outdate_devices()
         spec = mapping(document.get("spec"))
         name, driver, pool = spec.get("nodeName"), spec.get("driver") or "", mapping(spec.get("pool")).get("name") or ""
         if not name or self.inventory.viewers((driver, pool, "")) is None:
@@ -258,18 +286,28 @@ class State:
     def put_class(self, document: Object) -> None:
         self.inventory.put_class(document)
         self.resources.put_class(document)
+        self.capacity.outdate_devices()
         self.demands.forget_classes()
         self.reconsider()
 
     def remove_class(self, name: str) -> None:
         self.inventory.remove_class(name)
         self.resources.remove_class(name)
+        self.capacity.outdate_devices()
         self.demands.forget_classes()
         self.reconsider()
 
     def leave_out_extended(self) -> None:
         self.resources.disable()
         self.demands.forget_classes()
+        self.reconsider()
+
+    def put_node_class(self, kind: str, document: Object) -> None:
+        self.node_classes.put(kind, document)
+        self.reconsider()
+
+    def remove_node_class(self, kind: str, document: Object) -> None:
+        self.node_classes.remove(kind, document)
         self.reconsider()
 
     def put_taint_rule(self, document: Object) -> None:

@@ -53,10 +53,19 @@ class GroupDiagnosis:
     """How many domains there are, of a group that must be in one of them."""
     domain: str = ""
     """The one where most of the pods have a place."""
+    part: str = ""
+    """Of a group of groups the one that finds no place beside the others."""
     following: Diagnosis | None = None
     """Why there is none for the next pod."""
     undecided: bool = False
     error: bool = False
+    draining: tuple[str, str] | None = None
+    """Since when its place is kept from others, and until when at most."""
+
+    @property
+    def invalid(self) -> bool:
+        """Whether the groups themselves are wrong, whatever the nodes say."""
+        return self.status is not None and any(each.code is Code.GROUP_INVALID for each in self.status.reasons)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def line(action: Action, *, done: bool = True) -> str:
 
 def title(action: Action) -> str:
     if isinstance(action, BindGroup | RefuseGroup):
-        return f"PodGroup {action.group.key.title}"
+        return f"{action.group.key.kind} {action.group.key.title}"
     return f"Pod {'/'.join(action.pod.key)}"
 
 

@@ -1,12 +1,11 @@
-"""From watches to the scheduler: every change of what it looks at, as it comes."""
+"""From watches to the scheduler: every change of the kinds that each server has, as it comes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from dray.api.catalogue import KindVersion, built_in
 from dray.client.cache import Change
-from dray.client.discovery import OptionalInformer
 from dray.client.informer import Informer, Informers
 from dray.scheduling.claim_assume_cache import is_newer
 from dray.scheduling.scheduler import Scheduler
@@ -21,8 +20,6 @@ CLAIMS = built_in("resource.k8s.io/v1", "ResourceClaim")
 _NAMESPACES = built_in("v1", "Namespace")
 _SLICES = built_in("resource.k8s.io/v1", "ResourceSlice")
 _CLASSES = built_in("resource.k8s.io/v1", "DeviceClass")
-_TAINT_RULES = built_in("resource.k8s.io/v1", "DeviceTaintRule")
-_GROUPS = built_in("scheduling.k8s.io/v1beta1", "PodGroup")
 _BUDGETS = built_in("policy/v1", "PodDisruptionBudget")
 
 
@@ -31,29 +28,20 @@ def feed(
     informers: Informers,
     now: Now,
     wake: Callable[[], None],
-    *,
-    taint_rules: OptionalInformer,
-    groups: Mapping[str, OptionalInformer],
     set_aside: SetAside,
 ) -> None:
-    """`wake` is called after each change; `set_aside` is told of what could not be taken in. Informers of groups are by
-    the name that the scheduler's front end has for the kind."""
+    """`wake` is called after each change; `set_aside` is told of what could not be taken in."""
 
-    def taking(resource: KindVersion, kind: str = "") -> Callable[[Change], None]:
-        kind = kind or resource.kind
-
+    def taking(resource: KindVersion) -> Callable[[Change], None]:
         def take(change: Change) -> None:
             try:
-                (scheduler.remove if change.type == "DELETED" else scheduler.put)(kind, change.object, now())
+                (scheduler.remove if change.type == "DELETED" else scheduler.put)(resource.kind, change.object, now())
             except Exception as error:
                 set_aside(resource, change, error)
             wake()
 
         return take
 
-    taint_rules.add_handler(taking(_TAINT_RULES))
-    for kind, informer in groups.items():
-        informer.add_handler(taking(_GROUPS, kind))
     for each in (NODES, _SLICES, _CLASSES, _NAMESPACES, _BUDGETS, CLAIMS, PODS):
         informers.of(each).add_handler(taking(each))
     claims = informers.of(CLAIMS)

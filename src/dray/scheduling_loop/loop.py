@@ -17,16 +17,16 @@ from prometheus_client import CollectorRegistry
 
 from dray.client.api import ApiClient
 from dray.client.clock import SystemTime, TimeOfDay, seconds
-from dray.client.discovery import OptionalInformer, until_answered
 from dray.client.errors import ClientError
 from dray.client.events import EventRecorder
+from dray.client.foreign_kinds import KAI_QUEUE
 from dray.client.informer import Informers
 from dray.client.log_throttling import ThrottledLog, cause_of
 from dray.client.retries import Retries
 from dray.process.loop_watch import WARN
 from dray.process.tasks import end_tasks
 from dray.scheduling.actions import SCHEDULER_ERROR, Action, Bind, BindGroup, Refuse, RefuseGroup
-from dray.scheduling.front_ends import FRONT_ENDS, native
+from dray.scheduling.front_ends import native
 from dray.scheduling.model import Pod
 from dray.scheduling.scheduler import Options, Scheduler
 from dray.scheduling_loop import decisions, volumes
@@ -35,9 +35,13 @@ from dray.scheduling_loop.claim_writes import ClaimWriter
 from dray.scheduling_loop.doubles import Doubles
 from dray.scheduling_loop.faults import Faults, PluginReports
 from dray.scheduling_loop.feed import CLAIMS, feed
-from dray.scheduling_loop.group_writes import GroupWriter, group_informers
+from dray.scheduling_loop.group_metrics import GroupMetrics
+from dray.scheduling_loop.group_writes import GroupWriter
 from dray.scheduling_loop.intent_log import PATIENCE, IntentLog, Transaction
+from dray.scheduling_loop.kai_feed import KaiFeed
+from dray.scheduling_loop.kai_groups import KaiGroups
 from dray.scheduling_loop.metrics import Metrics
+from dray.scheduling_loop.optional_feed import OptionalFeed
 from dray.scheduling_loop.plugin_watchdog import PluginWatchdog
 from dray.scheduling_loop.pod_writes import PodWriter
 from dray.scheduling_loop.queue_feed import QueueFeed
@@ -49,6 +53,7 @@ _IN_A_ROW: Final = 8
 # A decision of so many seconds counts for all of these.
 _LONG: Final = 0.005
 _LAST_SECONDS: Final = 5.0
+_GATES: Final = {native.KIND: "GenericWorkload", native.COMPOSITE: "CompositePodGroup"}
 _logger = logging.getLogger("dray.scheduler")
 
 
@@ -101,32 +106,16 @@ class SchedulerLoop:
         self._claims = ClaimWriter(client, self._time.now, retries)
         self._pods = PodWriter(client, name, self._time.now, retries)
         self.metrics.follow(self.scheduler.queue)
+        self.group_metrics = GroupMetrics(metrics, self.scheduler)
         self._throttled = ThrottledLog(_logger)
         self._stirred = asyncio.Event()
         self._slots = asyncio.Semaphore(_MOST_WRITES)
         self._writing: set[asyncio.Task[None]] = set()
         self._saying: dict[str, asyncio.Task[None]] = {}
         """What is being written about why pods wait, by their uid; whatever comes next for one is written after it."""
-        self._taint_rules = OptionalInformer(client, informers, "resource.k8s.io", "devicetaintrules")
-        self._groups = group_informers(client, informers)
-        self._group_writer = GroupWriter(client, self._groups, events, self._time.now)
-        self._queues = QueueFeed(
-            client, informers, events, self.scheduler, self.now, self._stirred.set, self._faults.set_aside
-        )
-        self._optional = [self._taint_rules]
-        if not self.scheduler.options.gates["GenericWorkload"]:
-            del self._groups[native.KIND]
-        self._optional += self._groups.values()
         self._prepared = False
-        feed(
-            self.scheduler,
-            informers,
-            self.now,
-            self._stirred.set,
-            taint_rules=self._taint_rules,
-            groups=self._groups,
-            set_aside=self._faults.set_aside,
-        )
+        feed(self.scheduler, informers, self.now, self._stirred.set, self._faults.set_aside)
+        self._follow_optional_kinds(client, informers, events)
         self._doubles = Doubles(self.scheduler.state, informers.of(CLAIMS), events, self.metrics)
         self._log = self._made(client, sharing) if sharing is not None else None
         placed = volumes.VolumeWriter(client, self.scheduler.state.volumes, self.now)
@@ -134,6 +123,16 @@ class SchedulerLoop:
         self._binder = Binder(
             self.scheduler, self._claims, self._pods, placed, events, self.metrics, self.now, log=self._log
         )
+
+    def _follow_optional_kinds(self, client: ApiClient, informers: Informers, events: EventRecorder) -> None:
+        scheduler, now, wake = self.scheduler, self.now, self._stirred.set
+        gates = scheduler.options.gates
+        without = [kind for kind, gate in _GATES.items() if not gates[gate]]
+        self._kinds = OptionalFeed(client, informers, events, scheduler, now, wake, self._faults.set_aside, without)
+        self._group_writer = GroupWriter(client, self._kinds, scheduler.state.groups, events, self._time.now)
+        self._queues = QueueFeed(client, self._kinds, scheduler, now, self._stop)
+        self._kai = KaiFeed(client, self._kinds.informers[KAI_QUEUE.kind], scheduler, now, wake)
+        self._kai_groups = KaiGroups(client, self._kinds, events, self._pods, scheduler.state, now)
 
     def _made(self, client: ApiClient, sharing: Sharing) -> IntentLog:
         return IntentLog(
@@ -150,11 +149,8 @@ class SchedulerLoop:
         """Returns when all is known that it decides by, which may be never for want of a right. It is done once."""
         if self._prepared:
             return
-        for each in self._optional:
-            await each.start()
-        served = [FRONT_ENDS[kind].API_GROUP for kind, each in self._groups.items() if each.version is not None]
-        self.scheduler.state.groups.served.update(served)
-        await until_answered(self._queues.start, "the queues")
+        await self._kinds.start()
+        await self._kai.start()
         await volumes.follow(self._client, self._informers, self.scheduler, self.now, self._stirred.set)
         await self._informers.synced()
         self._prepared = True
@@ -163,9 +159,12 @@ class SchedulerLoop:
         """Until it is cancelled; what is being written then is finished first, for a moment."""
         await self.prepare()
         beside: list[_Running] = [
-            *self._optional,
+            self._kinds,
             self._doubles,
             self._searcher,
+            self._queues,
+            self._kai,
+            self._kai_groups,
             *([self._log] if self._log else []),
         ]
         # One of them that fails ends all, and whoever runs this starts it again.
@@ -255,10 +254,12 @@ class SchedulerLoop:
             result = "scheduled" if await self._bind(action, transactions) else "error"
         else:
             await (self._refuse(action) if isinstance(action, Refuse) else self._refuse_group(action))
-            if not isinstance(action, Refuse) or action.news:
+            if action.news:
                 self._note(action)
             result = "error" if action.reason == SCHEDULER_ERROR else "unschedulable"
         self.metrics.attempted(result, loop.time() - began)
+        if isinstance(action, BindGroup | RefuseGroup):
+            self.group_metrics.attempted(result)
 
     async def _bind(self, action: Bind | BindGroup, transactions: list[Transaction | None]) -> bool:
         if isinstance(action, Bind):
@@ -266,9 +267,10 @@ class SchedulerLoop:
         else:
             done = await self._binder.bind_group(action.binds, transactions)
         self._note(action, done=done)
-        group = self.scheduler.state.groups.of(_pods(action)[0])
-        if done and group is not None:
-            await self._group_writer.scheduled(group)
+        pods = [each for each in _pods(action) if each.group is not None]
+        if done and pods:
+            await self._group_writer.scheduled(pods)
+            await self._kai_groups.scheduled(pods[0])
         return done
 
     def _note(self, action: Action, *, done: bool = True) -> None:
@@ -285,7 +287,7 @@ class SchedulerLoop:
             if action.discard is not None:
                 await self._claims.discard(action.discard)
                 self.scheduler.remove("ResourceClaim", action.discard, self.now())
-            if preemption is not None:
+            if preemption is not None and preemption.victims:
                 await self._preempt(action)
             nominated = preemption.node if preemption is not None else ""
             if action.news:
@@ -302,9 +304,10 @@ class SchedulerLoop:
             for claim in action.release:
                 self.scheduler.put("ResourceClaim", await self._claims.release(claim), self.now())
             places = action.preemption.places if action.preemption is not None else {}
-            if action.preemption is not None:
-                await self._evict(action.preemption.victims, f"PodGroup {action.group.key.title}")
+            if action.preemption is not None and action.preemption.victims:
+                await self._evict(action.preemption.victims, f"{action.group.key.kind} {action.group.key.title}")
             await self._group_writer.refused(action)
+            await self._kai_groups.refused(action)
             for pod in action.pods:
                 nominated = places[pod.uid].node if pod.uid in places else ""
                 await self._pods.explain(pod, action.reason, action.message, nominated)
@@ -312,6 +315,11 @@ class SchedulerLoop:
             if not is_ordinary(error):
                 self._throttled.warning(cause_of(error), "%s: %s", decisions.title(action), error)
             self.scheduler.unsaid(action, self.now())
+
+    async def _stop(self, pod: Pod, queue: str) -> None:
+        """A pod has to go since its queue is stopped."""
+        await self._pods.evict(pod, queue)
+        self._events.normal(reference(pod.document), "Stopped", f"{queue} is stopped and drained", action="Evicting")
 
     async def _preempt(self, action: Refuse) -> None:
         preemption = action.preemption

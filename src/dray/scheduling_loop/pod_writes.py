@@ -87,13 +87,14 @@ class PodWriter:
         if status:
             await self.patch_status(pod, status)
 
-    async def evict(self, victim: Pod) -> None:
-        """Asks the victim to go, in its own time."""
+    async def evict(self, victim: Pod, stopped: str = "") -> None:
+        """Asks the victim to go, in its own time; for another pod, or since a queue is stopped, which is named."""
+        for_pod = "preempting to accommodate a higher priority pod"
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
-            "reason": "PreemptionByScheduler",
-            "message": f"{self._name}: preempting to accommodate a higher priority pod",
+            "reason": f"{stopped.split()[0]}Stopped" if stopped else "PreemptionByScheduler",
+            "message": f"{self._name}: {f'{stopped} is stopped' if stopped else for_pod}",
             **_observed(victim),
             "lastTransitionTime": timestamp(self._now()),
         }

@@ -1,88 +1,84 @@
-"""Queues of Kueue, where dray serves the kinds itself: read for the scheduler, and told what nobody acts on.
+"""QueueFeed: what is written about queues of Kueue, where dray serves the kinds itself.
+
+Their status says what their pods have and how many wait; what LocalQueues used in the past is kept there too, and found
+again after a restart. Pods have to go whose queue is to be drained.
 
 On a cluster where Kueue is installed, it admits the pods, and this scheduler places those that it let go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
 
-from dray.api.objects import Object, mapping
+from dray.api.objects import Object, is_deleting, key_of, status_of, uid_of
 from dray.client.api import ApiClient
-from dray.client.cache import Change
-from dray.client.discovery import OptionalInformer, ServedResource
-from dray.client.events import EventRecorder
-from dray.client.foreign_kinds import KUEUE, is_own
-from dray.client.informer import Informers
-from dray.scheduling.front_ends import kueue
+from dray.client.errors import ClientError
+from dray.client.foreign_kinds import KUEUE
+from dray.scheduling.front_ends.kueue_status import QueueStatuses
+from dray.scheduling.model import Pod
 from dray.scheduling.scheduler import Scheduler
+from dray.scheduling_loop.optional_feed import OptionalFeed
 
 Now = Callable[[], float]
+Evict = Callable[[Pod, str], Awaitable[None]]
+"""Asks a pod to go, since the queue of that title is stopped."""
+_SECONDS: Final = 2.0
+_IDLE_WEIGHT: Final = "spec.fairSharing.weight: the ClusterQueue has no admissionScope that goes by use"
+_logger = logging.getLogger("dray.scheduler")
 
 
 class QueueFeed:
-    def __init__(
-        self,
-        client: ApiClient,
-        informers: Informers,
-        events: EventRecorder,
-        scheduler: Scheduler,
-        now: Now,
-        wake: Callable[[], None],
-        set_aside: Callable[[ServedResource, Change, Exception], None],
-    ) -> None:
-        """`set_aside` is told of what could not be taken in."""
+    def __init__(self, client: ApiClient, kinds: OptionalFeed, scheduler: Scheduler, now: Now, evict: Evict) -> None:
         self._client = client
-        self._events = events
+        self._kinds = kinds
+        self._evict = evict
+        self._queues = scheduler.state.queues.kueue
         self._scheduler = scheduler
         self._now = now
-        self._wake = wake
-        self._set_aside = set_aside
-        self._informers = {
-            kind: OptionalInformer(client, informers, resource.group, resource.plural, version=resource)
-            for kind, resource in KUEUE.items()
-        }
-        self._told: dict[str, int] = {}
-        """By uid, the generation of an object that was told what of it nobody acts on."""
 
-    async def start(self) -> None:
-        """Returns when all that there is of them is known, or that they are somebody else's."""
-        if not await is_own(self._client, KUEUE["ClusterQueue"]):
-            return
-        self._scheduler.state.queues.served = True
-        for kind, informer in self._informers.items():
-            informer.add_handler(self._taking(kind))
-            await informer.start()
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await asyncio.sleep(_SECONDS)
+            if self._queues.served:
+                now = self._now()
+                self._queues.sample(now)
+                await self._drain()
+                await self._write_statuses(QueueStatuses(self._queues, now))
 
-    def _taking(self, kind: str) -> Callable[[Change], None]:
-        def take(change: Change) -> None:
-            gone = change.type == "DELETED"
+    async def _drain(self) -> None:
+        leaving = self._scheduler.state.queues
+        for pod, queue in self._queues.drained():
+            if pod.uid in leaving.leaving or is_deleting(pod.document):
+                continue
             try:
-                (self._scheduler.remove if gone else self._scheduler.put)(kind, change.object, self._now())
-                if gone:
-                    self._told.pop(str(change.object["metadata"].get("uid")), None)
-                else:
-                    self._warn(kind, change.object)
-            except Exception as error:
-                # One that cannot be read keeps nobody from the others.
-                self._set_aside(KUEUE[kind], change, error)
-            self._wake()
+                leaving.leave((pod,))
+                await self._evict(pod, queue)
+            except ClientError as error:
+                leaving.stay((pod,))
+                _logger.debug("Pod %s/%s does not go from its stopped queue: %s", *pod.key, error)
 
-        return take
+    async def _write_statuses(self, statuses: QueueStatuses) -> None:
+        for queue in self._queues.all():
+            document = self._kinds.informers["ClusterQueue"].cache.get(queue.name)
+            if document is not None:
+                await self._write("ClusterQueue", document, statuses.of_cluster_queue(queue, document))
+        for namespace, name in list(self._queues.local_queues()):
+            document = self._kinds.informers["LocalQueue"].cache.get(name, namespace=namespace)
+            if document is not None:
+                await self._write("LocalQueue", document, statuses.of_local_queue((namespace, name), document))
+                idle = self._queues.has_idle_weight((namespace, name))
+                self._kinds.unheeded.warn(KUEUE["LocalQueue"], document, [_IDLE_WEIGHT] if idle else [])
 
-    def _warn(self, kind: str, document: Object) -> None:
-        metadata = document["metadata"]
-        uid, generation = str(metadata.get("uid")), int(metadata.get("generation") or 0)
-        ignored = list(_ignored(kind, document)) if self._told.get(uid) != generation else []
-        self._told[uid] = generation
-        if ignored:
-            about = {"apiVersion": KUEUE[kind].api_version, "kind": kind, **document}
-            self._events.warning(about, "NotActedUpon", f"nobody acts on {', '.join(ignored)} here")
-
-
-def _ignored(kind: str, document: Object) -> Iterator[str]:
-    if kind == "ClusterQueue":
-        yield from kueue.cluster_queue(document).ignored
-    for member in ("nodeTaints", "tolerations", "topologyName", "fairSharing"):
-        if kind != "ClusterQueue" and mapping(document.get("spec")).get(member):
-            yield f"spec.{member}"
+    async def _write(self, kind: str, document: Object, wanted: Object) -> None:
+        if all(status_of(document).get(name) == value for name, value in wanted.items()):
+            return
+        namespace, name = key_of(document)
+        body = {"metadata": {"uid": uid_of(document)}, "status": wanted}
+        try:
+            await self._client.patch(KUEUE[kind], name, body, namespace=namespace, subresource="status")
+        except ClientError as error:
+            _logger.debug("%s %s does not say what its pods have: %s", kind, name, error)

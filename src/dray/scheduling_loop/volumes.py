@@ -7,7 +7,6 @@ claim that waits for its first consumer is given the node of its pod, and waited
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -15,8 +14,8 @@ from dray.api.objects import Object, annotations_of, key_of
 from dray.api.volumes import SELECTED_NODE, is_bound
 from dray.client.api import ApiClient
 from dray.client.cache import Change
-from dray.client.discovery import serves, until_answered
-from dray.client.errors import ApiError, ClientError
+from dray.client.discovery import may_list, serves, until_answered
+from dray.client.errors import ClientError
 from dray.client.informer import Informers
 from dray.client.interface import GroupVersionResource
 from dray.scheduling.scheduler import Scheduler
@@ -27,7 +26,6 @@ PERSISTENT_VOLUMES: Final = GroupVersionResource("", "v1", "persistentvolumes")
 STORAGE_CLASSES: Final = GroupVersionResource("storage.k8s.io", "v1", "storageclasses")
 _TIMEOUT: Final = 600.0
 _POLL_SECONDS: Final = 2.0
-_logger = logging.getLogger("dray.scheduler")
 
 
 class NotProvisioned(ClientError):
@@ -46,7 +44,7 @@ async def follow(
         plural = resource.plural
         if not await until_answered(lambda: serves(client, resource), plural):
             return False
-        if not await until_answered(lambda: _may_read(client, resource), plural):
+        if not await until_answered(lambda: may_list(client, resource), plural):
             return False
         informer = informers.of(resource)
 
@@ -63,17 +61,6 @@ async def follow(
         volumes = await watched("PersistentVolume", PERSISTENT_VOLUMES)
         known.volumes_known = volumes and await watched("StorageClass", STORAGE_CLASSES)
         known.known = True
-
-
-async def _may_read(client: ApiClient, resource: GroupVersionResource) -> bool:
-    try:
-        await client.list(resource, limit=1)
-    except ApiError as error:
-        if not error.is_forbidden:
-            raise
-        _logger.warning("pods do not wait for their %s: %s", resource.plural, error)
-        return False
-    return True
 
 
 class VolumeWriter:

@@ -46,6 +46,7 @@ _VERSIONS = (
     "resource.k8s.io/v1alpha3",
     "scheduling.k8s.io/v1",
     "scheduling.k8s.io/v1beta1",
+    "scheduling.k8s.io/v1alpha3",
     "apps/v1",
     "batch/v1",
     "policy/v1",

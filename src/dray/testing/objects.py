@@ -309,6 +309,12 @@ def pod_group(name: str, *, minCount: int | None = None, **members: Any) -> Obje
     return _object("scheduling.k8s.io/v1beta1", "PodGroup", name, members, {"schedulingPolicy": policy})
 
 
+def composite_pod_group(name: str, *, minGroupCount: int | None = None, **members: Any) -> Object:
+    """A group of groups: at least `minGroupCount` of them at once, or else each by itself."""
+    policy = {"basic": {}} if minGroupCount is None else {"gang": {"minGroupCount": minGroupCount}}
+    return _object("scheduling.k8s.io/v1alpha3", "CompositePodGroup", name, members, {"schedulingPolicy": policy})
+
+
 def pod_disruption_budget(name: str, matchLabels: Mapping[str, str], **members: Any) -> Object:
     """A budget for the pods with these labels: `minAvailable=` or `maxUnavailable=`."""
     selector = {"matchLabels": dict(matchLabels)}

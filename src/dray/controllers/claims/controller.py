@@ -35,7 +35,8 @@ OwnerKey = tuple[OwnerKind, str, str]
 
 # Over HTTP every write is a round trip, and there are two for a pod.
 _MAKERS: Final = 32
-_RELEASERS: Final = 16
+# The scheduler has up to 128 writes under way: with fewer than these, devices come back more slowly than they go.
+_RELEASERS: Final = 64
 
 _BY_TEMPLATE: Final = "resourceclaim: template waited for"
 _BY_GROUP: Final = "resourceclaim: group"

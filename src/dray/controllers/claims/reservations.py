@@ -1,9 +1,9 @@
 """Reservations of claims: released when consumers have ended, made for pods that were bound without the scheduler.
 
 A consumer that has ended is dropped from reservedFor, and with the last one the allocation, in one write: from then on
-the devices are free. The finalizer follows, and a claim whose owner has ended is deleted. A claim that
-is being deleted loses allocation and finalizer as soon as nobody uses it. An allocation that nobody ever reserved
-stays, unless the claim itself has to go.
+the devices are free. The finalizer follows, and a claim whose owner has ended is deleted, after others that wait to be
+released. A claim that is being deleted loses allocation and finalizer as soon as nobody uses it. An allocation that
+nobody ever reserved stays, unless the claim itself has to go.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ class Reservations:
         if freed or (unused and allocation_of(claim) is not None):
             claim = await self.client.update_status(RESOURCE_CLAIMS, _with_status(claim, kept, deallocated=unused))
             self.written.add(claim)
+            if over:
+                # Devices of others are given back first. What is left to do follows when this write is seen.
+                return None
         if unused and allocation_of(claim) is None:
             claim = await self.client.update(RESOURCE_CLAIMS, _unprotected(claim))
             self.written.add(claim)

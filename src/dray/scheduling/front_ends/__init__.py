@@ -1,30 +1,60 @@
 """Front ends: one module for each API that describes groups of pods; each translates its objects into the one model.
 
-A module has the `API_GROUP` of its objects, `read` for one of them, and `group_of` for the group that a pod names.
+`read` gives the groups that one object stands for, `group_of` the group that a pod names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import ModuleType
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from dray.scheduling.front_ends import coscheduling, native
-from dray.scheduling.group_model import GroupKey
+from dray.api.objects import Object
+from dray.scheduling.front_ends import coscheduling, jobs, kai, kai_queue, kueue, kueue_groups, native
+from dray.scheduling.front_ends.topologies import Topologies
+from dray.scheduling.group_model import Group, GroupKey
 
-FRONT_ENDS: Final[Mapping[str, ModuleType]] = {
-    native.KIND: native,
-    f"{coscheduling.KIND}.{coscheduling.API_GROUP}": coscheduling,
+
+@dataclass(frozen=True, slots=True)
+class FrontEnd:
+    api_group: str
+    kind: str
+    plural: str
+    read: Callable[[Object, Topologies], list[Group]]
+    """The group of the object, and those that are parts of it."""
+    ignored: Callable[[Object], list[str]] = lambda _: []
+    """Members that nobody acts on."""
+
+
+FRONT_ENDS: Final[Mapping[str, FrontEnd]] = {
+    native.KIND: FrontEnd(native.API_GROUP, native.KIND, native.PLURAL, native.read),
+    native.COMPOSITE: FrontEnd(native.API_GROUP, native.COMPOSITE, native.COMPOSITE_PLURAL, native.read_composite),
+    f"{coscheduling.KIND}.{coscheduling.API_GROUP}": FrontEnd(
+        coscheduling.API_GROUP, coscheduling.KIND, coscheduling.PLURAL, coscheduling.read
+    ),
+    f"{kai.KIND}.{kai.API_GROUP}": FrontEnd(kai.API_GROUP, kai.KIND, kai.PLURAL, kai.read, kai.ignored),
+    jobs.KIND: FrontEnd(jobs.API_GROUP, jobs.KIND, jobs.PLURAL, jobs.read, jobs.ignored),
 }
-"""By the name under which objects are given to the scheduler, in the order in which a pod's words count."""
+"""By the name under which objects are given to the scheduler."""
+QUEUE_LABELS: Final = frozenset((kueue.QUEUE_LABEL, *kai_queue.LABELS))
+"""By which a pod names its queue, and says how it is treated there."""
 CONTRADICTION: Final = ""
 """In place of the API group where a pod names several groups."""
 
 
+_LABELS: Final = frozenset((coscheduling.LABEL, kueue.POD_GROUP_LABEL))
+_MEMBERSHIPS: Final = (native.group_of, coscheduling.group_of, kai.group_of, kueue_groups.group_of)
+
+
 def group_of(pod: Any) -> GroupKey | None:
-    """The group that a pod says it belongs to; of several the api is CONTRADICTION."""
-    found = native.group_of(pod)
-    other = coscheduling.group_of(pod)
-    if found is None or other is None:
-        return found or other
-    return GroupKey(CONTRADICTION, found.namespace, f"{native.API_GROUP}/{found.name}, {other.api}/{other.name}")
+    """The group that a pod says it belongs to; of several with different names the api is CONTRADICTION."""
+    metadata = pod["metadata"]
+    # Most pods say nothing of it: 1 µs for them, and 3 if all were asked.
+    if _LABELS.isdisjoint(metadata.get("labels") or ()) and kai.ANNOTATION not in (metadata.get("annotations") or ()):
+        return native.group_of(pod) or (jobs.group_of(pod) if metadata.get("ownerReferences") else None)
+    found = [key for each in _MEMBERSHIPS if (key := each(pod)) is not None]
+    if not found:
+        return jobs.group_of(pod)
+    if len({each.name for each in found}) == 1:
+        return found[0]
+    return GroupKey(CONTRADICTION, found[0].namespace, ", ".join(f"{each.api}/{each.name}" for each in found))

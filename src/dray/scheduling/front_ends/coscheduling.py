@@ -12,7 +12,8 @@ from typing import Any, Final
 from dray.api.objects import Object, bounded, key_of, mapping, text
 from dray.api.pod_requests import amounts
 from dray.api.quantity import INT32_MAX
-from dray.scheduling.group_model import Group, GroupKey
+from dray.scheduling.front_ends.topologies import Topologies
+from dray.scheduling.group_model import ANYWHERE, Group, GroupKey
 
 API_GROUP: Final = "scheduling.x-k8s.io"
 KIND: Final = "PodGroup"
@@ -21,19 +22,20 @@ LABEL: Final = "scheduling.x-k8s.io/pod-group"
 _TIMEOUT: Final = 60
 
 
-def read(document: Object) -> Group:
+def read(document: Object, _known: Topologies) -> list[Group]:
     spec = mapping(document.get("spec"))
-    return Group(
+    group = Group(
         GroupKey(API_GROUP, *key_of(document)),
         text(document["metadata"].get("uid")),
         bounded(spec.get("minMember"), 0, INT32_MAX),
         None,
-        "",
+        ANYWHERE,
         False,
         document,
         bounded(spec.get("scheduleTimeoutSeconds"), 0, INT32_MAX) or _TIMEOUT,
         amounts(spec.get("minResources")),
     )
+    return [group]
 
 
 def group_of(pod: Any) -> GroupKey | None:

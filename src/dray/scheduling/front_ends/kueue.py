@@ -1,4 +1,4 @@
-"""Queues of `kueue.x-k8s.io`: ResourceFlavor, ClusterQueue, LocalQueue and Cohort; a pod names its queue by a label.
+"""Queues of `kueue.x-k8s.io`: flavors, queues, cohorts and priorities; a pod names its queue by a label.
 
 Read is what decides how much a queue may use and where. What else they say is listed, so that somebody can be told that
 nobody acts on it.
@@ -7,17 +7,30 @@ nobody acts on it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Final
 
-from dray.api.objects import Object, mapping, mappings, strings, text
+from dray.api.objects import Object, annotations_of, bounded, mapping, mappings, strings, text, walk
 from dray.api.pod_requests import amounts
+from dray.api.quantity import INT32_MAX, INT32_MIN, Quantity, QuantityError
 from dray.scheduling.quota_tree import Asset, Quota
+from dray.scheduling.tolerations import Tolerations
 
 API_GROUP: Final = "kueue.x-k8s.io"
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 POD_GROUP_LABEL: Final = "kueue.x-k8s.io/pod-group-name"
-KINDS: Final = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "Cohort")
+PRIORITY_LABEL: Final = "kueue.x-k8s.io/priority-class"
+KINDS: Final = ("ResourceFlavor", "ClusterQueue", "LocalQueue", "Cohort", "WorkloadPriorityClass")
+STRATEGIES: Final = "dray.dev/preemption-strategies"
+"""An annotation of the topmost Cohort: by which shares pods may be removed."""
+HALF_LIFE: Final = "dray.dev/usage-half-life-seconds"
+SAMPLING: Final = "dray.dev/usage-sampling-interval-seconds"
+"""Annotations of a ClusterQueue that lets pods in by what their LocalQueues used."""
+# Nobody used so much of anything.
+_MOST_USED: Final = 2.0**100
+_TAINT: Final = ("key", "value", "effect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,43 +56,162 @@ class ClusterQueue:
     """From whom it takes back what is its own: Never, LowerPriority or Any."""
     preempts: str = "Never"
     """Whom of its own it removes: Never, LowerPriority or LowerOrNewerEqualPriority."""
+    borrows: str = "Never"
+    """Whom of other queues it removes while it borrows: Never or LowerPriority."""
+    borrows_below: int | None = None
+    """Of these only up to this priority."""
+    drains: bool = False
+    """Whether those have to go that are there."""
+    weight: float = 1.0
+    fair: bool = False
+    """Whether it says something of shares."""
+    checks: tuple[str, ...] = ()
+    """Admission checks, which nobody answers here."""
+    spares_borrowing: bool = False
+    """Whether a later flavor is better where it need not be borrowed."""
+    by_usage: bool = False
+    """Whether pods of LocalQueues that used less go first."""
+    half_life: float = 0.0
+    sampling: float = 0.0
+    """In seconds: how fast use is forgotten, and how often it is looked at."""
+
+    covering: Mapping[str, ResourceGroup] = field(default_factory=dict)
+    """By resource, the group that covers it."""
 
     def group_of(self, resource: str) -> ResourceGroup | None:
-        return next((each for each in self.groups if resource in each.covered), None)
+        return self.covering.get(resource)
 
 
 @dataclass(frozen=True, slots=True)
 class LocalQueue:
     cluster_queue: str
     stopped: bool
+    drains: bool = False
+    weight: float = 1.0
+    consumed: Mapping[str, float] = field(default_factory=dict)
+    """What was written down of its use, and when."""
+    consumed_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Of its nodes."""
+    taints: tuple[Object, ...] = ()
+    tolerations: Tolerations = field(default_factory=Tolerations)
+    """What pods tolerate that get it."""
+    topology: str = ""
+    """The name of the Topology whose labels its nodes have."""
 
 
 def cluster_queue(document: Object) -> ClusterQueue:
-    spec = mapping(document.get("spec"))
+    spec, notes = mapping(document.get("spec")), annotations_of(document)
     groups = mappings(spec.get("resourceGroups"))
+    preemption = mapping(spec.get("preemption"))
+    borrowing = mapping(preemption.get("borrowWithinCohort"))
+    threshold = borrowing.get("maxPriorityThreshold")
+    read = tuple(map(_resource_group, groups))
     return ClusterQueue(
         document["metadata"]["name"],
         text(spec.get("cohortName") or spec.get("cohort")),
-        tuple(
-            ResourceGroup(
-                frozenset(strings(each.get("coveredResources"))),
-                tuple(text(flavor.get("name")) for flavor in mappings(each.get("flavors"))),
-            )
-            for each in groups
-        ),
+        read,
         quotas(groups),
         spec.get("queueingStrategy") == "StrictFIFO",
         _is_stopped(spec),
-        spec.get("namespaceSelector"),
+        _selector(spec.get("namespaceSelector")),
         tuple(_ignored(spec)),
-        text(mapping(spec.get("preemption")).get("reclaimWithinCohort")) or "Never",
-        text(mapping(spec.get("preemption")).get("withinClusterQueue")) or "Never",
+        reclaims=text(preemption.get("reclaimWithinCohort")) or "Never",
+        preempts=text(preemption.get("withinClusterQueue")) or "Never",
+        borrows=text(borrowing.get("policy")) or "Never",
+        borrows_below=bounded(threshold, INT32_MIN, INT32_MAX) if threshold is not None else None,
+        drains=spec.get("stopPolicy") == "HoldAndDrain",
+        weight=weight(spec),
+        fair="fairSharing" in spec,
+        checks=tuple(_checks(spec)),
+        spares_borrowing=mapping(spec.get("flavorFungibility")).get("whenCanBorrow") == "TryNextFlavor",
+        by_usage=mapping(spec.get("admissionScope")).get("admissionMode") == "UsageBasedAdmissionFairSharing",
+        half_life=_seconds(notes.get(HALF_LIFE), 168 * 3600.0),
+        sampling=_seconds(notes.get(SAMPLING), 300.0),
+        covering={name: each for each in reversed(read) for name in each.covered},
     )
+
+
+def _resource_group(document: Object) -> ResourceGroup:
+    return ResourceGroup(
+        frozenset(strings(document.get("coveredResources"))),
+        tuple(text(flavor.get("name")) for flavor in mappings(document.get("flavors"))),
+    )
+
+
+def _selector(said: Any) -> Object | None:
+    """What of a label selector can be read; None where there is none."""
+    if not isinstance(said, dict):
+        return None
+    expressions = mappings(said.get("matchExpressions"))
+    return {
+        "matchLabels": mapping(said.get("matchLabels")),
+        "matchExpressions": [{**each, "values": strings(each.get("values"))} for each in expressions],
+    }
+
+
+def _checks(spec: Object) -> Iterator[str]:
+    yield from strings(spec.get("admissionChecks"))
+    strategy = mapping(spec.get("admissionChecksStrategy"))
+    yield from (text(each.get("name")) for each in mappings(strategy.get("admissionChecks")))
+
+
+def _seconds(value: Any, default: float) -> float:
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        return default
+    return found if 0 <= found < inf else default
+
+
+def weight(spec: Object) -> float:
+    """1 where nothing, or nothing sensible, is said."""
+    said = mapping(spec.get("fairSharing")).get("weight")
+    try:
+        found = Quantity.parse(str(said)).as_float() if said is not None else 1.0
+    except QuantityError:
+        return 1.0
+    return max(0.0, found)
+
+
+def flavor(document: Object) -> Flavor:
+    spec = mapping(document.get("spec"))
+    return Flavor(
+        {key: text(value) for key, value in mapping(spec.get("nodeLabels")).items()},
+        tuple({name: text(each.get(name)) for name in _TAINT} for each in mappings(spec.get("nodeTaints"))),
+        Tolerations(mappings(spec.get("tolerations"))),
+        text(spec.get("topologyName")),
+    )
+
+
+def strategies(document: Object) -> tuple[str, ...]:
+    """Of a Cohort; empty where it says nothing of it."""
+    return tuple(each.strip() for each in annotations_of(document).get(STRATEGIES, "").split(",") if each.strip())
 
 
 def local_queue(document: Object) -> LocalQueue:
     spec = mapping(document.get("spec"))
-    return LocalQueue(text(spec.get("clusterQueue")), _is_stopped(spec))
+    known = walk(document, "status", "fairSharing", "admissionFairSharingStatus")
+    return LocalQueue(
+        text(spec.get("clusterQueue")),
+        _is_stopped(spec),
+        spec.get("stopPolicy") == "HoldAndDrain",
+        weight(spec),
+        dict(_fractions(mapping(known.get("consumedResources")))),
+        text(known.get("lastUpdate")),
+    )
+
+
+def _fractions(written: Object) -> Iterator[tuple[str, float]]:
+    """In the units in which pods are counted."""
+    for name, quantity in written.items():
+        with suppress(QuantityError):
+            amount = Quantity.parse(str(quantity)).as_float() * (1000 if name == "cpu" else 1)
+            yield name, min(max(0.0, amount), _MOST_USED)
 
 
 def quotas(groups: list[Object]) -> dict[Asset, Quota]:
@@ -106,10 +238,13 @@ def _is_stopped(spec: Object) -> bool:
 
 
 def _ignored(spec: Object) -> Iterator[str]:
-    if mapping(mapping(spec.get("preemption")).get("borrowWithinCohort")).get("policy") not in (None, "Never"):
-        yield "spec.preemption.borrowWithinCohort"
-    for member in ("admissionChecks", "admissionChecksStrategy", "fairSharing", "admissionScope"):
-        if spec.get(member):
-            yield f"spec.{member}"
-    if spec.get("stopPolicy") == "HoldAndDrain":
-        yield "spec.stopPolicy: HoldAndDrain removes nobody here"
+    borrowing = mapping(mapping(spec.get("preemption")).get("borrowWithinCohort"))
+    if "fairSharing" in spec and borrowing.get("policy") not in (None, "Never"):
+        yield "spec.preemption.borrowWithinCohort: shares decide who goes"
+    fungibility = mapping(spec.get("flavorFungibility"))
+    if fungibility.get("whenCanPreempt") in ("MayStopSearch", "Preempt"):
+        yield "spec.flavorFungibility.whenCanPreempt: nobody is removed where another flavor has room"
+    if fungibility.get("preference") not in (None, "BorrowingOverPreemption"):
+        yield "spec.flavorFungibility.preference"
+    if spec.get("concurrentAdmissionPolicy"):
+        yield "spec.concurrentAdmissionPolicy"

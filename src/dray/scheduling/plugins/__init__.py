@@ -9,9 +9,11 @@ from dray.scheduling.plugin import Plugin
 from dray.scheduling.plugins.device_packing import DevicePacking
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
+from dray.scheduling.plugins.gpu_fractions import GpuFractions
 from dray.scheduling.plugins.image_locality import ImageLocality
 from dray.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from dray.scheduling.plugins.node_affinity import NodeAffinity
+from dray.scheduling.plugins.node_class_ranking import NodeClassRanking
 from dray.scheduling.plugins.node_ports import NodePorts
 from dray.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from dray.scheduling.plugins.node_resources_fit import NodeResourcesFit
@@ -32,9 +34,11 @@ def default_plugins(
     found: list[Plugin] = [
         SchedulingGates(),
         GangScheduling(state),
+        GpuFractions(state),
         NodeUnschedulable(),
         TaintToleration(state),
         NodeAffinity(),
+        NodeClassRanking(state),
         NodePorts(),
         NodeResourcesFit(),
         VolumeBinding(state),

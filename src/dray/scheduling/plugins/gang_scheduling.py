@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dray.scheduling.cycle import Cycle
-from dray.scheduling.front_ends import CONTRADICTION
+from dray.scheduling.front_ends import CONTRADICTION, native
+from dray.scheduling.group_forest import Flaw, Flawed
+from dray.scheduling.group_model import Group, GroupKey
 from dray.scheduling.groups import reference
 from dray.scheduling.model import Pod
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
@@ -23,15 +25,30 @@ class GangScheduling(Plugin):
             return None
         group = self._groups.of(pod)
         if group is None:
-            if not self._groups.is_missing(pod):
-                return None
-            reason = Reason(Code.POD_GROUP_NOT_FOUND, (pod.group.namespace, pod.group.name))
-        elif not self._groups.is_complete(group):
-            number = self._groups.members(group.key).number
-            reason = Reason(Code.GANG_INCOMPLETE, (group.key.title, str(number), str(group.min_count)))
+            return self._not_found(pod.group) if self._groups.is_missing(pod) else None
+        root = self._groups.root(group)
+        if isinstance(root, Flawed):
+            # What is wrong for good is said by an attempt.
+            return self._not_found(root.where) if root.flaw is Flaw.MISSING else None
+        if group.key.kind != native.COMPOSITE and self._groups.forest.children(group):
+            reason = Reason(Code.POD_BESIDE_SUB_GROUPS, (group.key.title,))
+            return Status(self.name, (reason,), waits_for=(reference(group.key),))
+        for each in (root, group) if root is not group else (group,):
+            if not self._groups.is_complete(each):
+                return self._incomplete(each, root)
+        return None
+
+    def _not_found(self, key: GroupKey) -> Status:
+        reason = Reason(Code.POD_GROUP_NOT_FOUND, (key.namespace, key.name))
+        return Status(self.name, (reason,), waits_for=(reference(key),))
+
+    def _incomplete(self, group: Group, root: Group) -> Status:
+        if group.min_groups:
+            reason = Reason(Code.TREE_INCOMPLETE, (group.key.title, str(group.min_groups)))
         else:
-            return None
-        return Status(self.name, (reason,), waits_for=(reference(pod.group),))
+            number = self._groups.members(group.key).number
+            reason = Reason(Code.GANG_INCOMPLETE, (group.key.title, str(number), str(max(1, group.min_count))))
+        return Status(self.name, (reason,), waits_for=(reference(root.key),))
 
     def prefilter(self, cycle: Cycle) -> Status | Skip | None:
         group = cycle.pod.group

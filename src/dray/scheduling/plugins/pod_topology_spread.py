@@ -9,11 +9,11 @@ from typing import Final
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugin import SKIP, Plugin, Skip
+from dray.scheduling.plugins.taint_toleration import untolerated
 from dray.scheduling.pod_terms import SpreadConstraint
 from dray.scheduling.reasons import Code
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
-from dray.scheduling.tolerations import is_repelled
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 
@@ -106,7 +106,7 @@ class PodTopologySpread(Plugin):
             labels = node.labels
             if not _has_all(labels, keys) or (selects and not requirements.select(node.name, labels)):
                 continue
-            if constraint.honors_node_taints and node.taints and is_repelled(node.taints, requirements.tolerations):
+            if constraint.honors_node_taints and node.taints and untolerated(self._state, pod, node):
                 continue
             value = labels[key]
             domains[value] = domains.get(value, 0) + counts.get(node, 0)

@@ -2,71 +2,84 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from dray.scheduling.cycle import Cycle
-from dray.scheduling.front_ends.kueue import QUEUE_LABEL, ClusterQueue
-from dray.scheduling.model import Node
+from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugin import SKIP, Plugin, Skip
-from dray.scheduling.queues import ANY_QUEUE, HEAD, QUOTA
-from dray.scheduling.quota_tree import Asset
-from dray.scheduling.quota_waiters import alike
+from dray.scheduling.queue_policy import Ask, QueuePolicy
+from dray.scheduling.quota_waiters import ANY_QUEUE, HEAD, QUOTA, alike
 from dray.scheduling.reasons import Code, ObjectRef, Reason
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
 
 
+@dataclass(frozen=True, slots=True)
+class QueuedAsk:
+    """What a pod asks for, and whom; left in the cycle."""
+
+    policy: QueuePolicy
+    ask: Ask
+
+
 class QueueQuota(Plugin):
+    weight = 100_000
+    """The order of flavors is that of their queue, whatever else speaks for a node."""
+
     def __init__(self, state: State) -> None:
         self._state = state
         self._queues = state.queues
 
     def prefilter(self, cycle: Cycle) -> Status | Skip | None:
         pod = cycle.pod
-        if not self._queues.served or QUEUE_LABEL not in pod.labels:
+        policy = self._queues.policy_of(pod)
+        if policy is None:
             return SKIP
-        self._queues.unreserve(pod.uid)
-        namespace = self._state.affinity.namespaces.get(pod.key[0]) or {}
-        problem = self._queues.problem(pod, namespace)
-        queue = self._queues.queue_of(pod)
-        if problem is None and queue is not None and (name := self._queues.uncovered(queue, pod)) is not None:
-            problem = Reason(Code.QUEUE_UNCOVERED, (queue.name, name))
+        trying = self._queues.waiters.trying
+        if not trying:
+            self._queues.unreserve(pod.uid)
+        problem = self._problem(pod, policy)
+        queue = policy.queue_of(pod)
         if problem is not None or queue is None:
             assert problem is not None
+            if not trying:
+                policy.let_pass(pod)
             return Status(self.name, (problem,), waits_for=(ANY_QUEUE,))
-        if self._queues.is_held_up(queue, pod):
-            reason = Reason(Code.QUEUE_HELD_UP, (queue.name,))
-            return Status(self.name, (reason,), waits_for=(ObjectRef(HEAD, "", queue.name), ANY_QUEUE))
-        wanted = self._queues.wanted(queue, pod)
-        cycle.data[self.name] = queue, wanted
-        alone, root = pod.group is None, self._queues.tree.root(queue.name)
-        key = alike(root, queue.name, pod, wanted)
-        if (short := self._short(queue, wanted)) is not None:
-            if not alone:
+        wanted = policy.charges.wanted(queue, (pod,), self._state.groups.company(pod))
+        ask = Ask((pod,), queue, wanted, policy.priority(pod), cycle.now)
+        if policy.is_held_up(ask):
+            reason = Reason(Code.QUEUE_HELD_UP, (queue,))
+            return Status(self.name, (reason,), waits_for=(ObjectRef(HEAD, "", queue), ANY_QUEUE))
+        cycle.data[self.name] = QueuedAsk(policy, ask)
+        alone, name = pod.group is None, f"{pod.key[0]}/{pod.labels.get(policy.label) or queue}"
+        if (short := policy.short(ask)) is not None:
+            root = policy.lacks(queue, short)
+            if not alone or trying:
                 return Status(self.name, (short,), waits_for=(ANY_QUEUE, ObjectRef(QUOTA, "", root)))
+            key = alike(root, name, ask)
             self._queues.waiters.lack(pod.uid, key)
             return Status(self.name, (short,), waits_for=(ANY_QUEUE,), alike=key)
-        if alone:
-            self._queues.waiters.granted(pod.uid, key)
+        if alone and not trying:
+            for root in policy.roots(queue):
+                self._queues.waiters.granted(pod.uid, alike(root, name, ask))
         # Where every node is as good as any other, and nobody comes along, that was all.
-        return SKIP if alone and self._queues.is_uniform(queue) else None
+        return SKIP if alone and policy.is_uniform(queue) else None
 
-    def _short(self, queue: ClusterQueue, wanted: dict[str, int]) -> Reason | None:
-        """What is too little of, whichever flavor the pod gets."""
-        for name, amount in wanted.items():
-            left = [
-                self._queues.tree.available(queue.name, Asset(flavor, name))
-                for flavor in self._queues.flavors(queue, name)
-            ]
-            if amount > max(left, default=0):
-                return Reason(Code.QUOTA, (queue.name, name, str(amount), str(max(0, *left, 0))))
-        return None
+    def _problem(self, pod: Pod, policy: QueuePolicy) -> Reason | None:
+        others = self._queues.policies_of(pod)
+        if len(others) > 1:
+            return Reason(Code.QUEUE_CONTRADICTION, (", ".join(each.label for each in others),))
+        return policy.problem(pod, self._state.affinity.namespaces.get(pod.key[0]) or {})
+
+    def prescore(self, cycle: Cycle) -> Skip | None:
+        known = cycle.data.get(self.name)
+        return SKIP if known is None or known.policy.is_uniform(known.ask.queue) else None
+
+    def score(self, cycle: Cycle, node: Node) -> int:
+        known: QueuedAsk = cycle.data[self.name]
+        return known.policy.rank(known.ask, node)
 
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
-        queue, wanted = cycle.data[self.name]
-        for name, amount in wanted.items():
-            flavor = self._queues.flavor_on(queue, name, node)
-            if flavor is None:
-                return Status.of(self.name, Code.NO_FLAVOR, queue.name, resolvable=False)
-            left = self._queues.tree.available(queue.name, Asset(flavor, name))
-            if amount > left:
-                return Status.of(self.name, Code.QUOTA, queue.name, name, str(amount), str(max(0, left)))
-        return None
+        known: QueuedAsk = cycle.data[self.name]
+        status = known.policy.short_on(known.ask, node)
+        return replace(status, plugin=self.name) if status is not None else None

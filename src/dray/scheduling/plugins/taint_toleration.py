@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Final
 
 from dray.allocation import taints
+from dray.api.objects import Object, labels_of
 from dray.scheduling.cycle import Cycle
-from dray.scheduling.model import Node
+from dray.scheduling.front_ends.kueue import QUEUE_LABEL
+from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
 from dray.scheduling.reasons import Code, UntoleratedTaint
 from dray.scheduling.state import State
@@ -21,17 +24,19 @@ class TaintToleration(Plugin):
     def __init__(self, state: State) -> None:
         self._state = state
 
+    def sign(self, document: Object) -> Hashable:
+        """Flavors of queues may have tolerations for the pods that get them."""
+        name = labels_of(document).get(QUEUE_LABEL) if self._state.queues.kueue.flavors.tolerant else None
+        return (document["metadata"].get("namespace"), name) if name else None
+
     def filter(self, cycle: Cycle, node: Node) -> Status | None:
-        if node.taints and is_repelled(node.taints, cycle.pod.requirements.tolerations):
-            return _STATUS
-        return None
+        repelled = node.taints and is_repelled(node.taints, cycle.pod.requirements.tolerations)
+        return _STATUS if repelled and untolerated(self._state, cycle.pod, node) else None
 
     def details(self, cycle: Cycle, node: Node) -> tuple[UntoleratedTaint, ...]:
-        tolerations = cycle.pod.requirements.tolerations
         return tuple(
             UntoleratedTaint(str(each.get("key")), str(each.get("value") or ""), str(each.get("effect")))
-            for each in taints.effective(node.taints)
-            if not tolerations.cover(each)
+            for each in untolerated(self._state, cycle.pod, node)
         )
 
     def prescore(self, cycle: Cycle) -> Skip | None:
@@ -43,6 +48,18 @@ class TaintToleration(Plugin):
     def normalize(self, cycle: Cycle, scores: dict[int, int]) -> dict[int, int]:
         most = max(scores.values(), default=0)
         return {number: 100 - 100 * count // most for number, count in scores.items()} if most else {}
+
+
+def untolerated(state: State, pod: Pod, node: Node) -> list[Object]:
+    """The taints that keep the pod away, with what it tolerates for the sake of its class of nodes or its queue."""
+    requirements, classes = pod.requirements, state.node_classes
+    return [
+        each
+        for each in taints.effective(node.taints)
+        if not requirements.tolerations.cover(each)
+        and not classes.tolerates(requirements, each)
+        and not state.queues.tolerates(pod, node, each)
+    ]
 
 
 _STATUS: Final = Status.of(TaintToleration.name, Code.UNTOLERATED_TAINT, resolvable=False)

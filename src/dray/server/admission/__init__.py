@@ -15,7 +15,6 @@ from dray.server.admission import (
     certificate_requests,
     core_kinds,
     custom_definitions,
-    gangs,
     limit_ranges,
     priority,
     quota,
@@ -62,10 +61,6 @@ _POLICIES: tuple[tuple[str, Plugin], ...] = (
     (f"MutatingAdmissionPolicy.{ADMISSION_GROUP}", admission_policies.check_mutating_policy),
     (_WEBHOOKS, admission_policies.check_webhooks),
 )
-_GANGS: tuple[tuple[str, Plugin], ...] = (
-    ("CompositePodGroup.scheduling.k8s.io", gangs.warn_of_composite),
-    ("PodGroup.scheduling.k8s.io Workload.scheduling.k8s.io", gangs.warn_of_group),
-)
 _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
     CREATE: (
         (_ALL, custom_definitions.refuse_while_ending),
@@ -96,7 +91,6 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
         ("PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io", stored_kinds.warn_of_lending),
-        *_GANGS,
     ),
     UPDATE: (
         (_ROLES, rights.validate_roles),
@@ -117,7 +111,6 @@ _PLUGINS: dict[str, tuple[tuple[str, Plugin], ...]] = {
         (_ALL, quota.charge),
         (_ALL, stored_kinds.warn),
         ("PriorityLevelConfiguration.flowcontrol.apiserver.k8s.io", stored_kinds.warn_of_lending),
-        *_GANGS,
     ),
     DELETE: ((_ALL, rights.check), ("Namespace", core_kinds.protect_namespace)),
 }

@@ -1,0 +1,131 @@
+"""`dray defrag`: which pods to move so that a waiting group or pod fits, and with `--apply` moving them."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from dray.allocation import KUBERNETES
+from dray.cli.cluster import Cluster, Where, ask, located
+from dray.cli.live import World, listed
+from dray.cli.moving import Mover
+from dray.cli.plugins import plugin_option
+from dray.scheduling.consolidation import Consolidation, Consolidator, Waiting
+
+_MOST_TRIED: Final = 50
+
+
+@click.command()
+@click.argument("target", default="", metavar="[POD|GROUP]")
+@click.option("--plan", "mode", flag_value="plan", default="plan", help="Only say what to move. The default.")
+@click.option("--apply", "mode", flag_value="apply", help="Move them, after asking.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--output", "-o", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--scheduler-name", default="default-scheduler", show_default=True, metavar="NAME")
+@plugin_option
+@located
+def defrag(
+    target: str,
+    mode: str,
+    yes: bool,
+    output: str,
+    scheduler_name: str,
+    plugins: tuple[str, ...],
+    kubeconfig: Path | None,
+    context: str,
+    namespace: str,
+) -> None:
+    """Say which pods to move so that a waiting pod or group of pods fits.
+
+    Free devices are often scattered over nodes where one who waits needs them together. The fewest pods are named that
+    could be elsewhere: none of higher priority than the one that waits, only such as a controller makes again, as their
+    PodDisruptionBudgets allow, groups that are removed together as a whole, and each with a new place. Without a target
+    it is the most urgent of those that wait and can be helped so.
+
+    With --apply they are evicted, after the scheduler of the waiting one (dray's) has kept the place for it.
+
+    Exit status: 0 it fits, or would after the moves; 1 it does not, or the moves were not made; 2 the server cannot be
+    asked, or there is no such pod or group that waits.
+    """
+
+    async def work(cluster: Cluster) -> int:
+        found = await _consolidation(cluster, target, scheduler_name, plugins)
+        if found is None:
+            click.echo("nobody waits" if not target else f"{target} does not wait", err=bool(target))
+            return 2 if target else 0
+        click.echo(_json(found) if output == "json" else _text(found))
+        if found.problem:
+            return 1
+        if mode == "plan" or not found.moves:
+            return 0
+        if not yes:
+            click.confirm(f"Evict {_number(len(found.moves), 'pod')}?", abort=True, err=True)
+        return await Mover(cluster, found).move()
+
+    ask(Where(kubeconfig, context, namespace), work)
+
+
+async def _consolidation(
+    cluster: Cluster, target: str, scheduler_name: str, plugins: tuple[str, ...]
+) -> Consolidation | None:
+    world = World(await listed(cluster), cluster.namespace, KUBERNETES, plugins)
+    consolidator = Consolidator(world.scheduler(scheduler_name), time.time())
+    waiting = [each for each in consolidator.waiting() if _is_meant(each, target, cluster.namespace)]
+    first: Consolidation | None = None
+    for each in waiting[:_MOST_TRIED]:
+        found = consolidator.find(each)
+        if found.moves or target:
+            return found
+        first = first or found
+    return first
+
+
+def _is_meant(waiting: Waiting, target: str, namespace: str) -> bool:
+    """By name, or as KIND/NAME."""
+    kind, _, name = target.rpartition("/")
+    key = waiting.group.key
+    if not target:
+        return True
+    return name == key.name and namespace == key.namespace and (not kind or key.kind.lower().startswith(kind.lower()))
+
+
+def _text(found: Consolidation) -> str:
+    lines = [found.waiting.title]
+    if found.problem:
+        return f"{lines[0]} does not fit: {found.problem}"
+    if not found.moves:
+        lines[0] += " fits as things are; it has not been tried since, or its scheduler does not run"
+    else:
+        lines[0] += f" fits after {_number(len(found.moves), 'move')}"
+    lines += [f"  move pod {'/'.join(each.pod.key)} from {each.source} to {each.target}" for each in found.moves]
+    for place in found.places:
+        devices = f" with {', '.join(place.devices)}" if place.devices else ""
+        lines.append(f"  then pod {'/'.join(place.pod.key)} goes to {place.node}{devices}")
+    return "\n".join(lines)
+
+
+def _number(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _json(found: Consolidation) -> str:
+    key = found.waiting.group.key
+    document: dict[str, Any] = {
+        "waiting": {"kind": key.kind, "namespace": key.namespace, "name": key.name},
+        "fits": not found.problem,
+        "moves": [
+            {"namespace": each.pod.key[0], "pod": each.pod.key[1], "from": each.source, "to": each.target}
+            for each in found.moves
+        ],
+        "places": [
+            {"namespace": each.pod.key[0], "pod": each.pod.key[1], "node": each.node, "devices": list(each.devices)}
+            for each in found.places
+        ],
+    }
+    if found.problem:
+        document["problem"] = found.problem
+    return json.dumps(document, indent=2)

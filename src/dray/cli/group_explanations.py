@@ -1,0 +1,119 @@
+"""`dray explain podgroup`: why a group waits, in the order size, queue, topology, devices; the first concludes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dray.allocation.text import Tree
+from dray.api.objects import Object
+from dray.cli.explanations import Explanation
+from dray.scheduling.group_explainer import GroupExplanation, GroupSize
+from dray.scheduling.messages import diagnosis_text, group_text, reason_text, status_text
+
+
+def say_group(kind: str, found: GroupExplanation) -> Explanation:
+    key = found.group.key
+    made = Explanation(kind, key.namespace, key.name, "", False)
+    if not found.waiting:
+        made.outcome = "its pods are on nodes" if found.started else "has no pods that wait"
+        made.good = found.started
+    elif found.obstacle is None and found.diagnosis is None:
+        made.outcome, made.good = "fits", True
+    else:
+        made.outcome, made.conclusion = "waits", conclusion(found)
+    made.trees = group_trees(found)
+    if made.good and found.waiting:
+        made.trees.append(Tree("it has not been tried since, or its scheduler does not run"))
+    made.data = lambda: {"group": group_row(found)}
+    return made
+
+
+def conclusion(found: GroupExplanation) -> str:
+    """The first cause."""
+    if found.obstacle is not None:
+        return status_text(found.obstacle)
+    if found.queue is not None and found.queue.problem is not None:
+        return reason_text(found.queue.problem)
+    # What the next pod lacks is told below.
+    return group_text(replace(found.diagnosis, following=None)) if found.diagnosis is not None else ""
+
+
+def group_trees(found: GroupExplanation) -> list[Tree]:
+    return [Tree(f"{name}: {text}") for name, text in _causes(found)]
+
+
+def group_row(found: GroupExplanation) -> Object:
+    """The same for programs."""
+    diagnosis, queue = found.diagnosis, found.queue
+    row: Object = {
+        "name": found.group.key.name,
+        "apiGroup": found.group.key.api,
+        "started": found.started,
+        "waiting": found.waiting,
+        "sizes": [_size_row(each) for each in found.sizes],
+        "causes": dict(_causes(found)),
+    }
+    if queue is not None:
+        row["queue"] = {"name": queue.queue, "message": reason_text(queue.problem) if queue.problem else ""}
+    if diagnosis is not None:
+        row["need"], row["places"] = diagnosis.need, diagnosis.best
+        row["domains"], row["bestDomain"] = diagnosis.domains, diagnosis.domain
+    return row
+
+
+def _size_row(size: GroupSize) -> Object:
+    return {
+        "group": size.group.key.name,
+        "minCount": size.least,
+        "pods": size.pods,
+        "placed": size.placed,
+        "succeeded": size.succeeded,
+        "ready": size.ready,
+    }
+
+
+def _causes(found: GroupExplanation) -> Iterator[tuple[str, str]]:
+    sizes = [_size(each, named=len(found.sizes) > 1) for each in found.sizes]
+    obstacle = f"; {status_text(found.obstacle)}" if found.obstacle is not None else ""
+    yield "size", "; ".join(sizes) + obstacle
+    if found.queue is not None:
+        problem = found.queue.problem
+        yield "queue", reason_text(problem) if problem is not None else f"{found.queue.queue} has enough left"
+    yield from _placement(found)
+
+
+def _size(size: GroupSize, *, named: bool) -> str:
+    parts = [f"{size.least} pods start together", f"{size.pods} are there"]
+    if size.placed:
+        parts.append(f"{size.placed} on nodes")
+    if size.succeeded:
+        parts.append(f"{size.succeeded} ended well")
+    waiting = size.pods - size.placed - size.succeeded
+    if waiting and size.ready < waiting:
+        parts.append(f"{size.ready} of {waiting} can be tried")
+    return (f"{size.group.key.name}: " if named else "") + ", ".join(parts)
+
+
+def _placement(found: GroupExplanation) -> Iterator[tuple[str, str]]:
+    """Where the group wants to be with how far that goes, and what the next pod lacks there."""
+    diagnosis, wanted = found.diagnosis, found.group.topology.required
+    where = " and ".join(wanted)
+    if diagnosis is None:
+        if wanted:
+            yield "topology", f"one domain of {where}"
+        return
+    if diagnosis.status is not None:
+        queue = found.queue.problem if found.queue is not None else None
+        if queue not in diagnosis.status.reasons:
+            yield "placement", status_text(diagnosis.status)
+        return
+    places = f"a place for {diagnosis.best} of {diagnosis.need} pods"
+    if diagnosis.domains:
+        yield "topology", f"{diagnosis.domains} domains, the best is {diagnosis.domain} with {places}"
+    else:
+        yield "topology", f"anywhere: {places}"
+    if diagnosis.part:
+        yield "group", f"{diagnosis.part} has no place beside the others"
+    if diagnosis.following is not None:
+        yield "devices and nodes", f"for the next pod: {diagnosis_text(diagnosis.following)}"

@@ -1,0 +1,110 @@
+"""GroupQuota: quota for all pods of a group at once: what it lacks, and who would have to go so that it gets it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from dray.scheduling.actions import GroupPreemption, Preemption
+from dray.scheduling.cycle import Cycle
+from dray.scheduling.group_model import Group
+from dray.scheduling.group_placement import GroupPlacer
+from dray.scheduling.group_preemption import places_of
+from dray.scheduling.model import Pod
+from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
+from dray.scheduling.preemption import Preemptor
+from dray.scheduling.queue import QueuedPod
+from dray.scheduling.queue_charges import QueueCharges
+from dray.scheduling.queue_policy import Ask
+from dray.scheduling.quota_waiters import ANY_QUEUE, QUOTA
+from dray.scheduling.reasons import ObjectRef
+from dray.scheduling.reclaim import Reclaimer
+from dray.scheduling.state import State
+from dray.scheduling.status import Status
+
+Prepared = Callable[[], list[tuple[QueuedPod, Cycle]]]
+"""The pods of a group that may fit on some node, as things are then."""
+
+
+class GroupQuota:
+    def __init__(self, state: State, reclaimer: Reclaimer, preemptor: Preemptor, placer: GroupPlacer) -> None:
+        self._state = state
+        self._reclaimer = reclaimer
+        self._preemptor = preemptor
+        self._placer = placer
+
+    def lack(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk, Status] | None:
+        """What the queue of all these pods has too little of for as many as must start together; None where there may
+        be enough."""
+        queues = self._state.queues
+        policy = queues.policy_of(pods[0]) if pods else None
+        if policy is None:
+            return None
+        for each in pods:
+            queues.unreserve(each.uid)
+        queue = policy.queue_of(pods[0])
+        namespace = self._state.affinity.namespaces.get(pods[0].key[0]) or {}
+        if queue is None or any(
+            queues.policies_of(each) != [policy] or policy.queue_of(each) != queue or policy.problem(each, namespace)
+            for each in pods
+        ):
+            return None
+        charges, priority = policy.charges, policy.priority(pods[0])
+        company = self._state.groups.company(pods[0])
+        few = pods[:1] if company > 1 else pods
+        some, least = (tuple(few), None) if len(few) <= need else _cheapest(charges, queue, pods, need)
+        wanted = charges.wanted(queue, some, company)
+        short = policy.short(Ask(some, queue, wanted if least is None else least, priority, now))
+        if short is None:
+            return None
+        ask = Ask(some, queue, wanted, priority, now)
+        root = ObjectRef(QUOTA, "", policy.lacks(queue, short))
+        return QueuedAsk(policy, ask), Status(QueueQuota.name, (short,), waits_for=(ANY_QUEUE, root))
+
+    def reclaim(self, asked: QueuedAsk, group: Group, need: int, prepared: Prepared) -> GroupPreemption | None:
+        """Nothing is placed afterwards."""
+        places: dict[str, Preemption] = {}
+
+        def place(removed: Sequence[Pod]) -> bool:
+            found = self._places(group, need, prepared, removed)
+            if found:
+                places.clear()
+                places.update(found)
+            return bool(found)
+
+        victims = self._reclaimer.find(asked, place)
+        return GroupPreemption(victims, places) if victims is not None else None
+
+    def _places(self, group: Group, need: int, prepared: Prepared, removed: Sequence[Pod]) -> dict[str, Preemption]:
+        leaving = [each for each in removed if self._state.node_of(each) is not None]
+        removal = self._preemptor.trial(set())
+        removal.remove(leaving)
+        try:
+            found = prepared()
+            if len(found) < need:
+                return {}
+            with self._placer.trial(found, found[0][1].work) as (trial, members):
+                try:
+                    answer = self._placer.place(group, members, need, trial, anew=True)
+                    return places_of(members) if answer is None else {}
+                finally:
+                    trial.undo()
+        finally:
+            removal.undo()
+
+
+def _cheapest(
+    charges: QueueCharges, queue: str, pods: Sequence[Pod], need: int
+) -> tuple[tuple[Pod, ...], dict[str, int]]:
+    """So many of the pods as want least, and of each resource at least what so many of them want, whichever start."""
+    each_wants = [charges.wanted(queue, (each,)) for each in pods]
+    order = sorted(range(len(pods)), key=lambda number: sum(each_wants[number].values()))
+    names = {name for each in each_wants for name in each}
+    least = {name: sum(sorted(each.get(name, 0) for each in each_wants)[:need]) for name in names}
+    together, alone = charges.wanted(queue, pods), Counter[str]()
+    for each in each_wants:
+        alone.update(each)
+    # What they share is wanted once, whoever brings it along.
+    return tuple(pods[number] for number in order[:need]), {
+        name: amount for name, amount in least.items() if together.get(name, 0) == alone[name]
+    }

@@ -1,0 +1,68 @@
+"""Packing: how many pods of one kind go where, reckoned from how many have room in each place.
+
+Best fit takes few places: the one with most room, then the next, and at the end the tightest that suffices for what is
+left. The other way round, the places with the least room are filled first. With several levels of topology that is done
+for the coarsest domains, and then within each of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Place(NamedTuple):
+    room: int
+    merit: int
+    """Of places with equal room the one with the highest is taken first."""
+
+
+def best_fit(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]]:
+    """Which places get how many, in the order in which they are taken."""
+    order = sorted((place.room, place.merit, index) for index, place in enumerate(places.values()) if place.room > 0)
+    names, rooms = list(places), [room for room, _, _ in order]
+    while number > 0 and order:
+        position = bisect_left(rooms, number)
+        room = rooms[min(position, len(rooms) - 1)]
+        # Of those with equal room the last.
+        position = bisect_left(rooms, room + 1) - 1
+        amount = min(room, number)
+        yield names[order.pop(position)[2]], amount
+        rooms.pop(position)
+        number -= amount
+
+
+def least_free(places: Mapping[T, Place], number: int) -> Iterator[tuple[T, int]]:
+    """As `best_fit`, with the least room first; of places with equal room the one with the highest merit."""
+    for name, place in sorted(places.items(), key=lambda each: (each[1].room, -each[1].merit)):
+        if number <= 0:
+            return
+        if place.room > 0:
+            yield name, min(place.room, number)
+            number -= min(place.room, number)
+
+
+def spread_over(
+    places: Mapping[T, Place], domains: Mapping[T, Sequence[str]], number: int, *, least: bool = False
+) -> Iterator[tuple[T, int]]:
+    """`domains` has the values of each place for one level after the other, the coarsest first."""
+    depth = max((len(domains.get(each, ())) for each in places), default=0)
+    return _spread(places, domains, number, 0, depth, least)
+
+
+def _spread(
+    places: Mapping[T, Place], domains: Mapping[T, Sequence[str]], number: int, level: int, depth: int, least: bool
+) -> Iterator[tuple[T, int]]:
+    fit = least_free if least else best_fit
+    if level == depth:
+        yield from fit(places, number)
+        return
+    within: dict[str, dict[T, Place]] = {}
+    for name, place in places.items():
+        within.setdefault(domains[name][level], {})[name] = place
+    whole = {value: Place(sum(one.room for one in each.values()), -len(each)) for value, each in within.items()}
+    for value, amount in fit(whole, number):
+        yield from _spread(within[value], domains, amount, level + 1, depth, least)

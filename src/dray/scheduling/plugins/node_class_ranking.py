@@ -1,0 +1,44 @@
+"""NodeClassRanking: pods that name a class of nodes go to the best nodes of it first, before anything else counts.
+
+Nodes that no rule of the class describes come last, or not at all, as the class wants it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dray.scheduling.cycle import Cycle
+from dray.scheduling.front_ends.compute_class import LABEL
+from dray.scheduling.model import Node
+from dray.scheduling.plugin import SKIP, Depends, Plugin, Skip
+from dray.scheduling.reasons import Code, RuleMismatch
+from dray.scheduling.state import State
+from dray.scheduling.status import Status
+
+# More than all other scores of a node can make up for.
+_STEP: Final = 1 << 40
+
+
+class NodeClassRanking(Plugin):
+    depends_on = Depends.NODE
+
+    def __init__(self, state: State) -> None:
+        self._classes = state.node_classes
+
+    def prefilter(self, cycle: Cycle) -> Skip | None:
+        classes = self._classes
+        return None if classes.known and classes.concern(cycle.pod.requirements) else SKIP
+
+    def filter(self, cycle: Cycle, node: Node) -> Status | None:
+        if self._classes.rank(cycle.pod.requirements, node) is not None:
+            return None
+        return Status.of(self.name, Code.NODE_CLASS, node.labels.get(LABEL, ""), resolvable=False)
+
+    def details(self, cycle: Cycle, node: Node) -> tuple[RuleMismatch, ...]:
+        found = self._classes.why_not(cycle.pod.requirements, node)
+        return (found,) if found is not None else ()
+
+    def score(self, cycle: Cycle, node: Node) -> int:
+        if not self._classes.known or self.name in cycle.skipped:
+            return 0
+        return -_STEP * (self._classes.rank(cycle.pod.requirements, node) or 0)

@@ -1,0 +1,108 @@
+"""PodGroups of KAI, where dray serves the kind itself: why they wait stands in their status, and stale gangs go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from dray.api.objects import Object, status_of, uid_of
+from dray.client.api import ApiClient
+from dray.client.errors import ClientError
+from dray.client.events import EventRecorder
+from dray.client.foreign_kinds import KAI_GROUP
+from dray.scheduling.actions import RefuseGroup
+from dray.scheduling.front_ends import kai
+from dray.scheduling.group_model import Group
+from dray.scheduling.model import Pod
+from dray.scheduling.reasons import Code
+from dray.scheduling.stale_gangs import StaleGangs
+from dray.scheduling.state import State
+from dray.scheduling_loop.binding import reference
+from dray.scheduling_loop.optional_feed import OptionalFeed
+from dray.scheduling_loop.pod_writes import PodWriter
+
+_LOOK_SECONDS: Final = 2.0
+_QUEUE: Final = "QueueDoesNotExist"
+_REASONS: Final = {
+    Code.OVER_LIMIT: "OverLimit",
+    Code.NON_PREEMPTIBLE_OVER_QUOTA: "NonPreemptibleOverQuota",
+    Code.QUEUE_NOT_FOUND: _QUEUE,
+    Code.QUEUE_WITHOUT_PARENT: _QUEUE,
+    Code.QUEUE_PARENTS: _QUEUE,
+    Code.QUEUE_NOT_LEAF: _QUEUE,
+}
+_logger = logging.getLogger("dray.scheduler")
+
+
+class KaiGroups:
+    def __init__(
+        self,
+        client: ApiClient,
+        kinds: OptionalFeed,
+        events: EventRecorder,
+        pods: PodWriter,
+        state: State,
+        now: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._kinds = kinds
+        self._events = events
+        self._pods = pods
+        self._groups = state.groups
+        self._queues = state.queues.kai
+        self._stale = StaleGangs(state)
+        self._now = now
+
+    @property
+    def _own(self) -> bool:
+        return self._kinds.is_own(f"{kai.KIND}.{kai.API_GROUP}")
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self._own:
+                for group, pods in self._stale.overdue(self._now()):
+                    await self._evict(group, pods)
+
+    async def _evict(self, group: Group, pods: tuple[Pod, ...]) -> None:
+        text = f"{len(pods)} pods of {group.key.kind} {group.key.title} are left, which is too few to be of use"
+        for pod in pods:
+            try:
+                await self._pods.evict(pod)
+            except ClientError as error:
+                _logger.debug("Pod %s/%s of a stale gang stays: %s", *pod.key, error)
+                continue
+            self._events.normal(reference(pod.document), "StaleGang", text, action="Preempting")
+
+    async def refused(self, action: RefuseGroup) -> None:
+        status = action.diagnosis.status
+        code = status.reasons[0].code if status is not None and status.reasons else None
+        reason = _REASONS.get(code, action.reason) if code is not None else action.reason
+        if reason == action.reason and self._now() < self._queues.not_before(action.pods[0]):
+            reason = "PreemptionDelayNotElapsed"
+        await self._write(action.group, [_condition([{"reason": reason, "message": action.message}])])
+
+    async def scheduled(self, pod: Pod) -> None:
+        """The pod has a place, and others of its group that start with it."""
+        group = self._groups.of(pod)
+        if group is not None:
+            await self._write(group, [])
+
+    async def _write(self, group: Group, conditions: list[Object]) -> None:
+        document = group.document
+        known = status_of(document).get("schedulingConditions") or []
+        if not self._own or group.key.api != kai.API_GROUP or known == conditions:
+            return
+        body = {"metadata": {"uid": uid_of(document)}, "status": {"schedulingConditions": conditions}}
+        namespace, name = document["metadata"].get("namespace", ""), document["metadata"]["name"]
+        try:
+            await self._client.patch(KAI_GROUP, name, body, namespace=namespace, subresource="status")
+        except ClientError as error:
+            _logger.debug("PodGroup %s does not say why it waits: %s", group.key.title, error)
+
+
+def _condition(reasons: list[Object]) -> Object:
+    return {"type": "UnschedulableOnNodePool", "nodePool": "default", "status": "True", "reasons": reasons}

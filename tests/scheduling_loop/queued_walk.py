@@ -1,0 +1,137 @@
+"""The random walk with queues: pods and gangs of several teams that borrow, reclaim and preempt."""
+
+import asyncio
+import contextlib
+
+from dray.client.foreign_kinds import KUEUE, definitions
+from tests import gpus
+from tests.scheduling.test_queues import cluster_queue, flavor, local_queue, nominal
+from tests.scheduling_loop.pod_checker import QUEUE, Gang, PodChecker, QueueLimits
+from tests.scheduling_loop.walk import Walk
+
+GPU = gpus.GPU
+_RECLAIM = {"preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}}
+_NEWER = {"preemption": {"reclaimWithinCohort": "LowerPriority", "withinClusterQueue": "LowerOrNewerEqualPriority"}}
+
+
+def _amounts(cpu, number):
+    return {"cpu": 1000 * cpu, GPU: number}
+
+
+LIMITS = {
+    "a": QueueLimits(_amounts(5, 4), _amounts(7, 6), "org"),
+    "b": QueueLimits(_amounts(5, 3), _amounts(10, 7), "org"),
+    "first": QueueLimits(_amounts(3, 2), _amounts(3, 2)),
+}
+_POLICIES = {"a": _RECLAIM, "b": _NEWER, "first": {"queueingStrategy": "StrictFIFO"}}
+DEVICES = {"one": 1, "pair": 2}
+
+
+def queues():
+    yield flavor()
+    for name, limits in LIMITS.items():
+        borrowed = {resource: limits.most[resource] - limits.nominal[resource] for resource in limits.nominal}
+        shares = {
+            "cpu": nominal(limits.nominal["cpu"] // 1000, borrowingLimit=borrowed["cpu"] // 1000),
+            GPU: nominal(limits.nominal[GPU], borrowingLimit=borrowed[GPU]),
+        }
+        if not limits.cohort:
+            shares = {resource: {"nominalQuota": each["nominalQuota"]} for resource, each in shares.items()}
+        yield cluster_queue(name, ("any", shares), cohort=limits.cohort, **_POLICIES[name])
+        yield local_queue(name, name)
+
+
+class QueuedWalk(Walk):
+    def __init__(self, seed, **options):
+        super().__init__(seed, **options)
+        self.pods = PodChecker(LIMITS, DEVICES, lambda: self._time.now().timestamp())
+
+    @contextlib.asynccontextmanager
+    async def going(self):
+        async with super().going() as cluster:
+            watching = asyncio.create_task(self.pods.watch(self.client))
+            try:
+                yield cluster
+            finally:
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+
+    async def _furnish(self):
+        for each in definitions():
+            await self._create(each)
+        for each in queues():
+            resource = KUEUE[each["kind"]]
+            body = {"apiVersion": resource.api_version, **each}
+            await self.client.create(resource, body, namespace=each["metadata"].get("namespace", ""))
+        await super()._furnish()
+
+    async def contend(self):
+        """One queue borrows all it may, and another takes its own back, though somebody dies meanwhile."""
+        await self._add_queued({"a": LIMITS["a"].most[GPU], "first": LIMITS["first"].most[GPU]})
+        await self.rest()
+        assert self.pods.used()["a", GPU] == LIMITS["a"].most[GPU]
+        assert self.pods.used()["first", GPU] == LIMITS["first"].most[GPU]
+        await self._add_queued({"b": LIMITS["b"].nominal[GPU]}, priorityClassName="high")
+        await self.kill()
+        await self.rest()
+        used = self.pods.used()
+        assert (used["a", GPU], used["b", GPU]) == (LIMITS["a"].nominal[GPU], LIMITS["b"].nominal[GPU])
+
+    async def _add_queued(self, numbers, **spec):
+        for queue, number in numbers.items():
+            for _ in range(number):
+                self._number += 1
+                await self._create(gpus.pod(f"q{self._number}", labels={QUEUE: queue}, templates=["one"], **spec))
+
+    def weights(self):
+        queued = {"add_queued_pod": 20, "add_queued_gang": 5, "add_queued_tree": 2}
+        return {**super().weights(), **queued, "finish_pod": 14, "stop_queue": 1}
+
+    async def add_queued_pod(self):
+        self._number += 1
+        choose, spec = self.random.choice, {}
+        kind = self.random.random()
+        if kind < 0.6:
+            spec["templates"] = [choose(list(DEVICES))]
+        elif kind < 0.75:
+            spec["requests"] = spec["limits"] = {GPU: str(choose((1, 2)))}
+        if not spec or self.random.random() < 0.4:
+            spec["cpu"] = choose(("500m", "1"))
+        if self.random.random() < 0.4:
+            spec["priorityClassName"] = choose(("low", "high"))
+        labels = {"app": choose("ab"), QUEUE: choose(list(LIMITS))}
+        grace = choose((0, 0, 3))
+        await self._try(
+            self._create(gpus.pod(f"q{self._number}", labels=labels, terminationGracePeriodSeconds=grace, **spec))
+        )
+
+    async def add_queued_gang(self):
+        await self.add_gang(*self._queued())
+
+    async def add_queued_tree(self):
+        await self.add_tree(*self._queued())
+
+    def _queued(self):
+        return {QUEUE: self.random.choice(list(LIMITS))}, self.random.choice(list(DEVICES))
+
+    def gang_made(self, name, size):
+        self.pods.gangs[name] = Gang(size)
+
+    async def stop_queue(self):
+        policy = self.random.choice(("Hold", "None", "None"))
+        resource, name = KUEUE["ClusterQueue"], self.random.choice(list(LIMITS))
+        await self._try(self.client.patch(resource, name, {"spec": {"stopPolicy": policy}}))
+
+    async def kill(self):
+        self.pods.interrupted = self._time.now().timestamp() + 5
+        await super().kill()
+        self.pods.interrupted = self._time.now().timestamp()
+
+    async def _problems(self):
+        return [*self.pods.problems, *await super()._problems()]
+
+    async def _relist_queues(self, fresh, now):
+        fresh.state.queues.kueue.served = True
+        for kind, resource in KUEUE.items():
+            for each in (await self.client.list_all(resource))["items"]:
+                fresh.put(kind, each, now)
