@@ -43,14 +43,17 @@ def world(nodes, size, count, **members):
         scheduler.put("ResourceSlice", gpus(f"n{number}"), 0)
     scheduler.put("PodGroup", gang(size, **members), 0)
     for number in range(size):
-        claim = objects.claim(f"c{number}", objects.request(count=count), namespace="default", uid=f"c{number}")
-        scheduler.put("ResourceClaim", claim, 0)
-        made = objects.pod(
-            f"w{number}", claims=[f"c{number}"], requests={"cpu": "1"}, namespace="default", uid=f"w{number}"
-        )
-        made["spec"]["schedulingGroup"] = {"podGroupName": "gang"}
-        scheduler.put("Pod", made, 0)
+        put_pod(scheduler, number, count, "gang")
     return scheduler
+
+
+def put_pod(scheduler, number, count, group):
+    claim = objects.claim(f"c{number}", objects.request(count=count), namespace="default", uid=f"c{number}")
+    scheduler.put("ResourceClaim", claim, 0)
+    name = f"w{number}"
+    made = objects.pod(name, claims=[f"c{number}"], requests={"cpu": "1"}, namespace="default", uid=name)
+    made["spec"]["schedulingGroup"] = {"podGroupName": group}
+    scheduler.put("Pod", made, 0)
 
 
 @pytest.mark.benchmark(timer=time.process_time)
@@ -83,6 +86,46 @@ def test_refuse_a_group_that_cannot_be_placed(benchmark, count):
     action = benchmark.pedantic(lambda scheduler: scheduler.next(0), setup=setup, rounds=3)
     assert isinstance(action, RefuseGroup)
     assert benchmark.stats.stats.median < 0.1
+
+
+def tree(leaves, size):
+    """Groups of so many pods with eight GPUs each, each group in a rack of eight nodes."""
+    scheduler = world(SIZE, 0, 8)
+    for number in range(SIZE):
+        made = racked(number)
+        made["metadata"]["labels"]["rack"] = f"r{number // 8}"
+        scheduler.put("Node", made, 0)
+    policy = {"schedulingPolicy": {"gang": {"minGroupCount": leaves}}}
+    root = {"kind": "CompositePodGroup", "metadata": {"name": "root", "namespace": "default"}, "spec": policy}
+    scheduler.put("CompositePodGroup", root, 0)
+    for leaf in range(leaves):
+        part = objects.pod_group(
+            f"g{leaf}",
+            namespace="default",
+            uid=f"g{leaf}",
+            minCount=size,
+            parentCompositePodGroupName="root",
+            schedulingConstraints=RACK,
+        )
+        scheduler.put("PodGroup", part, 0)
+        for number in range(leaf * size, (leaf + 1) * size):
+            put_pod(scheduler, number, 8, f"g{leaf}")
+    return scheduler
+
+
+@pytest.mark.benchmark(timer=time.process_time)
+def test_decide_on_a_tree_of_64_groups_in_racks(benchmark):
+    action = benchmark.pedantic(lambda made: made.next(0), setup=lambda: ((tree(64, 8),), {}), rounds=3)
+    assert isinstance(action, BindGroup)
+    assert len(action.binds) == SIZE
+    assert benchmark.stats.stats.median < 1.0
+
+
+@pytest.mark.benchmark(timer=time.process_time)
+def test_refuse_a_tree_with_one_group_too_many(benchmark):
+    action = benchmark.pedantic(lambda made: made.next(0), setup=lambda: ((tree(65, 8),), {}), rounds=3)
+    assert isinstance(action, RefuseGroup)
+    assert benchmark.stats.stats.median < 0.5
 
 
 def test_bind_a_group_of_512_pods(benchmark, tmp_path):

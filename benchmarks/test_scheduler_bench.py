@@ -282,13 +282,13 @@ class Load:
 
 
 @contextmanager
-def loaded(folder, nodes, *more):
+def loaded(folder, nodes, *more, kind=Load):
     """Runs what it is given with a Load on a new control plane."""
     with control_plane(folder, *more) as (url, pid), asyncio.Runner() as runner:
 
         async def prepare():
             session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=CONNECTIONS + 1))
-            load = Load(session, url)
+            load = kind(session, url)
             await load.ready()
             await load.furnish(nodes)
             return session, load, asyncio.create_task(load.watch())
