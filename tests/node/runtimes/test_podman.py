@@ -151,20 +151,30 @@ async def test_a_long_log_is_rotated(runtime, config, monkeypatch):
     assert (await runtime.wait(started.id)).exit_code == 0
 
 
-async def test_a_command_ends_with_its_client(runtime, config):
-    started = await runtime.start(config("sleep", "1000"))
+async def left_by(runtime, container, command, *, leaves_after) -> list[int]:
+    """Processes of the container beside its first one, once the client of the command has left."""
     streams = Recorder()
-    running = asyncio.create_task(
-        runtime.exec(started.id, ["sh", "-c", "(sleep 2000; echo) & echo up; sleep 3000; echo"], streams)
-    )
-    await streams.until(b"up")
-    group = cgroup_at(runtime._registry.get(started.id).cgroup)
-    assert len(group.processes()) > 1
+    running = asyncio.create_task(runtime.exec(container.id, command, streams))
+    await leaves_after(streams)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    async with asyncio.timeout(20):
-        while len(group.processes()) > 1:
-            await asyncio.sleep(0.05)
+    return cgroup_at(runtime._registry.get(container.id).cgroup).processes()[1:]
+
+
+@pytest.mark.parametrize(
+    "script", ["(sleep 2000; echo) & echo up; sleep 3000; echo", "echo up; while :; do sleep 0; done"]
+)
+async def test_a_command_ends_with_its_client(runtime, config, script):
+    started = await runtime.start(config("sleep", "1000"))
+    left = await left_by(runtime, started, ["sh", "-c", script], leaves_after=lambda streams: streams.until(b"up"))
+    assert left == []
+
+
+async def test_a_command_that_has_not_begun_ends_with_its_client(runtime, config):
+    started = await runtime.start(config("sleep", "1000"))
+    for seconds in (0.05, 0.1, 0.15, 0.2, 0.25):
+        left = await left_by(runtime, started, ["sleep", "3000"], leaves_after=lambda _, s=seconds: asyncio.sleep(s))
+        assert left == []
 
 
 async def test_a_pod_with_the_network_of_the_host_leaves_nothing_behind(make_runtime, config):

@@ -1,11 +1,13 @@
 """Execution of a command in a container of podman, which ends when its client leaves.
 
 Podman's own exec leaves the command running when it is killed. The command and all that it starts are found again by
-a variable in their environment.
+a variable in their environment. One look is not enough: a process may fork or execute between the look and its end,
+and conmon starts the command although podman was killed before.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import uuid
@@ -15,11 +17,16 @@ from typing import Final
 
 from dray.node.cgroups import cgroup_at
 from dray.node.runtimes import streamed_command
+from dray.node.runtimes.cancelling import finished
 from dray.node.runtimes.interface import Streams
 from dray.node.runtimes.podman.command import Podman
 from dray.node.runtimes.podman.found import FoundContainer
 
 _MARK: Final = "DRAY_EXEC"
+_PAUSE: Final = 0.05
+_CLEAN_LOOKS: Final = 3
+# How long a command that nobody has seen yet may take to appear.
+_MAX_LOOKS: Final = 60
 
 
 async def execute(
@@ -33,12 +40,28 @@ async def execute(
         clean = arguments if tty else streamed_command.without_files(arguments)
         return await streamed_command.run(clean, streams, tty=tty, stdin=stdin)
     except BaseException:
-        _kill(container.cgroup, mark)
+        await finished(_end(container.cgroup, mark))
         raise
 
 
-def _kill(cgroup: str, mark: str) -> None:
+async def _end(cgroup: str, mark: str) -> None:
+    seen, clean = False, 0
+    for _ in range(_MAX_LOOKS):
+        if _kill(cgroup, mark):
+            seen, clean = True, 0
+        else:
+            clean += 1
+        if seen and clean == _CLEAN_LOOKS:
+            return
+        await asyncio.sleep(_PAUSE)
+
+
+def _kill(cgroup: str, mark: str) -> bool:
+    """Whether a process of the command was there."""
+    found = False
     for pid in cgroup_at(cgroup).processes():
         with contextlib.suppress(OSError):
             if mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                found = True
                 os.kill(pid, 9)
+    return found
