@@ -60,9 +60,12 @@ def nominal(number, **limits):
     return {"nominalQuota": number, **limits}
 
 
-def queued(name, queue="team", **more):
-    made = pod(name, **more)
+def in_queue(made, queue="team"):
     return {**made, "metadata": {**made["metadata"], "labels": {QUEUE: queue}}}
+
+
+def queued(name, queue="team", **more):
+    return in_queue(pod(name, **more), queue)
 
 
 def world(*more, gpu_count=8, number=4, **spec):
@@ -138,6 +141,39 @@ def test_quota_is_taken_back_when_there_is_a_place_at_last():
     actions = core.settle()
     assert victims(actions) == ["borrower"]
     assert bound(actions) == {"owner": "n"}
+
+
+def without_a_place():
+    """Others have most of a node, and a queue has quota left."""
+    core = Core(objects.node("n", cpu="6"), flavor(), local_queue("team", "team"), local_queue("other", "other"))
+    reclaiming = {"reclaimWithinCohort": "Any"}
+    core.put(cluster_queue("team", ("any", {"cpu": nominal(6)}), cohort="org", preemption=reclaiming))
+    core.put(cluster_queue("other", ("any", {"cpu": nominal(0)}), cohort="org"))
+    core.put(queued("b1", "other", cpu="2"), pod("plain", cpu="2", value=1000))
+    assert len(bound(core.settle())) == 2
+    return core
+
+
+def test_who_finds_no_place_takes_quota_back_once_others_borrow_it():
+    core = without_a_place()
+    core.put(queued("owner", cpu="4"), queued("next", cpu="4"))
+    assert bound(core.settle()) == {}
+    core.put(queued("b2", "other", cpu="1"))
+    actions = core.settle()
+    assert sorted(victims(actions)) == ["b1", "b2"]
+    assert bound(actions)["owner"] == "n"
+    assert not core.state.queues.unplaced
+
+
+def test_a_gang_that_finds_no_place_takes_quota_back_once_others_borrow_it():
+    core = without_a_place()
+    core.put(gang("g", 2), *(in_queue(member(f"g-{number}", cpu="2")) for number in range(2)))
+    assert bound(core.settle()) == {}
+    core.put(queued("b2", "other", cpu="1"))
+    actions = core.settle()
+    assert sorted(victims(actions)) == ["b1", "b2"]
+    assert bound(actions).keys() >= {"g-0", "g-1"}
+    assert not core.state.queues.unplaced
 
 
 def test_a_gang_that_lost_a_pod_holds_up_nobody():

@@ -199,6 +199,8 @@ class Attempts:
         elif release is None:
             # Others must not keep off a place that it cannot have.
             self._nominations.drop(pod.uid)
+            if isinstance(asked := cycle.data.get(QueueQuota.name), QueuedAsk):
+                self._state.queues.unplaced.add(asked.policy, asked.ask)
         self._wait(queued, cycle, diagnosis, alone=alone)
         if preemption is None and (when := preemptor.retry_at(cycle)) < inf:
             self._queue.try_at(queued, when, cycle.now)

@@ -160,6 +160,8 @@ class GroupAttempts:
             self._leave_out([each for each, _ in rejected if each.subqueue is SubQueue.ACTIVE], now)
             return self._bind(group, members)
         self._scheduler.hints.undone(before)
+        if preemption is None:
+            self._quota.unplaced([each.pod for each in queued], need, now)
         social = any(each.social for each in members)
         return self._refuse(group, queued, answer, now, idle, preemption, cluster_wide=social)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from dray.scheduling.actions import GroupPreemption, Preemption
 from dray.scheduling.cycle import Cycle
@@ -37,11 +38,33 @@ class GroupQuota:
         """What the queue of all these pods has too little of for as many as must start together; None where there may
         be enough."""
         queues = self._state.queues
+        for each in pods if pods and queues.policy_of(pods[0]) is not None else ():
+            queues.unreserve(each.uid)
+            queues.unplaced.remove(each.uid)
+        asks = self._asks(pods, need, now)
+        if asks is None:
+            return None
+        asked, least = asks
+        short = asked.policy.short(least)
+        if short is None:
+            return None
+        root = ObjectRef(QUOTA, "", asked.policy.lacks(least.queue, short))
+        return asked, Status(QueueQuota.name, (short,), waits_for=(ANY_QUEUE, root))
+
+    def unplaced(self, pods: Sequence[Pod], need: int, now: float) -> None:
+        """There was quota for the pods, and no place."""
+        asks = self._asks(pods, need, now)
+        if asks is not None:
+            asked, least = asks
+            self._state.queues.unplaced.add(asked.policy, least)
+
+    def _asks(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk, Ask] | None:
+        """What is asked for as many pods as must start together, and the least that would do; None for pods that are
+        not in one queue."""
+        queues = self._state.queues
         policy = queues.policy_of(pods[0]) if pods else None
         if policy is None:
             return None
-        for each in pods:
-            queues.unreserve(each.uid)
         queue = policy.queue_of(pods[0])
         namespace = self._state.affinity.namespaces.get(pods[0].key[0]) or {}
         if queue is None or any(
@@ -54,12 +77,8 @@ class GroupQuota:
         few = pods[:1] if company > 1 else pods
         some, least = (tuple(few), None) if len(few) <= need else _cheapest(charges, queue, pods, need)
         wanted = charges.wanted(queue, some, company)
-        short = policy.short(Ask(some, queue, wanted if least is None else least, priority, now))
-        if short is None:
-            return None
         ask = Ask(some, queue, wanted, priority, now)
-        root = ObjectRef(QUOTA, "", policy.lacks(queue, short))
-        return QueuedAsk(policy, ask), Status(QueueQuota.name, (short,), waits_for=(ANY_QUEUE, root))
+        return QueuedAsk(policy, ask), ask if least is None else replace(ask, wanted=least)
 
     def reclaim(self, asked: QueuedAsk, group: Group, need: int, prepared: Prepared) -> GroupPreemption | None:
         """Nothing is placed afterwards."""

@@ -20,6 +20,7 @@ from dray.scheduling.model import Node, Pod
 from dray.scheduling.queue_policy import Asset, QueuePolicy
 from dray.scheduling.quota_waiters import ANY_QUEUE, QuotaWaiters
 from dray.scheduling.turns import Turn
+from dray.scheduling.unplaced_pods import UnplacedPods
 
 
 class Queues:
@@ -34,12 +35,15 @@ class Queues:
         self.kinds: Mapping[str, QueuePolicy] = {kind: each for each in self.policies for kind in each.kinds}
         self._reserved: dict[str, tuple[QueuePolicy, str, Mapping[Asset, int]]] = {}
         """By pod uid, quota that is kept for it, and of which queue."""
+        self.unplaced = UnplacedPods()
         self.leaving: set[str] = set()
         """Pods by uid that were asked to go for the sake of others, and are there yet."""
 
     # Objects
 
     def put(self, kind: str, document: Object) -> None:
+        # All are tried again.
+        self.unplaced.clear()
         self.kinds[kind].put(kind, document)
 
     def remove(self, kind: str, document: Object) -> None:
@@ -47,6 +51,7 @@ class Queues:
         # One of the same name that comes later owes nothing to those who wait now.
         for uid in [uid for uid, (other, _, _) in self._reserved.items() if other is policy]:
             self.unreserve(uid)
+        self.unplaced.clear()
         policy.remove(kind, document)
 
     # Pods
@@ -77,6 +82,8 @@ class Queues:
         for each in self.policies if pod.joins and not pod.ghost else ():
             if each.concerns(pod):
                 each.charges.place(pod, node)
+                if self.unplaced and (queue := each.queue_of(pod)) is not None:
+                    self.unplaced.take(each, queue)
 
     def displace(self, pod: Pod) -> None:
         awaited = [each for each in self.policies if pod.uid in each.charges.going] if self._reserved else []
@@ -196,6 +203,7 @@ class Queues:
         """It has a place, and does not wait for its turn any more."""
         if not pod.joins:
             return
+        self.unplaced.remove(pod.uid)
         for each in self.policies:
             each.forget(pod)
         if self.kueue.concerns(pod):
@@ -207,4 +215,5 @@ class Queues:
             for each in self.policies:
                 each.forget(pod)
             self.waiters.forget(pod.uid)
+            self.unplaced.remove(pod.uid)
             self.unreserve(pod.uid)

@@ -215,7 +215,9 @@ class Scheduler:
 
     def _wake_queues(self, now: float) -> None:
         """Pods that wait for quota are tried where there is more of it."""
-        waiters = self.state.queues.waiters
+        waiters, unplaced = self.state.queues.waiters, self.state.queues.unplaced
+        if unplaced:
+            waiters.woken += unplaced.pop_short()
         while waiters.woken or waiters.freed:
             woken, freed = waiters.woken, waiters.freed
             waiters.woken, waiters.freed = [], set()
