@@ -238,7 +238,8 @@ def test_a_gang_beyond_its_queue_waits_as_a_whole(
     assert event["involvedObject"]["kind"] in ("PodGroup", "Job")
     assert not any(cluster.held().values())
     pod = cluster.all("pods")[0]["metadata"]["name"]
-    assert f"queue: {queue}: " in cluster.explain("pod", pod)
+    assert f"queue: {queue}: " in (said := cluster.explain("pod", pod))
+    assert "devices and nodes: there is a place for all that have to start together" in said
     assert "next: group default/" in cluster.run("queue", queue.split()[1])
     cluster.run("apply", "-f", "-", stdin=text)
     eventually(lambda: len(cluster.running()) == 8)

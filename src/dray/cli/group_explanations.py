@@ -18,7 +18,7 @@ def say_group(kind: str, found: GroupExplanation) -> Explanation:
     if not found.waiting:
         made.outcome = "its pods are on nodes" if found.started else "has no pods that wait"
         made.good = found.started
-    elif found.obstacle is None and found.diagnosis is None:
+    elif not conclusion(found):
         made.outcome, made.good = "fits", True
     else:
         made.outcome, made.conclusion = "waits", conclusion(found)
@@ -30,7 +30,7 @@ def say_group(kind: str, found: GroupExplanation) -> Explanation:
 
 
 def conclusion(found: GroupExplanation) -> str:
-    """The first cause."""
+    """The first cause; nothing where there is none."""
     if found.obstacle is not None:
         return status_text(found.obstacle)
     if found.queue is not None and found.queue.problem is not None:
@@ -102,11 +102,11 @@ def _placement(found: GroupExplanation) -> Iterator[tuple[str, str]]:
     if diagnosis is None:
         if wanted:
             yield "topology", f"one domain of {where}"
+        if found.obstacle is None and found.queue is not None and found.queue.problem is not None:
+            yield "devices and nodes", "there is a place for all that have to start together"
         return
     if diagnosis.status is not None:
-        queue = found.queue.problem if found.queue is not None else None
-        if queue not in diagnosis.status.reasons:
-            yield "placement", status_text(diagnosis.status)
+        yield "placement", status_text(diagnosis.status)
         return
     places = f"a place for {diagnosis.best} of {diagnosis.need} pods"
     if diagnosis.domains:

@@ -91,7 +91,7 @@ class GroupAttempts:
             return None
         found = self.queued(group, queued)
         self._preemptor.retry_at = inf
-        work = Work(_GROUP + _POD * len(found))
+        work = _work_for(found)
         with self._scheduler.nominations.out_of_sight_of(*[each.pod for each in found]):
             if (status := self._mismatch(group, found)) is not None:
                 self._drains.forget(group.key)
@@ -259,7 +259,9 @@ class GroupAttempts:
         queued, need = self.queued(group, first), self._state.groups.need(group)
         if (status := self._mismatch(group, queued)) is not None:
             return GroupDiagnosis(need, status=status, error=True)
-        work = Work()
+        if (lack := self._quota.lack([each.pod for each in queued], need, now)) is not None:
+            return GroupDiagnosis(need, status=lack[1])
+        work = _work_for(queued)
         found, rejected = self._prepared(queued, now, work)
         if len(found) < need or not self._suffice(group, found):
             incomplete = Status.of(
@@ -364,6 +366,10 @@ class GroupAttempts:
             return False
         self._scheduler.nominations.keep(pod, place)
         return is_news(pod, place)
+
+
+def _work_for(queued: Sequence[QueuedPod]) -> Work:
+    return Work(_GROUP + _POD * len(queued))
 
 
 def _is_new(write: ClaimWrite, seen: set[tuple[Key, str]]) -> bool:

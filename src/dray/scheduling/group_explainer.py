@@ -5,6 +5,7 @@ What a decision stops at is asked here for each by itself, of the same plugins a
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from dray.scheduling.group_model import Group
@@ -50,7 +51,7 @@ class GroupExplanation:
     queue: QueueAnswer | None = None
     """None where its pods are in no queue."""
     diagnosis: GroupDiagnosis | None = None
-    """Why there is no place for it; None where there is one."""
+    """Why there is no place for it, were its queue to let it in; None where there is one."""
 
 
 class GroupExplainer:
@@ -70,8 +71,10 @@ class GroupExplainer:
         obstacle = self._obstacle(root, waiting)
         queue = self._queue(waiting[: groups.need(root)])
         diagnosis = None
+        lacks_quota = queue is not None and queue.problem is not None
         if obstacle is None:
-            diagnosis = self._scheduler.group_attempts.diagnose(waiting[0], now)
+            with self._state.queues.unasked() if lacks_quota else nullcontext():
+                diagnosis = self._scheduler.group_attempts.diagnose(waiting[0], now)
         return GroupExplanation(root, sizes, started, len(waiting), obstacle, queue, diagnosis)
 
     def _size(self, group: Group) -> GroupSize:

@@ -6,7 +6,8 @@ A front end decides (`QueuePolicy`); what its pods hold is counted by `QueueChar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from dray.allocation.usage import ClaimKey
 from dray.api.objects import Object
@@ -36,6 +37,7 @@ class Queues:
         self._reserved: dict[str, tuple[QueuePolicy, str, Mapping[Asset, int]]] = {}
         """By pod uid, quota that is kept for it, and of which queue."""
         self.unplaced = UnplacedPods()
+        self._unasked = False
         self.leaving: set[str] = set()
         """Pods by uid that were asked to go for the sake of others, and are there yet."""
 
@@ -61,9 +63,18 @@ class Queues:
         return [each for each in self.policies if each.served and each.concerns(pod)]
 
     def policy_of(self, pod: Pod) -> QueuePolicy | None:
-        if not pod.joins:
+        if not pod.joins or self._unasked:
             return None
         return next((each for each in self.policies if each.served and each.concerns(pod)), None)
+
+    @contextmanager
+    def unasked(self) -> Iterator[None]:
+        """As if no pod were in a queue: to tell whether there is a place for those that lack quota."""
+        self._unasked = True
+        try:
+            yield
+        finally:
+            self._unasked = False
 
     def tolerates(self, pod: Pod, node: Node, taint: Object) -> bool:
         """Whether a pod tolerates a taint because of what its queue gives it."""
