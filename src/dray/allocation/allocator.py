@@ -63,11 +63,13 @@ def allocate(
     share_ids: ShareIds = derived_share_id,
     work: Work | None = None,
     explain: bool = True,
+    freeing: bool = True,
 ) -> Allocation | Rejection:
     """Devices of the node for all claims together, or why not.
 
     Nothing is changed. `beside` are claims of the same pods that have devices already (see `alignment`).
-    With `explain` off a rejection carries its kind alone, which is what asking many nodes wants.
+    With `explain` off a rejection carries its kind alone, which is what asking many nodes wants. With `freeing` off it
+    does not say whose release would make room: that takes as many searches as claims hold devices there.
     """
     name = node["metadata"]["name"]
     work = work or Work()
@@ -90,15 +92,29 @@ def allocate(
     message = "invalid resource pools were encountered" if invalid else ""
     if not explain:
         return Rejection(kind, name, message, work.spent - before)
-    return _explained(inventory, node, task, Rejection(kind, name, message, work.spent - before), work, beside)
+    rejection = _explained(inventory, task, Rejection(kind, name, message, work.spent - before), work)
+    return _with_freeing(inventory, node, task, rejection, work, beside) if freeing else rejection
 
 
-def _explained(
-    inventory: Inventory, node: Object, task: Task, rejection: Rejection, work: Work, beside: Sequence[Object]
-) -> Rejection:
+def _explained(inventory: Inventory, task: Task, rejection: Rejection, work: Work) -> Rejection:
     """With its reasons, as far as there is work left to find them."""
     # Most allocations succeed and never need these.
-    from dray.allocation.diagnosis import Diagnosis, to_free
+    from dray.allocation.diagnosis import Diagnosis
+
+    diagnosis = Diagnosis(inventory, task)
+    try:
+        work.spend(_CAUSE * len(task.view.devices) * sum(len(choice.options) for choice in task.choices))
+        requests = diagnosis.requests()
+        return replace(rejection, requests=requests, conflicts=diagnosis.conflicts(requests), pools=diagnosis.pools())
+    except WorkExhausted:
+        return rejection
+
+
+def _with_freeing(
+    inventory: Inventory, node: Object, task: Task, rejection: Rejection, work: Work, beside: Sequence[Object]
+) -> Rejection:
+    """With the claims whose release would make room, as far as there is work left to find them."""
+    from dray.allocation.diagnosis import to_free
 
     def fits(trial: Inventory) -> bool:
         answer = allocate(trial, node, task.claims, beside=beside, work=work, explain=False)
@@ -106,15 +122,8 @@ def _explained(
             raise WorkExhausted
         return isinstance(answer, Allocation)
 
-    diagnosis = Diagnosis(inventory, task)
-    size = len(task.view.devices)
     try:
-        work.spend(_CAUSE * size * sum(len(choice.options) for choice in task.choices))
-        requests = diagnosis.requests()
-        rejection = replace(
-            rejection, requests=requests, conflicts=diagnosis.conflicts(requests), pools=diagnosis.pools()
-        )
-        work.spend(_COPY * size)
+        work.spend(_COPY * len(task.view.devices))
         return replace(rejection, to_free=to_free(inventory.excerpt(task.view), fits))
     except WorkExhausted:
         return rejection

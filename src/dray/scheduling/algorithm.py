@@ -264,6 +264,7 @@ class SchedulingAlgorithm:
                 beside=cycle.claims.allocated,
                 policy=self._policy,
                 work=cycle.work,
+                freeing=False,
             )
             for node in near
             if node.document is not None
