@@ -11,8 +11,6 @@ from tests.scheduling_loop.walk import Walk
 ROUNDS = int(os.environ.get("DRAY_WALK_ROUNDS", "3"))
 STEPS = int(os.environ.get("DRAY_WALK_STEPS", "400"))
 FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
-QUEUED_STEPS = int(os.environ.get("DRAY_WALK_STEPS", "160"))
-"""Each of them takes as long as several without queues."""
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + ROUNDS))
@@ -25,8 +23,8 @@ async def test_random_walk(seed, virtual_time):
 async def test_random_walk_with_queues(seed, virtual_time):
     """No queue above its limit at any time, and no gang in parts for longer than it takes to write it."""
     walk = QueuedWalk(seed)
-    async with walking(walk, seed, QUEUED_STEPS, walk.contend):
-        assert walk.pods.events > QUEUED_STEPS
+    async with walking(walk, seed, STEPS, walk.contend):
+        assert walk.pods.events > STEPS
 
 
 @contextlib.asynccontextmanager
