@@ -49,7 +49,7 @@ def submit(scheduler, name, queue):
 def work_off(scheduler, now=0.0):
     """The pods that were bound."""
     bound = []
-    while (action := scheduler.next(now)) is not None:
+    while (action := scheduler.next(now)) is not None or scheduler.interrupted:
         if isinstance(action, Bind):
             bound.append(action)
             bind(scheduler, action, now)

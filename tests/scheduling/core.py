@@ -84,8 +84,8 @@ class Core:
 
     def actions(self):
         found = []
-        while (action := self.scheduler.next(self.now)) is not None:
-            found.append(action)
+        while (action := self.scheduler.next(self.now)) is not None or self.scheduler.interrupted:
+            found += [action] if action is not None else []
         return found
 
     def later(self, seconds=20.0):

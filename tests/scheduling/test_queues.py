@@ -165,6 +165,17 @@ def test_who_finds_no_place_takes_quota_back_once_others_borrow_it():
     assert not core.state.queues.unplaced
 
 
+def test_one_of_many_kinds_that_find_no_place_takes_quota_back():
+    core = without_a_place()
+    core.put(*(queued(f"other-{number}", cpu=f"{2001 + number}m") for number in range(150)), queued("owner", cpu="4"))
+    assert bound(core.settle()) == {}
+    core.put(queued("b2", "other", cpu="1"))
+    actions = core.settle()
+    assert sorted(victims(actions)) == ["b1", "b2"]
+    assert bound(actions)["owner"] == "n"
+    assert not core.state.queues.unplaced
+
+
 def test_a_gang_that_finds_no_place_takes_quota_back_once_others_borrow_it():
     core = without_a_place()
     core.put(gang("g", 2), *(in_queue(member(f"g-{number}", cpu="2")) for number in range(2)))

@@ -180,8 +180,8 @@ def could_run(fresh, excused=frozenset()):
     # Claims in the meantime, for one: everything that is due is tried.
     for _ in range(3):
         now = (fresh.due() or now) + 1
-        while (action := fresh.next(now)) is not None:
-            if _title(action) in excused:
+        while (action := fresh.next(now)) is not None or fresh.interrupted:
+            if action is None or _title(action) in excused:
                 continue
             if isinstance(action, BindGroup):
                 places = {each.pod.key[1]: each.node for each in action.binds}

@@ -46,6 +46,8 @@ from dray.scheduling.state import State
 from dray.scheduling.status import Status
 from dray.scheduling.volumes import ANY_VOLUME
 
+# Units of an attempt beside those it counts: it takes a tenth of a millisecond, whatever it leads to.
+_TRIED: Final = 100
 # Work for finding out whom a change may help, beside that of the attempt.
 _HINTS: Final = ATTEMPT // 4
 # Some wait for any object of these kinds, rather than for a certain one.
@@ -202,7 +204,10 @@ class Scheduler:
                 return None
             queued = self.queue.pop(now)
             if queued is None:
-                return None
+                if self.state.queues.unplaced.is_checked:
+                    return None
+                spent += _TRIED
+                continue
             work = Work(ATTEMPT)
             try:
                 action = self._attempt(queued, now, work)
@@ -210,13 +215,13 @@ class Scheduler:
                 action = self.attempts.give_up(queued, error, now)
             if action is not None:
                 return action
-            # One unit for the attempt: whatever wakes whom, there is an end to it.
-            spent += work.spent + 1
+            # Whatever wakes whom, there is an end to it.
+            spent += work.spent + _TRIED
 
     def _wake_queues(self, now: float) -> None:
         """Pods that wait for quota are tried where there is more of it."""
         waiters, unplaced = self.state.queues.waiters, self.state.queues.unplaced
-        if unplaced:
+        if not unplaced.is_checked:
             waiters.woken += unplaced.pop_short()
         while waiters.woken or waiters.freed:
             woken, freed = waiters.woken, waiters.freed

@@ -1,14 +1,18 @@
 """UnplacedPods: pods that had quota of their queue and found no place on any node.
 
 When others take that quota, they may reclaim it, and a place with it: then the first of those that ask for the same is
-tried again.
+tried again. There may be thousands of kinds: a few are looked at at a time, in turn.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import OrderedDict
+from typing import Final, NamedTuple
 
 from dray.scheduling.queue_policy import Ask, QueuePolicy
+
+# Kinds that are looked at at a time, each of which costs some microseconds.
+_MOST: Final = 64
 
 
 class _Kind(NamedTuple):
@@ -30,11 +34,11 @@ Root = tuple[str, str]
 
 class UnplacedPods:
     def __init__(self) -> None:
-        self._kinds: dict[Root, dict[_Kind, dict[str, _Asked]]] = {}
+        self._kinds: dict[Root, OrderedDict[_Kind, OrderedDict[str, _Asked]]] = {}
         """The last by pod uid, in the order in which they were refused."""
         self._places: dict[str, tuple[Root, _Kind]] = {}
-        self._taken: set[Root] = set()
-        """Where somebody took quota since it was last looked who is short of it."""
+        self._unchecked: dict[Root, int] = {}
+        """Where somebody took quota, how many kinds have not been looked at since."""
 
     def __bool__(self) -> bool:
         return bool(self._places)
@@ -45,7 +49,8 @@ class UnplacedPods:
         self.remove(uid)
         root = policy.label, policy.root(ask.queue)
         kind = _Kind(ask.queue, ask.priority, frozenset(ask.wanted.items()))
-        self._kinds.setdefault(root, {}).setdefault(kind, {})[uid] = _Asked(policy, ask)
+        kinds = self._kinds.setdefault(root, OrderedDict())
+        kinds.setdefault(kind, OrderedDict())[uid] = _Asked(policy, ask)
         self._places[uid] = root, kind
 
     def remove(self, uid: str) -> None:
@@ -62,23 +67,41 @@ class UnplacedPods:
     def clear(self) -> None:
         self._kinds.clear()
         self._places.clear()
-        self._taken.clear()
+        self._unchecked.clear()
 
     def take(self, policy: QueuePolicy, queue: str) -> None:
         """Somebody took quota of the queue, or of one that it lends to."""
         root = policy.label, policy.root(queue)
         if root in self._kinds:
-            self._taken.add(root)
+            self._unchecked[root] = len(self._kinds[root])
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether all were looked at since somebody took quota."""
+        return not self._unchecked
 
     def pop_short(self) -> list[str]:
-        """By uid, one of each kind that has too little quota now; they are not remembered any longer."""
-        taken, self._taken = self._taken, set()
-        found = []
-        for root in taken:
-            for waiting in self._kinds.get(root, {}).values():
-                uid, (policy, ask) = next(iter(waiting.items()))
-                if policy.short(ask) is not None:
-                    found.append(uid)
-        for uid in found:
-            self.remove(uid)
+        """By uid, one of each kind that has too little quota now, of those whose turn it is to be looked at; they are
+        not remembered any longer."""
+        found: list[str] = []
+        left = _MOST
+        for root in list(self._unchecked):
+            number = min(left, self._unchecked[root], len(self._kinds.get(root, ())))
+            found += [uid for _ in range(number) if (uid := self._check_next(root))]
+            left -= number
+            self._unchecked[root] -= number
+            if not number or not self._unchecked[root]:
+                del self._unchecked[root]
+            if not left:
+                break
         return found
+
+    def _check_next(self, root: Root) -> str:
+        """The first pod of the next kind if it has too little quota."""
+        kind = next(iter(self._kinds[root]))
+        self._kinds[root].move_to_end(kind)
+        uid, (policy, ask) = next(iter(self._kinds[root][kind].items()))
+        if policy.short(ask) is None:
+            return ""
+        self.remove(uid)
+        return uid

@@ -186,7 +186,7 @@ class SchedulerLoop:
 
     async def idle(self) -> None:
         """Returns when there is nothing to decide or to write at the moment."""
-        while self._writing or self._stirred.is_set():
+        while self._writing or self._stirred.is_set() or self.scheduler.interrupted:
             await asyncio.sleep(0.005)
 
     async def _decide(self) -> None:
