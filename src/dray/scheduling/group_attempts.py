@@ -88,6 +88,7 @@ class GroupAttempts:
             if queued.subqueue is SubQueue.ACTIVE:
                 # The last of them to become ready is tried with all others.
                 self._queue.gate(queued, now)
+                self._state.queues.let_pass(queued.pod)
             return None
         found = self.queued(group, queued)
         self._preemptor.retry_at = inf
@@ -234,7 +235,7 @@ class GroupAttempts:
         self,
         group: Group,
         queued: Sequence[QueuedPod],
-        lack: tuple[QueuedAsk, Status],
+        lack: tuple[QueuedAsk | None, Status],
         need: int,
         now: float,
         work: Work,
@@ -243,11 +244,15 @@ class GroupAttempts:
         asked, status = lack
         self._drains.forget(group.key)
         before = self._state.pods_revision
-        preemption = self._quota.reclaim(asked, group, need, lambda: self._prepared(queued, now, work)[0])
+        preemption = None
+        if asked is not None:
+            preemption = self._quota.reclaim(asked, group, need, lambda: self._prepared(queued, now, work)[0])
         self._scheduler.hints.undone(before)
         for each in queued:
             self._scheduler.waiters.add(each.pod.uid, status.waits_for)
-        return self._refuse(group, queued, GroupDiagnosis(need, status=status), now, (), preemption)
+        # Where it is not their turn, no room on any node helps them.
+        nodes = None if asked is not None else frozenset[int]()
+        return self._refuse(group, queued, GroupDiagnosis(need, status=status), now, (), preemption, nodes=nodes)
 
     def diagnose(self, pod: Pod, now: float) -> GroupDiagnosis | None:
         """Why the group of a pod cannot be placed now; None where it can, or where the pod is placed by itself."""
@@ -327,6 +332,7 @@ class GroupAttempts:
         release: tuple[Object, ...] = (),
         preemption: GroupPreemption | None = None,
         *,
+        nodes: frozenset[int] | None = None,
         cluster_wide: bool = False,
     ) -> RefuseGroup | None:
         diagnosis = replace(diagnosis, draining=self._drains.draining(group))
@@ -348,7 +354,14 @@ class GroupAttempts:
             self._scheduler.waiters.add(each.pod.uid, (reference(group.key),))
             if each.subqueue is not SubQueue.UNSCHEDULABLE:
                 self._queue.add_unschedulable(
-                    each, ("group", group.key), None, None, now, cluster_wide=cluster_wide, error=diagnosis.error
+                    each,
+                    ("group", group.key),
+                    None,
+                    None,
+                    now,
+                    nodes=nodes,
+                    cluster_wide=cluster_wide,
+                    error=diagnosis.error,
                 )
             if each.group is not None:
                 each.group.binding_may_help = passed_over or self._drains.awaits_binding(group)

@@ -77,7 +77,7 @@ class GroupEvents:
                 continue
             pod.priority = priority
             queued = self._scheduler.queue.get(pod.uid)
-            if queued is not None and queued.subqueue is SubQueue.ACTIVE:
+            if queued is not None and queued.subqueue in (SubQueue.ACTIVE, SubQueue.UNSCHEDULABLE):
                 # Its turn comes by the new one.
                 self._scheduler.queue.gate(queued, now)
                 self._scheduler.enqueue(queued, now)

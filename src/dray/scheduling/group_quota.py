@@ -12,7 +12,7 @@ from dray.scheduling.group_model import Group
 from dray.scheduling.group_placement import GroupPlacer
 from dray.scheduling.group_preemption import places_of
 from dray.scheduling.model import Pod
-from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
+from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota, held_up
 from dray.scheduling.preemption import Preemptor
 from dray.scheduling.queue import QueuedPod
 from dray.scheduling.queue_charges import QueueCharges
@@ -34,9 +34,9 @@ class GroupQuota:
         self._preemptor = preemptor
         self._placer = placer
 
-    def lack(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk, Status] | None:
+    def lack(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk | None, Status] | None:
         """What the queue of all these pods has too little of for as many as must start together; None where there may
-        be enough."""
+        be enough. Without what is asked where it is not their turn, so that nobody has to go for them."""
         queues = self._state.queues
         for each in pods if pods and queues.policy_of(pods[0]) is not None else ():
             queues.unreserve(each.uid)
@@ -45,6 +45,8 @@ class GroupQuota:
         if asks is None:
             return None
         asked, least = asks
+        if asked.policy.is_held_up(replace(asked.ask, pods=tuple(pods))):
+            return None, held_up(asked.ask.queue)
         short = asked.policy.short(least)
         if short is None:
             return None

@@ -102,6 +102,8 @@ class Queue:
         """Those that seem to fit now, though their backoff is not over yet."""
         self.turned: list[SignatureGroup] = []
         """Groups of queues that take turns, of which a pod has had its turn: others may be before the next one."""
+        self.moved: list[QueuedPod] = []
+        """Pods that have another arrival than their queue was told."""
         self._arrivals = 0
         self._group_arrivals: dict[Hashable, int] = {}
         self._waiting_since: dict[Hashable, float] = {}
@@ -144,8 +146,12 @@ class Queue:
         of its tree."""
         arrival = self._group_arrivals[top] = self._group_arrivals[group] = self.arrive(top)
         for uid in members:
-            if uid in self._queued:
-                self._queued[uid].arrival = arrival
+            queued = self._queued.get(uid)
+            if queued is not None and queued.arrival != arrival:
+                queued.arrival = arrival
+                self.moved.append(queued)
+                if queued.subqueue is SubQueue.ACTIVE:
+                    self._push(queued)
 
     def remove_group(self, group: Hashable) -> None:
         self._group_arrivals.pop(group, None)
@@ -180,6 +186,13 @@ class Queue:
         if queued.turn is not None:
             turns, lane, priority = queued.turn
             turns.push(lane, (-priority, queued.arrival, queued.pod.uid))
+
+    def take_turn(self, queued: QueuedPod, turn: Turn | None) -> None:
+        """The pod waits for another turn than before, or for the same."""
+        if turn != queued.turn:
+            queued.turn = turn
+            if queued.subqueue is SubQueue.ACTIVE:
+                self._push(queued)
 
     def gate(self, queued: QueuedPod, now: float) -> None:
         self._leave(queued, now)
@@ -287,7 +300,7 @@ class Queue:
                 self._activate_ahead(-self._active[0][0])
             entry = heappop(self._active)
             queued = self._queued.get(entry[2])
-            if queued is not None and queued.subqueue is SubQueue.ACTIVE:
+            if queued is not None and queued.subqueue is SubQueue.ACTIVE and queued.arrival == entry[1]:
                 if queued.turn is not None:
                     queued = self._in_turn(queued, entry, queued.turn.turns)
                 queued.attempts += 1

@@ -210,6 +210,12 @@ class Queues:
                 turn = each.wait(pod, arrival) or turn
         return turn
 
+    def let_pass(self, pod: Pod) -> None:
+        """The pod waits for something else than its queue."""
+        for each in self.policies if pod.joins else ():
+            if each.concerns(pod):
+                each.let_pass(pod)
+
     def decided(self, pod: Pod) -> None:
         """It has a place, and does not wait for its turn any more."""
         if not pod.joins:

@@ -14,7 +14,6 @@ from dray.scheduling.queue_policy import Ask
 from dray.scheduling.reasons import ObjectRef
 
 QUOTA: Final = "quota"
-HEAD: Final = "queue"
 ANY_QUEUE: Final = ObjectRef(QUOTA, "", "")
 """What those wait for who would be helped by any change of the queues."""
 
@@ -82,9 +81,9 @@ class QuotaWaiters:
             if is_hopeful(key.queue, key.priority, key.wanted):
                 self._wake_first(key)
 
-    def next(self, queue: str) -> None:
-        """Another is the first of the queue."""
-        self.freed.add(ObjectRef(HEAD, "", queue))
+    def wake(self, uids: Iterable[str]) -> None:
+        """The pods are to be tried, whatever they wait for."""
+        self.woken += uids
 
     def forget(self, uid: str) -> None:
         self._arrivals.pop(uid, None)

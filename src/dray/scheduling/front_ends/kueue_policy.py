@@ -17,6 +17,7 @@ from dray.scheduling.front_ends.kueue_fair_preemption import FairPreemption
 from dray.scheduling.front_ends.kueue_objects import KueueObjects
 from dray.scheduling.front_ends.kueue_order import Head, KueueOrder
 from dray.scheduling.front_ends.kueue_preemption import Preemption
+from dray.scheduling.front_ends.kueue_strict import StrictFIFO
 from dray.scheduling.front_ends.kueue_usage import LocalUsage
 from dray.scheduling.groups import Groups
 from dray.scheduling.model import PODS, Node, Pod
@@ -51,13 +52,9 @@ class KueueQueues(KueueObjects):
         self.order = KueueOrder(self.tree, self._head, self.is_fair)
         self._groups = groups
         self._resources = resources
-        self._waiters = waiters
         self._by_usage: dict[Key, ClusterQueue] | None = None
         """LocalQueues of which it counts what they used, with their queues."""
-        self._waiting: dict[str, dict[str, tuple[int, int]]] = {}
-        """By queue, of those where the first holds up the others: who waits, in which order."""
-        self._turns: dict[str, str] = {}
-        """By pod uid, the queue in which it waits for its turn."""
+        self._strict = StrictFIFO(waiters.wake)
         self._arrivals: dict[str, tuple[int, Key, Hashable]] = {}
         """By pod uid, of those that wait; with their LocalQueue and workload."""
         self._pending: dict[Key, dict[Hashable, set[str]]] = {}
@@ -268,14 +265,13 @@ class KueueQueues(KueueObjects):
         """The pod has its turn by priority, then by arrival, in a queue where the first holds up the others."""
         queue = self.cluster_queue_of(pod)
         if queue is None or not self.served:
+            self._strict.leave(pod.uid)
             return None
         priority = self.priority(pod)
-        turn = (-priority, arrival)
-        # Who has the same turn as before changes nothing for those behind it, which would be tried again for ever.
-        if queue.strict and self._waiting.get(queue.name, {}).get(pod.uid) != turn:
-            self._leave(pod.uid)
-            self._waiting.setdefault(queue.name, {})[pod.uid] = turn
-            self._turns[pod.uid] = queue.name
+        if queue.strict:
+            self._strict.join(pod.uid, queue.name, (-priority, arrival), pod.group or pod.uid)
+        else:
+            self._strict.leave(pod.uid)
         self._settle(pod.uid)
         self._arrivals[pod.uid] = arrival, local_of(pod), pod.group or pod.uid
         self._pending.setdefault(local_of(pod), {}).setdefault(pod.group or pod.uid, set()).add(pod.uid)
@@ -284,10 +280,10 @@ class KueueQueues(KueueObjects):
     def forget(self, pod: Pod) -> None:
         self._settle(pod.uid)
         self._heads.pop(pod.uid, None)
-        self._leave(pod.uid)
+        self._strict.leave(pod.uid)
 
     def let_pass(self, pod: Pod) -> None:
-        self._leave(pod.uid)
+        self._strict.leave(pod.uid)
 
     def _settle(self, uid: str) -> None:
         """The pod is not among those that wait in a LocalQueue, as it said last."""
@@ -299,16 +295,8 @@ class KueueQueues(KueueObjects):
             if not waiting[workload]:
                 del waiting[workload]
 
-    def _leave(self, uid: str) -> None:
-        name = self._turns.pop(uid, None)
-        if name is not None:
-            del self._waiting[name][uid]
-            self._waiters.next(name)
-
     def is_held_up(self, ask: Ask) -> bool:
-        waiting = self._waiting.get(ask.queue) if self._cluster_queues[ask.queue].strict else None
-        turn = waiting.get(ask.pod.uid) if waiting else None
-        return turn is not None and waiting is not None and min(waiting.values()) < turn
+        return self._cluster_queues[ask.queue].strict and any(self._strict.is_held_up(each.uid) for each in ask.pods)
 
     def _head(self, lane: str, pod: Pod) -> Head | None:
         queue = self.cluster_queue_of(pod)

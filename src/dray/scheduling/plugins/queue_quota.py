@@ -8,7 +8,7 @@ from dray.scheduling.cycle import Cycle
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugin import SKIP, Plugin, Skip
 from dray.scheduling.queue_policy import Ask, QueuePolicy
-from dray.scheduling.quota_waiters import ANY_QUEUE, HEAD, QUOTA, alike
+from dray.scheduling.quota_waiters import ANY_QUEUE, QUOTA, alike
 from dray.scheduling.reasons import Code, ObjectRef, Reason
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
@@ -20,6 +20,11 @@ class QueuedAsk:
 
     policy: QueuePolicy
     ask: Ask
+
+
+def held_up(queue: str) -> Status:
+    """Others have to go first: who is next is woken when they have gone."""
+    return Status(QueueQuota.name, (Reason(Code.QUEUE_HELD_UP, (queue,)),), waits_for=(ANY_QUEUE,))
 
 
 class QueueQuota(Plugin):
@@ -49,8 +54,7 @@ class QueueQuota(Plugin):
         wanted = policy.charges.wanted(queue, (pod,), self._state.groups.company(pod))
         ask = Ask((pod,), queue, wanted, policy.priority(pod), cycle.now)
         if policy.is_held_up(ask):
-            reason = Reason(Code.QUEUE_HELD_UP, (queue,))
-            return Status(self.name, (reason,), waits_for=(ObjectRef(HEAD, "", queue), ANY_QUEUE))
+            return replace(held_up(queue), alike=(Code.QUEUE_HELD_UP, queue, ask.priority, pod.priority))
         cycle.data[self.name] = QueuedAsk(policy, ask)
         alone, name = pod.group is None, f"{pod.key[0]}/{pod.labels.get(policy.label) or queue}"
         if (short := policy.short(ask)) is not None:
