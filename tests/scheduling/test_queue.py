@@ -41,6 +41,40 @@ def test_by_priority_and_then_by_arrival():
     assert popped(queue) == ["b", "a", "c"]
 
 
+def old(queue, name, created):
+    pod = models.pod(name)
+    pod.created = created
+    queue.activate(queue.add(pod, 0.0), 0.0)
+
+
+def test_by_creation_though_it_is_seen_late():
+    queue = Queue()
+    old(queue, "b", "2030-01-01T00:00:07Z")
+    old(queue, "c", "2030-01-01T00:00:07Z")
+    old(queue, "a", "2030-01-01T00:00:05Z")
+    assert popped(queue) == ["a", "b", "c"]
+
+
+def test_who_does_not_say_when_it_was_created_is_behind_those_that_came_before():
+    queue = Queue()
+    for name, created in (("b", "2030-01-01T00:00:07Z"), ("c", ""), ("a", "2030-01-01T00:00:05Z"), ("d", "nonsense")):
+        old(queue, name, created)
+    assert popped(queue) == ["a", "b", "c", "d"]
+
+
+def test_a_group_has_the_age_of_its_object_until_it_is_put_off():
+    queue = Queue()
+    for name in ("a", "g", "b"):
+        old(queue, name, "2030-01-01T00:00:07Z")
+    queue.put_group("group", ["uid-g"], "group", "2030-01-01T00:00:05Z")
+    assert popped(queue) == ["g", "a", "b"]
+    queue.postpone("group", ["uid-g"], 0.0, 0.0)
+    for name in ("a", "g", "b"):
+        queue.activate(queue.get(f"uid-{name}"), 0.0)
+    old(queue, "late", "2030-01-01T00:00:09Z")
+    assert popped(queue) == ["a", "b", "g", "late"]
+
+
 def test_one_that_is_gated_is_not_tried():
     queue = Queue()
     (each,) = active(queue, "a")

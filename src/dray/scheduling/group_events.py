@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from dray.api.objects import Object
+from dray.api.objects import Object, metadata_of, text
 from dray.scheduling.front_ends import FRONT_ENDS, topologies
 from dray.scheduling.group_model import Group, GroupKey
 from dray.scheduling.groups import reference
+from dray.scheduling.model import Pod
 from dray.scheduling.queue import SubQueue
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ class GroupEvents:
         # Once for each tree, however many groups it has.
         for top in tops.values():
             for each in groups.leaves(top) if groups.root(top) is top else [top]:
-                self._scheduler.queue.put_group(each.key, groups.members(each.key).waiting, top.key)
+                waiting = groups.members(each.key).waiting
+                self._scheduler.queue.put_group(each.key, waiting, top.key, _created(top, waiting.values()))
         for key in concerned:
             self._scheduler.notify(reference(key), now)
 
@@ -81,3 +83,10 @@ class GroupEvents:
                 # Its turn comes by the new one.
                 self._scheduler.queue.gate(queued, now)
                 self._scheduler.enqueue(queued, now)
+
+
+def _created(group: Group, waiting: Iterable[Pod]) -> str:
+    """When the group was; one without an object with the first of its pods."""
+    return text(metadata_of(group.document).get("creationTimestamp")) or min(
+        (each.created for each in waiting), default=""
+    )

@@ -1,6 +1,6 @@
 """Queue: the pods that wait, and which of them is tried next.
 
-A pod is *active* (ordered by priority, then by arrival), in *backoff* after an error, *gated* until a claim or the pod
+A pod is *active* (ordered by priority, then by creation), in *backoff* after an error, *gated* until a claim or the pod
 itself changes, or *unschedulable* because no node suits it. Unschedulable pods of one signature form a group. When
 something changes that may help a group, only its first pod is tried; if that fits, the next one is. So a thousand pods
 that wait for the same devices cost as much as one.
@@ -14,6 +14,7 @@ from enum import Enum
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from dray.api.times import seconds_of
 from dray.scheduling import faults
 from dray.scheduling.faults import Report
 from dray.scheduling.feasible_nodes import Signature
@@ -25,6 +26,8 @@ INITIAL_BACKOFF: Final = 0.05
 MAX_BACKOFF: Final = 10.0
 FLUSH_AFTER: Final = 300.0
 _SPARE_TIMERS: Final = 64
+_SECOND: Final = 1 << 30
+"""How many may be created in one second: these are ordered as they were seen."""
 
 
 class SubQueue(Enum):
@@ -40,6 +43,7 @@ class SubQueue(Enum):
 class QueuedPod:
     pod: Pod
     arrival: int
+    """Its place in the order of creation: the same after a restart, which shows pods in the order of their names."""
     added: float
     subqueue: SubQueue = SubQueue.GATED
     attempts: int = 0
@@ -105,6 +109,8 @@ class Queue:
         self.moved: list[QueuedPod] = []
         """Pods that have another arrival than their queue was told."""
         self._arrivals = 0
+        self._latest = 0
+        """When the youngest that was seen was created, in seconds."""
         self._group_arrivals: dict[Hashable, int] = {}
         self._waiting_since: dict[Hashable, float] = {}
         """Groups that could not be placed, since when."""
@@ -130,21 +136,28 @@ class Queue:
 
     def add(self, pod: Pod, now: float) -> QueuedPod:
         """It is gated until it is activated."""
-        queued = self._queued[pod.uid] = QueuedPod(pod, self.arrive(pod.group), now)
+        queued = self._queued[pod.uid] = QueuedPod(pod, self.arrive(pod.group, pod.created), now)
         return queued
 
-    def arrive(self, group: Hashable = None) -> int:
-        """The next number in the order of arrival; that of a group where all its pods have one."""
+    def arrive(self, group: Hashable = None, created: str = "") -> int:
+        """The place in the order of creation, then of arrival; that of a group where all its pods have one."""
         known = self._group_arrivals.get(group) if group is not None else None
-        if known is not None:
-            return known
-        self._arrivals += 1
-        return self._arrivals
+        return known if known is not None else self._place(seconds_of(created))
 
-    def put_group(self, group: Hashable, members: Iterable[str], top: Hashable) -> None:
-        """Pods of a group, those that came before it too, have their turn by when the group came, or the one at the top
-        of its tree."""
-        arrival = self._group_arrivals[top] = self._group_arrivals[group] = self.arrive(top)
+    def _place(self, seconds: float | None = None) -> int:
+        """Behind all others where it is not known when it was created."""
+        created = max(0, int(seconds)) if seconds is not None else self._latest
+        self._latest = max(self._latest, created)
+        self._arrivals += 1
+        return created * _SECOND + self._arrivals
+
+    def put_group(self, group: Hashable, members: Iterable[str], top: Hashable, created: str = "") -> None:
+        """Pods of a group, those that came before it too, have their turn by when the group was created, or the one at
+        the top of its tree."""
+        self._move_group(group, members, top, self.arrive(top, created))
+
+    def _move_group(self, group: Hashable, members: Iterable[str], top: Hashable, arrival: int) -> None:
+        self._group_arrivals[top] = self._group_arrivals[group] = arrival
         for uid in members:
             queued = self._queued.get(uid)
             if queued is not None and queued.arrival != arrival:
@@ -162,8 +175,7 @@ class Queue:
         since = self._waiting_since.setdefault(group, now)
         if now >= since + patience:
             del self._waiting_since[group]
-            self._group_arrivals.pop(group, None)
-            self.put_group(group, members, group)
+            self._move_group(group, members, group, self._place())
 
     def remove(self, uid: str, now: float) -> QueuedPod | None:
         queued = self._queued.pop(uid, None)
