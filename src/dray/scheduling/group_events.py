@@ -29,7 +29,7 @@ class GroupEvents:
             self._changed(self._groups.put_priority_class(document), now)
         elif kind in topologies.KINDS:
             self._changed(self._groups.put_topology(kind, document), now)
-            self._scheduler.state.reconsider()
+            self._topologies_changed()
         else:
             self._changed(self._groups.put(kind, document), now)
 
@@ -39,12 +39,17 @@ class GroupEvents:
             return
         if kind in topologies.KINDS:
             self._changed(self._groups.remove_topology(kind, document), now)
-            self._scheduler.state.reconsider()
+            self._topologies_changed()
             return
         for key in self._groups.remove(kind, document):
             self._scheduler.queue.remove_group(key)
             self._scheduler.drains.forget(key)
             self._scheduler.notify(reference(key), now)
+
+    def _topologies_changed(self) -> None:
+        """Flavors may be on other nodes than before."""
+        self._scheduler.state.queues.outdate()
+        self._scheduler.state.reconsider()
 
     def queues_changed(self, now: float) -> None:
         """Which Topology is meant may be another one, where there are several."""

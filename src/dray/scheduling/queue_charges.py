@@ -2,8 +2,8 @@
 
 A pod is charged when it is decided on, and no longer when it is gone: cpu, memory and what else it requests, and the
 devices of its claims. A claim that several pods of a queue share is charged once. What was charged is what is given
-back; everything is reckoned anew when queues or claims change that it depends on. So after a restart it comes out the
-same.
+back; everything is reckoned anew when queues, claims, classes or nodes change that it depends on. So after a restart it
+comes out the same.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class QueueCharges:
                 self._stale = True
 
     def outdate(self) -> None:
-        """Queues changed: everything is reckoned anew before somebody looks."""
+        """Queues, classes or nodes changed: everything is reckoned anew before somebody looks."""
         self._stale = True
 
     def admitted(self) -> dict[str, int]:

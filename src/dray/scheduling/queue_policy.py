@@ -122,6 +122,9 @@ class QueuePolicy(Protocol):
 
     def remove(self, kind: str, document: Object) -> None: ...
 
+    def outdate(self) -> None:
+        """Classes or nodes changed by which pods are counted."""
+
     # What is counted
 
     def concerns(self, pod: Pod) -> bool:

@@ -38,6 +38,8 @@ class Queues:
         """By pod uid, quota that is kept for it, and of which queue."""
         self.unplaced = UnplacedPods()
         self._unasked = False
+        self.changed = False
+        """Whether queues, or what they count by, changed since those that wait were told their turns."""
         self.leaving: set[str] = set()
         """Pods by uid that were asked to go for the sake of others, and are there yet."""
 
@@ -47,6 +49,7 @@ class Queues:
         # All are tried again.
         self.unplaced.clear()
         self.kinds[kind].put(kind, document)
+        self.changed = True
 
     def remove(self, kind: str, document: Object) -> None:
         policy = self.kinds[kind]
@@ -55,6 +58,24 @@ class Queues:
             self.unreserve(uid)
         self.unplaced.clear()
         policy.remove(kind, document)
+        self.changed = True
+
+    def outdate(self) -> None:
+        """What pods hold or want may count as something else than before."""
+        for each in self.policies:
+            if each.served:
+                self.changed = True
+                each.outdate()
+
+    def node_changed(self, node: Node, before: Mapping[str, str]) -> None:
+        """The node had other labels before, by which queues count what its pods hold."""
+        if node.pods and self.kueue.flavors.tell_apart(before, node.labels):
+            self.outdate()
+
+    def refresh(self) -> None:
+        """What pods hold is reckoned anew, if something changed that it depends on."""
+        for each in self.policies:
+            each.charges.refresh()
 
     # Pods
 

@@ -95,8 +95,6 @@ class Scheduler:
         self.in_flight: dict[str, InFlightBinding] = {}
         """Decisions that are being written, by pod uid."""
         self.interrupted = False
-        self._queues_new = False
-        """Whether queues changed since those that wait were told their turns."""
         self._shares_seen = 0
         """The revision of the shares of queues at which those were woken whom they entitle to more."""
         self.hints = QueueingHints(state, queue, self.framework, self.preemptor, self.nominations)
@@ -140,7 +138,6 @@ class Scheduler:
             # Which pods are alike depends on their queues from now on, or does no longer.
             for queued in self.queue.all():
                 queued.pod.requirements = pods.read(queued.pod.document, self.state.signatures).requirements
-        self._queues_new = True
         self.group_events.queues_changed(now)
         self.state.reconsider()
 
@@ -224,7 +221,7 @@ class Scheduler:
     def _wake_queues(self, now: float) -> None:
         """Pods that wait for quota are tried where there is more of it."""
         waiters, unplaced = self.state.queues.waiters, self.state.queues.unplaced
-        if self._queues_new or self.queue.moved:
+        if self.state.queues.changed or self.queue.moved:
             self._take_turns()
         if not unplaced.is_checked:
             waiters.woken += unplaced.pop_short()
@@ -244,12 +241,15 @@ class Scheduler:
 
     def _take_turns(self) -> None:
         """Pods wait in the queues as these are now, which may have come after them, and by their own arrival."""
-        changed = self.queue.all() if self._queues_new else self.queue.moved
-        self._queues_new, self.queue.moved = False, []
+        queues = self.state.queues
+        changed = self.queue.all() if queues.changed else self.queue.moved
+        queues.changed, self.queue.moved = False, []
+        # Those are woken for whom there is more than before.
+        queues.refresh()
         for queued in changed:
             known = self.queue.get(queued.pod.uid) is queued
             if known and queued.subqueue not in (SubQueue.GATED, SubQueue.IN_FLIGHT):
-                self.queue.take_turn(queued, self.state.queues.wait(queued.pod, queued.arrival))
+                self.queue.take_turn(queued, queues.wait(queued.pod, queued.arrival))
 
     def _attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
         group = self.group_attempts.group_of(queued.pod) if queued.pod.group is not None else None

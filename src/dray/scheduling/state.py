@@ -129,6 +129,7 @@ class State:
         if fresh or before != node.labels:
             self.nodes_revision += 1
             self.affinity.node_changed(node, before)
+            self.queues.node_changed(node, before)
         # Most updates are heartbeats.
         if fresh or known != _relevant(node):
             self.capacity.outdate()
@@ -144,6 +145,7 @@ class State:
         self.soft_taints -= _is_soft(node)
         node.document, node.labels, node.images, node.taints = None, {}, {}, ()
         self.affinity.node_changed(node, before)
+        self.queues.node_changed(node, before)
         self.nodes_revision += 1
         self.capacity.outdate()
         self.touched.note(node.number)
@@ -284,21 +286,29 @@ class State:
             self._changed(self.nodes[name], helps=True)
 
     def put_class(self, document: Object) -> None:
+        name = document["metadata"]["name"]
+        before = self.resources.names(name)
         self.inventory.put_class(document)
         self.resources.put_class(document)
-        self.capacity.outdate_devices()
-        self.demands.forget_classes()
-        self.reconsider()
+        self._class_changed(name, before)
 
     def remove_class(self, name: str) -> None:
+        before = self.resources.names(name)
         self.inventory.remove_class(name)
         self.resources.remove_class(name)
+        self._class_changed(name, before)
+
+    def _class_changed(self, name: str, before: tuple[str, ...]) -> None:
+        """`before` are the names that its devices had for queues."""
+        if self.resources.names(name) != before:
+            self.queues.outdate()
         self.capacity.outdate_devices()
         self.demands.forget_classes()
         self.reconsider()
 
     def leave_out_extended(self) -> None:
         self.resources.disable()
+        self.queues.outdate()
         self.demands.forget_classes()
         self.reconsider()
 

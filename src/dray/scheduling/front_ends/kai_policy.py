@@ -72,10 +72,13 @@ class KaiQueues:
     def put(self, kind: str, document: Object) -> None:
         self.served = True
         self.tree.put(kai_queue.read(document))
-        self.charges.outdate()
+        self.outdate()
 
     def remove(self, kind: str, document: Object) -> None:
         self.tree.remove(document["metadata"]["name"])
+        self.outdate()
+
+    def outdate(self) -> None:
         self.charges.outdate()
 
     def shares(self) -> ShareTree:

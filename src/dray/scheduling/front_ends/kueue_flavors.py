@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from typing import Final
 
@@ -50,12 +50,16 @@ class Flavors:
         named = self.topologies_of(queue)
         return next((each for each in named if self._topologies.levels(topologies.KUEUE, each) is None), None)
 
-    def _is_on(self, flavor: Flavor, node: Node) -> bool:
-        """Whether the node has the labels of a flavor, and those of its topology."""
+    def _is_on(self, flavor: Flavor, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels has those of a flavor, and those of its topology."""
         levels = self._topologies.levels(topologies.KUEUE, flavor.topology) if flavor.topology else None
-        return all(node.labels.get(key) == each for key, each in flavor.labels.items()) and all(
-            each in node.labels for each in levels or ()
+        return all(labels.get(key) == each for key, each in flavor.labels.items()) and all(
+            each in labels for each in levels or ()
         )
+
+    def tell_apart(self, labels: Mapping[str, str], others: Mapping[str, str]) -> bool:
+        """Whether nodes with these labels and with others have different flavors."""
+        return any(self._is_on(each, labels) != self._is_on(each, others) for each in self._known.values())
 
     def of(self, queue: ClusterQueue, resource: str, pod: Pod | None = None) -> tuple[str, ...]:
         """Those in which a queue has some of the resource; for a pod those that it may have."""
@@ -77,7 +81,7 @@ class Flavors:
     def on(self, queue: ClusterQueue, resource: str, node: Node) -> str | None:
         """The flavor of the resource that the node has: the first whose labels it has."""
         for name in self.of(queue, resource):
-            if self._is_on(self._known.get(name, _UNKNOWN), node):
+            if self._is_on(self._known.get(name, _UNKNOWN), node.labels):
                 return name
         return None
 
@@ -96,7 +100,7 @@ class Flavors:
         for group in queue.groups:
             for name in group.flavors:
                 flavor = self._known.get(name, _UNKNOWN)
-                if flavor.tolerations and self._is_on(flavor, node):
+                if flavor.tolerations and self._is_on(flavor, node.labels):
                     return flavor.tolerations.cover(taint)
         return False
 

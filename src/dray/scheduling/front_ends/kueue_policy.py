@@ -84,6 +84,10 @@ class KueueQueues(KueueObjects):
     def _changed(self) -> None:
         self._by_usage = None
         self._counts_capacity = None
+        self.outdate()
+
+    def outdate(self) -> None:
+        self._heads.clear()
         self.charges.outdate()
 
     def all(self) -> list[ClusterQueue]:
