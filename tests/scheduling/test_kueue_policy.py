@@ -125,6 +125,17 @@ def test_below_its_own_it_takes_from_others_and_from_itself_rather_than_borrow()
     assert (used(core, "a"), used(core, "b")) == (4, 4)
 
 
+def test_below_its_own_it_takes_from_others_though_all_of_itself_has_to_go_too():
+    core = teams(8, a=(4, {"preemption": ANY}), b=(4, {}))
+    training(core, *names("a", 3), queue="a")
+    training(core, *names("b", 5), queue="b")
+    core.settle()
+    core.put(objects.claim("c-four", objects.request(count=4)), queued("four", queue="a", claims=["c-four"], value=5))
+    actions = core.settle()
+    assert sorted(name[0] for name in victims(actions)) == ["a", "a", "a", "b"]
+    assert list(bound(actions)) == ["four"]
+
+
 def test_where_that_is_not_enough_its_own_go_and_it_borrows():
     # Nobody else borrows: what is beyond its own it can have only by what its own give up.
     core = teams(8, a=(2, {"preemption": ANY}), b=(6, {}))

@@ -10,6 +10,8 @@ from tests.scheduling.core import Core, victims
 from tests.scheduling.test_queues import GPU, cluster_queue, cohort, flavor, local_queue, nominal, put_gang, queued
 
 QUEUES = ("a", "b", "c", "d")
+COHORTS = {"left": "org", "right": "org", "lower": "left"}
+"""With the ones above."""
 
 
 class Walk:
@@ -18,14 +20,18 @@ class Walk:
         fair = {"fairSharing": {}} if self.random.random() < 0.5 else {}
         self.core = Core(objects.node("n", cpu="64"), gpus.slice_of("n", 8), objects.node("m", cpu="64"), flavor())
         self.core.put(gpus.slice_of("m", 8), cohort("org", ("any", {GPU: nominal(2)}), **fair))
-        self.core.put(cohort("left", parentName="org"))
+        for name, above in COHORTS.items():
+            quotas = [("any", {GPU: nominal(self.random.randrange(4), **self.limits())})] if self.chance(0.5) else []
+            self.core.put(cohort(name, *quotas, parentName=above))
         for name in QUEUES:
-            above = self.random.choice(("org", "left"))
+            above = self.random.choice(("org", *COHORTS))
             self.core.put(self.queue(name, above), local_queue(name, name))
         self.number = 0
 
+    def limits(self):
+        return {key: self.random.randrange(5) for key in ("borrowingLimit", "lendingLimit") if self.chance(0.3)}
+
     def queue(self, name, above):
-        limits = {key: self.random.randrange(5) for key in ("borrowingLimit", "lendingLimit") if self.chance(0.3)}
         policy = {
             "reclaimWithinCohort": self.random.choice(("Never", "LowerPriority", "Any")),
             "withinClusterQueue": self.random.choice(("Never", "LowerPriority", "LowerOrNewerEqualPriority")),
@@ -33,7 +39,7 @@ class Walk:
         if policy["reclaimWithinCohort"] != "Never" and self.chance(0.4):
             policy["borrowWithinCohort"] = {"policy": "LowerPriority", "maxPriorityThreshold": self.random.randrange(3)}
         strategy = self.random.choice(("StrictFIFO", "BestEffortFIFO"))
-        quota = nominal(self.random.randrange(5), **limits)
+        quota = nominal(self.random.randrange(5), **self.limits())
         return cluster_queue(name, ("any", {GPU: quota}), cohort=above, preemption=policy, queueingStrategy=strategy)
 
     def chance(self, part):
@@ -84,9 +90,11 @@ class Walk:
                 held = queues.tree.used(queue.name, asset)
                 if quota.borrowing is not None:
                     assert held <= quota.nominal + quota.borrowing
-        for name in ("org", "left"):
+        for name in ("org", *COHORTS):
             node = queues.tree.cohort(name)
-            assert node.parent is not None or all(node.total(each) >= used for each, used in node.used.items())
+            for asset, used in node.used.items():
+                limit = node.quota(asset).borrowing if node.parent is not None else 0
+                assert limit is None or used <= node.total(asset) + limit
 
 
 @pytest.mark.parametrize("seed", range(40))

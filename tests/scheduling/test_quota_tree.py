@@ -41,6 +41,14 @@ class Plain:
             lent = min(lent, self.total(name) - kept - max(0, used - kept) + limit)
         return max(0, kept - used) + lent
 
+    def entitled(self, name, amount):
+        while name:
+            if self.used(name) + amount <= self.total(name):
+                return name
+            amount = max(0, amount - max(0, self.kept(name) - self.used(name)))
+            name = self.above[name]
+        return None
+
 
 @st.composite
 def trees(draw):
@@ -72,3 +80,6 @@ def test_what_is_kept_up_to_date_is_what_the_formulas_give(tree, data):
     for name, _, _ in queues:
         assert kept.available(name, A) == plain.available(name)
         assert kept.node(name).total(A) == plain.total(name)
+        amount = data.draw(st.integers(0, 9))
+        entitled = kept.node(name).entitled({A: amount})
+        assert (entitled.name if entitled is not None else None) == plain.entitled(name, amount)

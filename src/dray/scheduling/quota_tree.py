@@ -83,6 +83,25 @@ class QuotaNode:
         lending = self.quota(asset).lending
         return max(0, self.total(asset) - lending) if lending is not None else 0
 
+    def is_borrowing(self, asset: Asset, more: int = 0) -> bool:
+        """Whether more is in use than it and those below it have, or would be with so much more."""
+        return self.used.get(asset, 0) + more > self.total(asset)
+
+    def entitled(self, wanted: Mapping[Asset, int]) -> QuotaNode | None:
+        """The lowest, from here up, that would not borrow with so much more; None where all would."""
+        node: QuotaNode | None = self
+        while node is not None:
+            if not any(node.is_borrowing(asset, amount) for asset, amount in wanted.items()):
+                return node
+            # What it keeps for itself is not asked of the one above.
+            wanted = {asset: max(0, amount - node._spare(asset)) for asset, amount in wanted.items()}
+            node = node.parent
+        return None
+
+    def _spare(self, asset: Asset) -> int:
+        """What it keeps for itself and nobody uses."""
+        return max(0, self.kept(asset) - self.used.get(asset, 0))
+
     def take(self, asset: Asset, amount: int) -> None:
         """So much more is in use here, and above as far as it is not its own."""
         node: QuotaNode | None = self
@@ -162,8 +181,12 @@ class QuotaTree:
 
     def is_borrowing(self, queue: str, asset: Asset, more: int = 0) -> bool:
         """Whether its pods have more than its own, or would with so much more."""
-        node = self._queues[queue]
-        return node.used.get(asset, 0) + more > node.quota(asset).nominal
+        return self._queues[queue].is_borrowing(asset, more)
+
+    def is_owed(self, queue: str, asset: Asset, amount: int) -> bool:
+        """Whether so much more is its own, or that of a cohort above it, and others outside may have borrowed it."""
+        node = self.node(queue).entitled({asset: amount})
+        return node is not None and node.parent is not None
 
     def root(self, queue: str) -> str:
         """What all share that may lend to each other: the topmost cohort, or the queue itself."""

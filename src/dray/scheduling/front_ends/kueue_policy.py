@@ -219,12 +219,14 @@ class KueueQueues(KueueObjects):
         for name, amount in wanted:
             for flavor in self.flavors.of(known, name):
                 asset = Asset(flavor, name)
-                left = self.tree.available(queue, asset)
+                own = 0
                 if known.preempts == "LowerPriority":
-                    left += self.charges.below(queue, priority, asset)
+                    own = self.charges.below(queue, priority, asset)
                 elif known.preempts != "Never":
-                    left += self.tree.used(queue, asset)
-                if amount <= left or (known.reclaims != "Never" and not self.tree.is_borrowing(queue, asset, amount)):
+                    own = self.tree.used(queue, asset)
+                is_its_own = not self.tree.is_borrowing(queue, asset, amount - own)
+                may_come_back = known.reclaims != "Never" and (is_its_own or self.tree.is_owed(queue, asset, amount))
+                if may_come_back or amount <= self.tree.available(queue, asset) + own:
                     break
             else:
                 return False
