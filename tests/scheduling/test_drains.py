@@ -83,6 +83,70 @@ def test_a_stream_of_small_pods_starves_no_gang_of_whole_nodes():
     assert not core.scheduler.drains.active
 
 
+def large(name, number=8, **more):
+    """A pod by itself."""
+    yield objects.claim(name, objects.request(count=number))
+    yield pod(name, claims=[name], **more)
+
+
+def test_a_stream_of_small_pods_starves_no_single_pod_of_a_whole_node():
+    core = Core(*fleet(a=8, b=8, c=8), drain_seconds=10 * MINUTE)
+    stream = Stream(core)
+    stream.flow(10)
+    core.put(*large("big"))
+    arrived = core.now
+    stream.until_drain()
+    found = stream.flow(12)
+    assert found.keys() == {"big"}
+    assert found["big"] - arrived < 12 * MINUTE
+    assert "its place is kept from others as pods end there, until" in stream.messages["big"]
+    kept_off = [text for name, text in stream.messages.items() if name.startswith("s")]
+    assert any("what is free is kept for pod default/big, which waits for room" in text for text in kept_off)
+    assert not core.scheduler.drains.active
+    assert not core.scheduler.drains.waiting
+    assert not core.scheduler.nominations.draining_places()
+
+
+def test_single_pods_and_gangs_have_their_turn_by_when_they_came():
+    core = Core(*fleet(a=8, b=8), drain_seconds=30 * MINUTE)
+    stream = Stream(core)
+    stream.flow(10)
+    core.put(*large("first"))
+    core.now += 1
+    core.put(*training("g", 2, claims=(8,)), *large("last"))
+    found = {}
+    for _ in range(12):
+        new = stream.flow(10)
+        for name in new:
+            # They run for a while.
+            core.remove_with_claims(name)
+        found |= new
+    assert sorted(found, key=found.get) == ["first", "g-0", "g-1", "last"]
+
+
+def test_a_pod_that_waits_for_one_device_keeps_nobody_from_anything():
+    core = Core(*fleet(a=2), objects.node("b"), objects.resource_slice("b", gpus.gpu("rare", kind="net"), nodeName="b"))
+    stream = Stream(core, minutes=2, waiting=1)
+    core.put(objects.claim("r1", objects.request(deviceClassName="net")), pod("running", claims=["r1"]))
+    core.settle()
+    core.put(objects.claim("r2", objects.request(deviceClassName="net")), pod("waiting", claims=["r2"]))
+    stream.flow(10)
+    assert not core.scheduler.drains.begun
+    assert stream.number > 5
+
+
+def test_a_single_pod_that_goes_gives_its_place_up():
+    core = Core(*fleet(a=8), drain_seconds=30 * MINUTE)
+    stream = Stream(core)
+    stream.flow(10)
+    core.put(*large("big"))
+    stream.until_drain()
+    core.remove_with_claims("big")
+    assert not core.scheduler.drains.active
+    assert not core.scheduler.drains.waiting
+    assert not core.scheduler.nominations.draining_places()
+
+
 def test_without_drains_it_is_starved():
     core = Core(*fleet(a=8, b=8, c=8), drain_seconds=0)
     stream = Stream(core)

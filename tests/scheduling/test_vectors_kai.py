@@ -51,6 +51,19 @@ def held(core, name):
     return core.state.queues.kai.tree.get(name).held.get("gpu", 0)
 
 
+def test_who_finds_no_place_takes_back_what_others_get_beyond_their_share():
+    core = cluster(queue("a", "dept", quota=2), queue("b", "dept", quota=2), gpu_count=4, nodes=2)
+    for number in range(2):
+        submit(core, "b", f"b{number}", nodeSelector={"kubernetes.io/hostname": f"n{number}"})
+    core.settle()
+    submit(core, "a", "a", number=2)
+    assert victims(core.settle()) == []
+    submit(core, "b", "b2", "b3")
+    actions = core.settle()
+    assert "a" in bound(actions)
+    assert len(victims(actions)) == 1
+
+
 def test_t7_what_another_queue_has_beyond_its_quota_comes_back():
     core = two_teams()
     submit(core, "b", *names("b", 8))

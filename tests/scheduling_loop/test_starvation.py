@@ -1,4 +1,4 @@
-"""Nothing starves: whatever small pods come, a gang that could ever start does within a bounded time.
+"""Nothing starves: whatever small pods come, a gang or a large pod that could ever start does within a bounded time.
 
 Server, scheduler and claim controller are real, writes go wrong, and the scheduler dies now and then. Pods run for a
 while of their own and nobody knows how long.
@@ -23,10 +23,11 @@ BOUND = 900.0
 
 
 class Traffic:
-    """Small pods without end, and now and then a gang of whole nodes; all of them end after a while."""
+    """Small pods without end, and now and then a gang or a pod of whole nodes; all of them end after a while."""
 
-    def __init__(self, cluster, seed):
+    def __init__(self, cluster, seed, size):
         self.cluster = cluster
+        self.size = size
         self.chance = Random(seed)
         self.arrived = {}
         self.waited = {}
@@ -62,17 +63,18 @@ class Traffic:
     async def _gang(self):
         self._number += 1
         name = f"g{self._number}"
-        await self.cluster.create(objects.pod_group(name, minCount=2))
-        for n in range(2):
-            group = {"podGroupName": name}
-            await self.cluster.create(gpus.pod(f"{name}-{n}", templates=["all"], schedulingGroup=group))
+        group = {"schedulingGroup": {"podGroupName": name}} if self.size > 1 else {}
+        if group:
+            await self.cluster.create(objects.pod_group(name, minCount=self.size))
+        for n in range(self.size):
+            await self.cluster.create(gpus.pod(f"{name}-{n}", templates=["all"], **group))
         self.arrived[name] = asyncio.get_running_loop().time()
 
     def _look(self, pods):
         now = asyncio.get_running_loop().time()
         bound = {each["metadata"]["name"] for each in pods if each["spec"].get("nodeName")}
         for name, since in self.arrived.items():
-            if name not in self.waited and {f"{name}-0", f"{name}-1"} <= bound:
+            if name not in self.waited and {f"{name}-{n}" for n in range(self.size)} <= bound:
                 self.waited[name] = now - since
         for name in sorted(bound - self._ends.keys()):
             self.small += name.startswith("s")
@@ -88,12 +90,12 @@ class Traffic:
             await doing
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_no_gang_starves(seed, virtual_time):
+@pytest.mark.parametrize(("seed", "size"), [(0, 2), (1, 1)])
+async def test_nobody_starves(seed, size, virtual_time):
     async with VirtualCluster(seed, nodes=NODES, gpu_count=GPUS) as cluster:
         for name, number in (("one", 1), ("all", GPUS)):
             await cluster.create(objects.claim_template(name, objects.request(count=number)))
-        traffic = Traffic(cluster, seed)
+        traffic = Traffic(cluster, seed, size)
         traffic.start()
         await traffic.flow(4000)
         now = asyncio.get_running_loop().time()

@@ -123,7 +123,7 @@ class SchedulingAlgorithm:
                 continue
             if status.error:
                 return status
-            if not cycle.claims.allocated:
+            if not cycle.claims.allocated and not self._framework.is_cluster_wide(status.plugin):
                 feasible.reject(node, status)
         return None
 
@@ -172,8 +172,8 @@ class SchedulingAlgorithm:
                 return Placement(node, cycle, cycle.devices or NO_DEVICES)
             if status.error:
                 return status
-            if cycle.claims.allocated:
-                # It may be due to what the pod has already, which others of its signature have not.
+            if cycle.claims.allocated or self._framework.is_cluster_wide(status.plugin):
+                # It may be due to what the pod has already, which others of its signature have not, or to its queue.
                 counts.update(status.reasons)
             else:
                 feasible.reject(node, status)

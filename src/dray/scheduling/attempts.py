@@ -22,7 +22,8 @@ from dray.scheduling.model import Node, Pod
 from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 from dray.scheduling.plugins.volume_binding import unbound_claims
 from dray.scheduling.queue import QueuedPod
-from dray.scheduling.reasons import Code, ObjectRef
+from dray.scheduling.quota_waiters import QUOTA
+from dray.scheduling.reasons import QUOTA_CODES, Code, ObjectRef
 from dray.scheduling.status import Diagnosis, Status
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Attempts:
     def reserve(self, queued: QueuedPod, placement: Placement) -> None:
         """The pod is assumed to be on its node, and has what it needs there."""
         self._nominations.drop(queued.pod.uid)
+        self._scheduler.drains.forget_pod(queued.pod.uid)
         self._algorithm.assume(placement)
         self.start_binding(queued, placement)
 
@@ -124,6 +126,7 @@ class Attempts:
         pod = queued.pod
         self._state.report(f"scheduling pod {pod.key[0]}/{pod.key[1]}", error)
         self._nominations.drop(pod.uid)
+        self._scheduler.drains.forget_pod(pod.uid)
         status = Status.of("", Code.SCHEDULER_FAILED, faults.text(error), error=True)
         diagnosis = Diagnosis(self._state.size, status, error=True)
         self._queue.add_unschedulable(queued, ("failed", pod.uid), None, diagnosis, now, nodes=_NOWHERE, error=True)
@@ -135,6 +138,7 @@ class Attempts:
         if status.pending:
             self._queue.gate(queued, now)
             return None
+        self._scheduler.drains.forget_pod(pod.uid)
         self._scheduler.waiters.add(pod.uid, status.waits_for)
         diagnosis = Diagnosis(self._state.size, status, error=status.error)
         self._queue.add_unschedulable(
@@ -181,11 +185,11 @@ class Attempts:
         self, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis, *, alone: bool, known: bool
     ) -> Action | None:
         """No node fits: what to do about it, and what to wait for."""
-        pod, preemptor = queued.pod, self._scheduler.preemptor
+        pod, preemptor, drains = queued.pod, self._scheduler.preemptor, self._scheduler.drains
         undecided = tuple(cycle.undecided.values())
         release = None if diagnosis.error else self._algorithm.to_deallocate(cycle)
         preemption = None
-        preemptor.passed_over = False
+        preemptor.passed_over = self._scheduler.reclaimer.passed_over = False
         if release is not None:
             diagnosis = replace(diagnosis, deallocated=True)
         elif undecided:
@@ -193,7 +197,20 @@ class Attempts:
             self._search_on(cycle, undecided)
         elif pod.preempts and not diagnosis.error and not (known and self._is_futile(cycle)):
             preemption = preemptor.find(cycle)
-        if preemption is not None:
+        short = _short_on_nodes(cycle, diagnosis)
+        reclaimed = None
+        if (
+            (short or _has_flavors(cycle))
+            and release is None
+            and preemption is None
+            and not undecided
+            and not diagnosis.error
+        ):
+            # There is quota, and not where there is a place, or could be: others may have to leave what they borrowed.
+            reclaimed = self._reclaim(cycle)
+        if reclaimed is not None:
+            preemption = reclaimed
+        elif preemption is not None:
             self._nominations.keep(pod, preemption)
             self._state.queues.make_room([(pod, self._state.nodes[preemption.node])], preemption.victims)
         elif release is None:
@@ -201,12 +218,22 @@ class Attempts:
             self._nominations.drop(pod.uid)
             if isinstance(asked := cycle.data.get(QueueQuota.name), QueuedAsk):
                 self._state.queues.unplaced.add(asked.policy, asked.ask)
+        if preemption is not None or release is not None or undecided or diagnosis.error:
+            drains.forget_pod(pod.uid)
+        elif cycle.claims.demand.is_several(pod.requirements.requests):
+            self._scheduler.group_attempts.drain_for(queued, cycle.now)
         self._wait(queued, cycle, diagnosis, alone=alone)
         if preemption is None and (when := preemptor.retry_at(cycle)) < inf:
             self._queue.try_at(queued, when, cycle.now)
         if queued.group is not None and not known:
             queued.group.preemption_futile = preemption is None
-            queued.group.binding_may_help = preemption is None and preemptor.passed_over
+            passed_over = preemptor.passed_over or self._scheduler.reclaimer.passed_over
+            queued.group.binding_may_help = preemption is None and passed_over
+        if queued.group is not None:
+            queued.group.waits_for = short
+        if queued.group is not None and drains.awaits_binding_of(pod.uid):
+            queued.group.binding_may_help = True
+        diagnosis = replace(diagnosis, draining=drains.draining_of(pod.uid))
         if release is None and (preemption is None or not is_news(pod, preemption)):
             return _report(queued, diagnosis)
         news = queued.reported != diagnosis
@@ -249,6 +276,20 @@ def _group_key(cycle: Cycle, alone: str = "") -> tuple[object, ...]:
     pod, asked = cycle.pod, cycle.data.get(QueueQuota.name)
     queue = asked.ask.queue if isinstance(asked, QueuedAsk) else ""
     return pod.requirements, cycle.claims.demand, pod.priority, pod.preempts, queue, alone
+
+
+def _has_flavors(cycle: Cycle) -> bool:
+    asked = cycle.data.get(QueueQuota.name)
+    return isinstance(asked, QueuedAsk) and not asked.policy.is_uniform(asked.ask.queue)
+
+
+def _short_on_nodes(cycle: Cycle, diagnosis: Diagnosis) -> tuple[ObjectRef, ...]:
+    """What the queue of the pod has too little of for some nodes, and not for all."""
+    asked = cycle.data.get(QueueQuota.name)
+    if not isinstance(asked, QueuedAsk):
+        return ()
+    reasons = (reason for reason, _ in diagnosis.counts if reason.code in QUOTA_CODES)
+    return tuple({ObjectRef(QUOTA, "", asked.policy.lacks(asked.ask.queue, each)) for each in reasons})
 
 
 def is_news(pod: Pod, preemption: Preemption) -> bool:

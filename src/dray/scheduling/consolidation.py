@@ -17,7 +17,7 @@ from typing import Final
 from dray.allocation import Work, WorkExhausted
 from dray.api.objects import key_of
 from dray.scheduling.backfill import earliest
-from dray.scheduling.group_model import ANYWHERE, Group, GroupKey
+from dray.scheduling.group_model import POD, Group, GroupKey, single
 from dray.scheduling.group_trial import GroupTrial, Member
 from dray.scheduling.messages import status_text
 from dray.scheduling.model import Node, Pod
@@ -28,7 +28,6 @@ from dray.scheduling.scheduler import Scheduler
 
 _MOST_AREAS: Final = 64
 _WORK: Final = 20_000_000
-POD: Final = "Pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +88,7 @@ class Consolidator:
         group = attempts.group_of(first.pod)
         if group is not None:
             return Waiting(group.key.kind, group, tuple(attempts.queued(group, first)), self._state.groups.need(group))
-        key = GroupKey("", *first.pod.key, POD)
-        alone = Group(key, first.pod.uid, 1, None, ANYWHERE, False, first.pod.document)
-        return Waiting(POD, alone, (first,), 1)
+        return Waiting(POD, single(first.pod.key, first.pod.uid, first.pod.document), (first,), 1)
 
     def find(self, waiting: Waiting) -> Consolidation:
         work, scheduler = Work(_WORK), self._scheduler

@@ -7,7 +7,7 @@ and says so: an error on one node ends the attempt for all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -51,6 +51,7 @@ class DeviceDemand:
         "prioritised",
         "requests",
         "specs",
+        "uncertain",
     )
 
     def __init__(self, specs: Sequence[Object], extended: frozenset[str], document: Object) -> None:
@@ -66,9 +67,17 @@ class DeviceDemand:
         self.prioritised = any(request.get("firstAvailable") for request in self.requests)
         """Whether nodes differ in which alternative they offer."""
         self._delicate = any(map(_is_delicate, specs))
+        modes = (each.get("allocationMode") for request in self.requests for each in _subrequests(request))
+        self.uncertain = self.prioritised or "All" in modes
+        """Whether nodes differ in how many devices of which class it gets."""
 
     def __bool__(self) -> bool:
         return bool(self.specs or self.extended)
+
+    def is_several(self, amounts: Mapping[str, int]) -> bool:
+        """Whether it takes several devices at the least; `amounts` are what the pod asks for of extended resources."""
+        fewest = (min(map(_fewest, _subrequests(request)), default=0) for request in self.requests)
+        return sum(fewest) + sum(amounts.get(name, 0) for name in self.extended) > 1
 
     def served(self, node: Node) -> frozenset[str]:
         """The extended resources that devices must serve on the node, since it has none of its own."""
@@ -181,6 +190,13 @@ class DeviceDemand:
 def _subrequests(request: Object) -> Sequence[Object]:
     exactly = request.get("exactly")
     return (exactly,) if exactly is not None else request.get("firstAvailable") or ()
+
+
+def _fewest(subrequest: Object) -> int:
+    """How many devices it takes from others; at least two where it wants all."""
+    if subrequest.get("adminAccess"):
+        return 0
+    return 2 if subrequest.get("allocationMode") == "All" else subrequest.get("count") or 1
 
 
 def _may(inventory: Inventory, view: View, subrequest: Object) -> bool:

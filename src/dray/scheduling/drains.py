@@ -1,10 +1,11 @@
 """Drains: what keeps a large group from waiting for ever while small pods take whatever becomes free.
 
-Of the groups that wait for room, the most urgent and then the one that waits longest has its place kept, once newer
-pods of no higher priority went past it: as pods end there, nobody of lower or equal priority gets what it needs.
-Others may use what it leaves over, and its place itself as long as they end before it can start (`backfill`). After a
-bounded time without success the place is given up and the group goes behind the others; the next time it is kept twice
-as long, up to a limit, so that a group starts at last where runs are long and nobody knows how long.
+A pod by itself that wants several devices is such a group too. Of the groups that wait for room, the most urgent and
+then the one that waits longest has its place kept, once newer pods of no higher priority went past it: as pods end
+there, nobody of lower or equal priority gets what it needs. Others may use what it leaves over, and its place itself as
+long as they end before it can start (`backfill`). After a bounded time without success the place is given up and the
+group goes behind the others; the next time it is kept twice as long, up to a limit, so that a group starts at last
+where runs are long and nobody knows how long.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final
 from dray.api.times import text_of
 from dray.scheduling import backfill
 from dray.scheduling.drain_search import DrainPlaces
-from dray.scheduling.group_model import Group, GroupKey
+from dray.scheduling.group_model import POD, Group, GroupKey
 from dray.scheduling.model import Pod
 from dray.scheduling.nominations import Nominations
 from dray.scheduling.queue import Queue, QueuedPod
@@ -31,6 +32,10 @@ _RENEWAL: Final = 5.0
 _MOST_TIMES: Final = 8
 """How many times as long as at first a place is kept at most."""
 _DAY: Final = 86_400.0
+_LOOK: Final = 1.0
+"""How often, in seconds, it is looked whose turn it is of those that nothing else may wake."""
+_MOST_WAITING: Final = 256
+"""Pods by themselves that are remembered at a time."""
 
 
 @dataclass(slots=True)
@@ -76,6 +81,7 @@ class Drains:
         self._pods: dict[str, _Waiting] = {}
         """By uid, pods of groups without room."""
         self._drain: _Drain | None = None
+        self._looked = -inf
         self._latest: dict[int, int] = {}
         """By priority, the number in the order of arrival of the newest pod that got a place while groups waited."""
         self.begun = 0
@@ -101,6 +107,8 @@ class Drains:
         first = queued[0]
         known = self._waiting.get(group.key)
         if known is None:
+            if group.key.kind == POD and len(self._waiting) >= _MOST_WAITING:
+                return False
             known = self._waiting[group.key] = _Waiting(group, first.pod.priority, first.arrival, now)
         known.group, known.priority = group, first.pod.priority
         known.uids = {each.pod.uid for each in queued}
@@ -121,6 +129,20 @@ class Drains:
             priority <= waiting.priority and arrival > waiting.arrival for priority, arrival in self._latest.items()
         )
 
+    def overlooked(self, now: float) -> str:
+        """By uid, a pod by itself whose turn it is to have a place kept: unlike groups it is not tried again whenever
+        something changes."""
+        if not self._waiting or now < self._looked + _LOOK:
+            return ""
+        self._looked = now
+        due = [each for each in self._waiting.values() if self._is_due(each, now)]
+        first = min(due, key=lambda each: each.rank, default=None)
+        if first is None or first.group.key.kind != POD:
+            return ""
+        if self._drain is not None and self._drain.waiting.priority >= first.priority:
+            return ""
+        return first.group.uid
+
     def went_past(self, queued: QueuedPod) -> None:
         """A pod got its place while groups wait."""
         priority = queued.pod.priority
@@ -135,6 +157,14 @@ class Drains:
             self._latest.clear()
         if self._drain is not None and self._drain.waiting.group.key == key:
             self._end()
+        if known is not None and key.kind == POD:
+            self._queue.remove_group(key)
+
+    def forget_pod(self, uid: str) -> None:
+        """The same of a pod by itself."""
+        known = self._pods.get(uid)
+        if known is not None and known.group.key.kind == POD:
+            self.forget(known.group.key)
 
     def gone(self, pod: Pod) -> None:
         """A pod of a group waits no more: where a place was kept for it, all of it is sought anew. A group without
@@ -151,6 +181,10 @@ class Drains:
 
     def awaits_binding(self, group: Group) -> bool:
         return group.key in self._waiting and self._waiting[group.key].awaits_binding
+
+    def awaits_binding_of(self, uid: str) -> bool:
+        """The same of a pod by itself."""
+        return uid in self._pods and self.awaits_binding(self._pods[uid].group)
 
     def keep(
         self, group: Group, queued: Iterable[QueuedPod], found: DrainPlaces | None, now: float, *, passed_over: bool
@@ -226,7 +260,9 @@ class Drains:
         """Why others cannot have the place."""
         assert self._drain is not None
         drain = self._drain
-        return Status.of("Drains", Code.DRAINING, drain.waiting.group.key.title, text_of(drain.until))
+        key = drain.waiting.group.key
+        title = f"{'pod' if key.kind == POD else 'PodGroup'} {key.title}"
+        return Status.of("Drains", Code.DRAINING, title, text_of(drain.until))
 
     def draining(self, group: Group) -> tuple[str, str] | None:
         """Since when a place is kept for the group, and until when at most."""
@@ -234,3 +270,7 @@ class Drains:
         if drain is None or drain.waiting.group.key != group.key:
             return None
         return text_of(drain.since), text_of(drain.until)
+
+    def draining_of(self, uid: str) -> tuple[str, str] | None:
+        """The same for a pod by itself."""
+        return self.draining(self._pods[uid].group) if uid in self._pods else None

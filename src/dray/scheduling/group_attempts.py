@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,7 @@ from dray.scheduling.attempts import is_news
 from dray.scheduling.cycle import Cycle
 from dray.scheduling.drain_search import DrainSearch
 from dray.scheduling.group_forest import Flawed
-from dray.scheduling.group_model import Group
+from dray.scheduling.group_model import Group, single
 from dray.scheduling.group_placement import GroupPlacer
 from dray.scheduling.group_preemption import GroupPreemptor
 from dray.scheduling.group_quota import GroupQuota
@@ -160,6 +161,10 @@ class GroupAttempts:
             # One that was taken from the queue and cannot be tried would not come back.
             self._leave_out([each for each, _ in rejected if each.subqueue is SubQueue.ACTIVE], now)
             return self._bind(group, members)
+        if preemption is None and not (answer.error or answer.undecided or idle):
+            # There may be quota, and not where there are places.
+            pods, prepared = [each.pod for each in queued], partial(self._prepare, queued, now, work)
+            preemption = self._quota.reclaim_for(pods, group, need, prepared, now)
         self._scheduler.hints.undone(before)
         if preemption is None:
             self._quota.unplaced([each.pod for each in queued], need, now)
@@ -211,6 +216,18 @@ class GroupAttempts:
         passed_over = self._drain_search.passed_over
         self._drains.keep(group, [each.queued for each in members], found, now, passed_over=passed_over)
 
+    def drain_for(self, queued: QueuedPod, now: float) -> None:
+        """The same for a pod by itself for which there is no room."""
+        pod = queued.pod
+        group = single(pod.key, pod.uid, pod.document)
+        if self._drains.refused(group, [queued], now):
+            work, before = _work_for([queued]), self._state.pods_revision
+            found, _ = self._prepared([queued], now, work)
+            if found:
+                with self.placer.trial(found, work) as (trial, members):
+                    self._drain(group, members, 1, trial)
+            self._scheduler.hints.undone(before)
+
     def _suffice(self, group: Group, found: Iterable[tuple[QueuedPod, Cycle]]) -> bool:
         """Whether so many pods are enough, of each group that they belong to."""
         counts = Counter(each.pod.group for each, _ in found)
@@ -231,6 +248,9 @@ class GroupAttempts:
                 rejected.append((each, status))
         return found, rejected
 
+    def _prepare(self, queued: Sequence[QueuedPod], now: float, work: Work) -> list[tuple[QueuedPod, Cycle]]:
+        return self._prepared(queued, now, work)[0]
+
     def _reclaim(
         self,
         group: Group,
@@ -246,7 +266,7 @@ class GroupAttempts:
         before = self._state.pods_revision
         preemption = None
         if asked is not None:
-            preemption = self._quota.reclaim(asked, group, need, lambda: self._prepared(queued, now, work)[0])
+            preemption = self._quota.reclaim(asked, group, need, partial(self._prepare, queued, now, work))
         self._scheduler.hints.undone(before)
         for each in queued:
             self._scheduler.waiters.add(each.pod.uid, status.waits_for)

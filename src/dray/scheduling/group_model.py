@@ -9,10 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from dray.api.objects import Object
+from dray.api.objects import Key, Object
 
 Path = tuple[str, ...]
 """Labels of nodes from coarse to fine. Nodes are in one domain where the values of all are the same."""
+
+
+POD: Final = "Pod"
+"""The kind of a group that stands for a single pod."""
 
 
 class GroupKey(NamedTuple):
@@ -89,3 +93,8 @@ class Group:
     """For so many its queue keeps quota while one of them is there, though others come later or were replaced."""
     unknown: str = ""
     """What it names that does not exist: it waits for that."""
+
+
+def single(key: Key, uid: str, document: Object) -> Group:
+    """One that stands for a pod by itself."""
+    return Group(GroupKey("", *key, POD), uid, 1, None, ANYWHERE, False, document)

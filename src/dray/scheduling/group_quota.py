@@ -82,6 +82,15 @@ class GroupQuota:
         ask = Ask(some, queue, wanted, priority, now)
         return QueuedAsk(policy, ask), ask if least is None else replace(ask, wanted=least)
 
+    def reclaim_for(
+        self, pods: Sequence[Pod], group: Group, need: int, prepared: Prepared, now: float
+    ) -> GroupPreemption | None:
+        """As `reclaim`, for pods whose queue has quota that is not for all nodes."""
+        asks = self._asks(pods, need, now)
+        if asks is None or asks[0].policy.is_uniform(asks[0].ask.queue):
+            return None
+        return self.reclaim(asks[0], group, need, prepared)
+
     def reclaim(self, asked: QueuedAsk, group: Group, need: int, prepared: Prepared) -> GroupPreemption | None:
         """Nothing is placed afterwards."""
         places: dict[str, Preemption] = {}

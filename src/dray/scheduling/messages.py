@@ -73,7 +73,7 @@ _TEXTS: Final = {
     Code.QUEUE_HELD_UP: "ClusterQueue {} lets pods in one after the other, and others are before it",
     Code.QUOTA: "ClusterQueue {0}: needs {2} of {1}, {3} left with what can be borrowed",
     Code.NO_FLAVOR: "node(s) of no flavor of ClusterQueue {}",
-    Code.DRAINING: "what is free is kept for PodGroup {}, which waits for room, until {} at the latest",
+    Code.DRAINING: "what is free is kept for {}, which waits for room, until {} at the latest",
     Code.QUEUE_WITHOUT_PARENT: "Queue {} has no parentQueue, and only queues that have one take pods",
     Code.QUEUE_PARENTS: "a queue above Queue {} does not exist, or is above itself",
     Code.QUEUE_NOT_LEAF: "Queue {} has queues below it, and only those without take pods",
@@ -140,7 +140,8 @@ def status_text(status: Status) -> str:
 def diagnosis_text(diagnosis: Diagnosis) -> str:
     """For the PodScheduled condition and the FailedScheduling event."""
     text = _diagnosis_text(diagnosis)
-    return f"{text} deallocation of ResourceClaim completed" if diagnosis.deallocated else text
+    text = f"{text} deallocation of ResourceClaim completed" if diagnosis.deallocated else text
+    return _with_drain(text, diagnosis.draining)
 
 
 def group_text(group: GroupDiagnosis) -> str:
@@ -155,9 +156,13 @@ def group_text(group: GroupDiagnosis) -> str:
     if group.undecided:
         text = f"{text} as far as the search went, which came to no end"
     text = f"{text}. For the next: {diagnosis_text(group.following)}" if group.following is not None else f"{text}."
-    if group.draining is None:
+    return _with_drain(text, group.draining)
+
+
+def _with_drain(text: str, draining: tuple[str, str] | None) -> str:
+    if draining is None:
         return text
-    since, until = group.draining
+    since, until = draining
     return f"{text} Since {since} its place is kept from others as pods end there, until {until} at the latest."
 
 

@@ -49,6 +49,10 @@ class Nominations:
         """(uid of a pod, node) of all that are kept, but for those that drain."""
         return [(uid, kept.preemption.node) for uid, kept in self._kept.items() if not kept.drains]
 
+    def draining_places(self) -> list[tuple[str, str]]:
+        """The same of those that drain."""
+        return [(kept.pod.uid, kept.preemption.node) for kept in self._kept.values() if kept.drains]
+
     def lowest(self) -> dict[str, int]:
         """By node, the lowest priority of those that have a place kept there: the more urgent can have it."""
         found: dict[str, int] = {}

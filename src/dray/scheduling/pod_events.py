@@ -85,8 +85,10 @@ class PodEvents:
         """It does not wait any more."""
         self._scheduler.waiters.remove(uid)
         queued = self._queue.remove(uid, now)
-        if queued is not None and queued.pod.joins:
-            self._drains.gone(queued.pod)
+        if queued is None:
+            return
+        self._drains.gone(queued.pod)
+        if queued.pod.joins:
             short = self._state.groups.forget(queued.pod)
             self._state.queues.gone(queued.pod)
             if short is not None:

@@ -19,6 +19,7 @@ from dray.scheduling import faults
 from dray.scheduling.faults import Report
 from dray.scheduling.feasible_nodes import Signature
 from dray.scheduling.model import Pod
+from dray.scheduling.reasons import ObjectRef
 from dray.scheduling.status import Diagnosis, GroupDiagnosis
 from dray.scheduling.turns import Entry, Turn, Turns
 
@@ -79,6 +80,8 @@ class SignatureGroup:
     """Whether nobody could be removed for the sake of the last one that was tried."""
     binding_may_help: bool = False
     """Whether there may be somebody to remove once those that are being bound are bound."""
+    waits_for: tuple[ObjectRef, ...] = ()
+    """What else would help any of them, when there is more of it."""
 
     def first(self) -> QueuedPod | None:
         while self.order:

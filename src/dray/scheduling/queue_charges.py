@@ -9,24 +9,23 @@ comes out the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from dray.allocation.usage import ClaimKey
-from dray.api.objects import Object, is_deleting, key_of, mapping
-from dray.api.quantity import Quantity, QuantityError
-from dray.api.resource_claims import allocation_of, allocation_results, requests_of
+from dray.api.objects import Object, is_deleting, key_of
 from dray.scheduling.claim_assume_cache import ClaimAssumeCache
+from dray.scheduling.claim_costs import MOST, ClaimCosts
 from dray.scheduling.kept_quota import KeptFor, KeptQuota
 from dray.scheduling.model import Node, Pod
-from dray.scheduling.queue_policy import Asset, DeviceUse, QueuePolicy
+from dray.scheduling.queue_policy import Asset, QueuePolicy
 from dray.scheduling.quota_waiters import QuotaWaiters
+from dray.scheduling.reasons import Reason
 from dray.scheduling.share_sizes import ShareSizes
 from dray.scheduling.status import Status
 
-MOST: Final = 2**40
+_NOTHING: Final[Mapping[ClaimKey, Object]] = {}
 """No demand counts for more: sums with one that asks for everything there will ever be stay meaningful."""
 
 
@@ -55,9 +54,8 @@ class QueueCharges:
         waiters: QuotaWaiters,
         share_sizes: ShareSizes | None = None,
     ) -> None:
-        """`share_sizes` where queues count the capacity of devices."""
         self._policy = policy
-        self._share_sizes = share_sizes
+        self._costs = ClaimCosts(policy, claims, share_sizes)
         self._claims = claims
         self._waiters = waiters
         self._charges: dict[str, Charge] = {}
@@ -79,9 +77,12 @@ class QueueCharges:
 
     # What pods would take
 
-    def wanted(self, queue: str, pods: Iterable[Pod], company: int = 1) -> dict[str, int]:
+    def wanted(
+        self, queue: str, pods: Iterable[Pod], company: int = 1, got: Mapping[ClaimKey, Object] = _NOTHING
+    ) -> dict[str, int]:
         """By resource, what the pods would be charged as things are: nothing for claims that others brought along, and
-        once what they share. Each stands for `company` pods, most of which are yet to come."""
+        once what they share. Each stands for `company` pods, most of which are yet to come. `got` are allocations in
+        thought."""
         self.refresh()
         found: Counter[str] = Counter()
         seen: set[ClaimKey] = set()
@@ -90,8 +91,7 @@ class QueueCharges:
             for entry, claim in self._entries_of(pod):
                 key = key_of(claim)
                 if key not in seen and (queue, key) not in self._shared:
-                    each_has_one = bool(entry.get("resourceClaimTemplateName"))
-                    _add(found, self._policy.devices(queue, self._uses(claim)), company if each_has_one else 1)
+                    _add(found, self._costs.of(queue, pod, claim, got.get(key)), company if _is_its_own(entry) else 1)
                 seen.add(key)
         return found
 
@@ -99,10 +99,32 @@ class QueueCharges:
         """What each claim of the pod would come to, that nobody in the queue brought along."""
         found = {key_of(claim): claim for claim in self._claims_of(pod)}
         return {
-            key: self._policy.devices(queue, self._uses(claim))
-            for key, claim in found.items()
+            key: self._costs.of(queue, pod, claim) for key, claim in found.items() if (queue, key) not in self._shared
+        }
+
+    def payable(
+        self, queue: str, pod: Pod, claims: Sequence[Object], times: int
+    ) -> tuple[Sequence[Object], Reason | None]:
+        """The claims without alternatives that the queue cannot pay for so many pods like this one, beside what they
+        want at the least; and why not. As they are where it can pay all."""
+        self.refresh()
+        # What they share is paid once.
+        own = {
+            key: 1 if key in self._claims.shared else times
+            for key in map(key_of, self._claims_of(pod))
             if (queue, key) not in self._shared
         }
+        wanted: Counter[str] = Counter()
+        _add(wanted, self._policy.requests(queue, pod), times)
+        for claim in claims:
+            _add(wanted, self._costs.of(queue, pod, claim), own.get(key_of(claim), 0))
+        found, problem = [], None
+        for claim in claims:
+            if key_of(claim) in own:
+                claim, reason = self._costs.payable(queue, pod, claim, wanted, own[key_of(claim)])
+                problem = problem or reason
+            found.append(claim)
+        return (found, problem) if problem is not None else (claims, None)
 
     def _claims_of(self, pod: Pod) -> list[Object]:
         return [claim for _, claim in self._entries_of(pod)]
@@ -111,33 +133,6 @@ class QueueCharges:
         """Each claim after its entry in the pod."""
         resolved = self._claims.resolve(pod.document)
         return [] if isinstance(resolved, Status) else resolved
-
-    def _uses(self, claim: Object) -> Iterator[DeviceUse]:
-        """Those that it got, or else the fewest that it could get, with the most that these may take."""
-        allocation = allocation_of(claim) or self._claims.assumed_allocation(key_of(claim))
-        got: dict[str, list[Object]] = {}
-        for each in allocation_results(allocation) if allocation else ():
-            got.setdefault(str(each.get("request")), []).append(each)
-        for request in requests_of(claim["spec"]):
-            options = [(request["name"], request["exactly"])] if request.get("exactly") else []
-            options += [(f"{request['name']}/{each['name']}", each) for each in request.get("firstAvailable") or ()]
-            if any(each.get("adminAccess") for _, each in options):
-                continue
-            if allocation:
-                for name, each in options:
-                    if name in got:
-                        yield DeviceUse(str(each.get("deviceClassName")), len(got[name]), _consumed(got[name]))
-            elif options:
-                fewest = min(options, key=lambda option: option[1].get("count") or 1)[1]
-                number = min(MOST, fewest.get("count") or 1)
-                yield DeviceUse(str(fewest.get("deviceClassName")), number, self._requested(fewest, number))
-
-    def _requested(self, request: Object, number: int) -> dict[str, int]:
-        """What the request takes of the capacity of devices, at most, as far as is known."""
-        asked = _amounts(mapping(mapping(request.get("capacity")).get("requests")))
-        if self._share_sizes is not None and self._policy.counts_capacity:
-            asked |= self._share_sizes.of(request)
-        return {name: min(MOST * MOST, amount * number) for name, amount in asked.items()}
 
     # What pods on nodes have
 
@@ -244,8 +239,9 @@ class QueueCharges:
             return
         key = key_of(claim)
         for name in self._by_claim.get(key, ()):
-            amounts, _ = self._shared[name, key]
-            if sum(amounts.values()) != sum(self._policy.devices(name, self._uses(claim)).values()):
+            amounts, users = self._shared[name, key]
+            pod = self._charges[next(iter(users))].pod
+            if sum(amounts.values()) != sum(self._costs.of(name, pod, claim).values()):
                 self._stale = True
 
     def outdate(self) -> None:
@@ -293,7 +289,7 @@ class QueueCharges:
         for claim in claims:
             key = queue, key_of(claim)
             if key not in self._shared:
-                amounts = policy.assets(queue, charge.pod, charge.node, policy.devices(queue, self._uses(claim)))
+                amounts = policy.assets(queue, charge.pod, charge.node, self._costs.of(queue, charge.pod, claim))
                 self._shared[key] = amounts, set()
                 self._by_claim.setdefault(key[1], set()).add(queue)
                 policy.charge(queue, amounts, 1)
@@ -311,7 +307,7 @@ class QueueCharges:
         """What a pod like it would be charged beside it."""
         found = Counter(charge.own)
         for entry, claim in [] if isinstance(resolved, Status) else resolved:
-            if entry.get("resourceClaimTemplateName"):
+            if _is_its_own(entry):
                 found.update(self._shared[charge.queue, key_of(claim)][0])
         return found
 
@@ -349,22 +345,12 @@ class QueueCharges:
                 self._waiters.free(root, self._policy.is_hopeful)
 
 
+def _is_its_own(entry: Object) -> bool:
+    """Whether each pod like this one has a claim of its own."""
+    return bool(entry.get("resourceClaimTemplateName"))
+
+
 def _add(found: Counter[str], amounts: Mapping[str, int], times: int) -> None:
     found.update(
         amounts if times == 1 else {name: min(MOST * MOST, amount * times) for name, amount in amounts.items()}
     )
-
-
-def _consumed(results: Iterable[Object]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for each in results:
-        found.update(_amounts(mapping(each.get("consumedCapacity"))))
-    return found
-
-
-def _amounts(quantities: Object) -> dict[str, int]:
-    found = {}
-    for name, quantity in quantities.items():
-        with suppress(QuantityError):
-            found[name] = Quantity.parse(str(quantity)).value()
-    return found

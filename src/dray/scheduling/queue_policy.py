@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from dray.api.objects import Object
 from dray.scheduling.model import Node, Pod
@@ -19,6 +19,10 @@ from dray.scheduling.turns import Turn
 
 if TYPE_CHECKING:
     from dray.scheduling.queue_charges import QueueCharges
+
+
+PLUGIN: Final = "QueueQuota"
+"""The plugin that asks."""
 
 
 class Asset(NamedTuple):
@@ -169,6 +173,10 @@ class QueuePolicy(Protocol):
 
     def short(self, ask: Ask) -> Reason | None:
         """What there is too little of, wherever the pods go."""
+
+    def gives_way(self, queue: str) -> bool:
+        """Whether pods of the queue may have to go for those of others that lack no quota, since it has more than its
+        share."""
 
     def is_hopeful(self, queue: str, priority: int, wanted: Iterable[tuple[str, int]]) -> bool:
         """Whether it is worth while to try pods of a priority that lacked something: there is enough, or others may

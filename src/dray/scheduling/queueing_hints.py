@@ -173,7 +173,7 @@ class QueueingHints:
 
     def _move_nominated(self, changed: set[int] | None, now: float) -> None:
         """To others nominated nodes are taken; only those they are kept for can tell whether they are free."""
-        for uid, name in self._nominations.places():
+        for uid, name in (*self._nominations.places(), *self._nominations.draining_places()):
             queued, node = self._queue.get(uid), self._state.nodes.get(name)
             if queued is None or queued.subqueue is not SubQueue.UNSCHEDULABLE:
                 continue

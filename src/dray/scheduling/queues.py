@@ -6,8 +6,9 @@ A front end decides (`QueuePolicy`); what its pods hold is counted by `QueueChar
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from dray.allocation.usage import ClaimKey
 from dray.api.objects import Object
@@ -16,10 +17,12 @@ from dray.scheduling.cluster_capacity import ClusterCapacity
 from dray.scheduling.extended import ResourceMap
 from dray.scheduling.front_ends.kai_policy import KaiQueues
 from dray.scheduling.front_ends.kueue_policy import KueueQueues
+from dray.scheduling.group_model import Group
 from dray.scheduling.groups import Groups
 from dray.scheduling.model import Node, Pod
-from dray.scheduling.queue_policy import Asset, QueuePolicy
+from dray.scheduling.queue_policy import PLUGIN, Ask, Asset, QueuePolicy
 from dray.scheduling.quota_waiters import ANY_QUEUE, QuotaWaiters
+from dray.scheduling.status import Status
 from dray.scheduling.turns import Turn
 from dray.scheduling.unplaced_pods import UnplacedPods
 
@@ -28,6 +31,7 @@ class Queues:
     def __init__(
         self, claims: ClaimAssumeCache, resources: ResourceMap, groups: Groups, capacity: ClusterCapacity
     ) -> None:
+        self.groups = groups
         self.waiters = QuotaWaiters(self.awaits_quota)
         capacity.share_sizes.changed = lambda: self.waiters.freed.add(ANY_QUEUE)
         self.kueue = KueueQueues(claims, resources, self.waiters, groups, capacity.share_sizes)
@@ -79,6 +83,11 @@ class Queues:
 
     # Pods
 
+    def namespace_changed(self) -> None:
+        """Queues may select its pods now."""
+        if self.kueue.served:
+            self.waiters.freed.add(ANY_QUEUE)
+
     def policies_of(self, pod: Pod) -> list[QueuePolicy]:
         """The front ends by whose words the pod is in a queue; several contradict each other."""
         return [each for each in self.policies if each.served and each.concerns(pod)]
@@ -102,6 +111,34 @@ class Queues:
         queue = self.kueue.cluster_queue_of(pod) if pod.joins and self.kueue.served else None
         return queue is not None and self.kueue.flavors.tolerates(queue, node, taint)
 
+    # Claims that may get more or less
+
+    def payable(self, pod: Pod, claims: Sequence[Object]) -> tuple[Sequence[Object], Status | None]:
+        """The claims of the pod without alternatives that its queue cannot pay, and why not; as they are where it can
+        pay all."""
+        policy, queue = self._paying(pod)
+        if policy is None:
+            return claims, None
+        group = self.groups.of(pod) if pod.group is not None else None
+        root = self.groups.root(group) if group is not None else None
+        times = self.groups.need(root) if isinstance(root, Group) else 1
+        found, reason = policy.charges.payable(queue, pod, claims, times)
+        return found, Status(PLUGIN, (reason,)) if reason is not None else None
+
+    def beyond(self, pod: Pod, node: Node, got: Mapping[ClaimKey, Object]) -> Status | None:
+        """Why the queue of the pod cannot pay the devices that were found for it on a node."""
+        policy, queue = self._paying(pod)
+        if policy is None:
+            return None
+        wanted = policy.charges.wanted(queue, (pod,), got=got)
+        status = policy.short_on(Ask((pod,), queue, wanted, policy.priority(pod)), node)
+        return replace(status, plugin=PLUGIN) if status is not None else None
+
+    def _paying(self, pod: Pod) -> tuple[QueuePolicy | None, str]:
+        policy = self.policy_of(pod)
+        queue = policy.queue_of(pod) if policy is not None else None
+        return (policy, queue) if queue is not None else (None, "")
+
     def is_modest(self, pod: Pod) -> bool:
         """Whether nobody has to go for the sake of the pod, as far as can be told cheaply."""
         if not (self.kai.served and self.kai.concerns(pod)) or self.kai.is_entitled(pod):
@@ -114,8 +151,12 @@ class Queues:
         for each in self.policies if pod.joins and not pod.ghost else ():
             if each.concerns(pod):
                 each.charges.place(pod, node)
-                if self.unplaced and (queue := each.queue_of(pod)) is not None:
-                    self.unplaced.take(each, queue)
+                if not self.waiters.trying:
+                    self._take(each, pod)
+
+    def _take(self, policy: QueuePolicy, pod: Pod) -> None:
+        if self.unplaced and (queue := policy.queue_of(pod)) is not None:
+            self.unplaced.take(policy, queue)
 
     def displace(self, pod: Pod) -> None:
         awaited = [each for each in self.policies if pod.uid in each.charges.going] if self._reserved else []
@@ -244,6 +285,8 @@ class Queues:
         self.unplaced.remove(pod.uid)
         for each in self.policies:
             each.forget(pod)
+            if each.concerns(pod):
+                self._take(each, pod)
         if self.kueue.concerns(pod):
             self.kueue.admitted(pod)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +190,10 @@ class Code(Enum):
     """(claim, class)"""
     SCHEDULER_FAILED = auto()
     """(error)"""
+
+
+QUOTA_CODES: Final = frozenset((Code.QUOTA, Code.OVER_LIMIT, Code.NON_PREEMPTIBLE_OVER_QUOTA))
+"""Of too little quota."""
 
 
 class Reason(NamedTuple):

@@ -166,6 +166,7 @@ class Scheduler:
                 self.state.groups.ready(pod, is_ready=False)
                 # Neither a place nor quota is kept for it meanwhile.
                 self.nominations.drop(pod.uid)
+                self.drains.forget_pod(pod.uid)
                 self.state.queues.gone(pod)
                 return
             resolved = self.state.claims.resolve(pod.document)
@@ -188,6 +189,8 @@ class Scheduler:
         """
         self.interrupted = False
         self.drains.expire(now)
+        if (overlooked := self.queue.get(self.drains.overlooked(now))) is not None:
+            self.enqueue(overlooked, now)
         spent = 0
         while True:
             work = self.state.inventory.selectors.work = Work(_HINTS)
@@ -231,6 +234,9 @@ class Scheduler:
             for uid in (*woken, *(uid for each in freed for uid in self.waiters.pods(each))):
                 if (queued := self.queue.get(uid)) is not None:
                     self.enqueue(queued, now)
+            for group in self.queue.groups() if freed else ():
+                if group.waits_for and not freed.isdisjoint(group.waits_for):
+                    self.queue.move_to_active(group, now)
         kai = self.state.queues.kai
         if kai.tree and (revision := kai.shares().revision) != self._shares_seen:
             self._shares_seen = revision

@@ -185,6 +185,7 @@ class State:
     def put_namespace(self, name: str, labels: Mapping[str, str] | None) -> None:
         """None where it is gone."""
         self.affinity.namespace_changed(name, labels)
+        self.queues.namespace_changed()
         self.pods_revision += 1
 
     # Pods on nodes

@@ -82,4 +82,6 @@ class Diagnosis:
     """What the allocator says of the node where least is missing, of those that lack only devices."""
     deallocated: bool = False
     """Whether devices that only this pod had are given back, so that it can be elsewhere."""
+    draining: tuple[str, str] | None = None
+    """Since when a place is kept for it from others, and until when at most."""
     error: bool = False

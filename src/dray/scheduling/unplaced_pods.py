@@ -1,7 +1,8 @@
 """UnplacedPods: pods that had quota of their queue and found no place on any node.
 
 When others take that quota, they may reclaim it, and a place with it: then the first of those that ask for the same is
-tried again. There may be thousands of kinds: a few are looked at at a time, in turn.
+tried again. So it is when others get more than their share, where that entitles somebody to what they have. There may
+be thousands of kinds: a few are looked at at a time, in turn.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class UnplacedPods:
         self._places: dict[str, tuple[Root, _Kind]] = {}
         self._unchecked: dict[Root, int] = {}
         """Where somebody took quota, how many kinds have not been looked at since."""
+        self._beyond: set[Root] = set()
+        """Of these where it was more than the share of its queue."""
 
     def __bool__(self) -> bool:
         return bool(self._places)
@@ -68,12 +71,15 @@ class UnplacedPods:
         self._kinds.clear()
         self._places.clear()
         self._unchecked.clear()
+        self._beyond.clear()
 
     def take(self, policy: QueuePolicy, queue: str) -> None:
         """Somebody took quota of the queue, or of one that it lends to."""
         root = policy.label, policy.root(queue)
         if root in self._kinds:
             self._unchecked[root] = len(self._kinds[root])
+            if policy.gives_way(queue):
+                self._beyond.add(root)
 
     @property
     def is_checked(self) -> bool:
@@ -92,6 +98,7 @@ class UnplacedPods:
             self._unchecked[root] -= number
             if not number or not self._unchecked[root]:
                 del self._unchecked[root]
+                self._beyond.discard(root)
             if not left:
                 break
         return found
@@ -101,7 +108,7 @@ class UnplacedPods:
         kind = next(iter(self._kinds[root]))
         self._kinds[root].move_to_end(kind)
         uid, (policy, ask) = next(iter(self._kinds[root][kind].items()))
-        if policy.short(ask) is None:
+        if policy.short(ask) is None and not (root in self._beyond and policy.may_reclaim(ask)):
             return ""
         self.remove(uid)
         return uid

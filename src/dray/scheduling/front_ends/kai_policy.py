@@ -239,6 +239,14 @@ class KaiQueues:
     def has_room(self, queue: str, kept: Mapping[Asset, int]) -> bool:
         return True
 
+    def gives_way(self, queue: str) -> bool:
+        self.shares()
+        return any(
+            node.taken(name) > min(node.allocatable(name), node.quota(name))
+            for node in self.tree.path(queue)
+            for name in kai_queue.RESOURCES
+        )
+
     def short_on(self, ask: Ask, node: Node) -> Status | None:
         reason = self.short(ask)
         return Status("", (reason,)) if reason is not None else None

@@ -212,6 +212,13 @@ class KueueQueues(KueueObjects):
                 return Reason(Code.QUOTA, (queue.name, name, str(amount), str(max(0, left))))
         return None
 
+    def gives_way(self, queue: str) -> bool:
+        """Where there is one flavor for all, whoever may reclaim lacks quota."""
+        queues = (self._cluster_queues[each] for each in self.related(queue))
+        if all(map(self.flavors.is_uniform, queues)):
+            return False
+        return any(self.tree.is_borrowing(queue, asset) for asset in self.tree.node(queue).used)
+
     def is_hopeful(self, queue: str, priority: int, wanted: Iterable[tuple[str, int]]) -> bool:
         known = self._cluster_queues.get(queue)
         if known is None or known.borrows != "Never" or self.is_fair(self.root(queue)):
@@ -367,6 +374,9 @@ class KueueQueues(KueueObjects):
         queue = self._cluster_queues[ask.queue]
         root = self.root(queue.name)
         for assets in self.flavors.ways(queue, ask):
+            if all(self.tree.available(queue.name, asset) >= amount for asset, amount in assets.items()):
+                # It has what it takes, and lacks only a place.
+                continue
             preemption = Preemption(self.tree, self._cluster_queues, ask, assets, trial)
             fair = self.is_fair(root) and not root.startswith(_NO_COHORT)
             found = FairPreemption(preemption, self.strategies(root)).find() if fair else preemption.find()

@@ -185,9 +185,10 @@ class DynamicResources(Plugin):
         claims, extended = self.claims_on(cycle, node)
         allocation: Allocation | None = None
         if claims:
-            answer = self._allocate(cycle, node, claims)
+            payable, dropped = self._payable(cycle, claims)
+            answer = self._allocate(cycle, node, payable)
             if isinstance(answer, Status):
-                return answer
+                return answer if answer.error else dropped or answer
             allocation = answer
         return self.plan(cycle, node, allocation, extended)
 
@@ -197,7 +198,8 @@ class DynamicResources(Plugin):
         for cycle in cycles:
             claims, extended = self.claims_on(cycle, node)
             # What they share one of them gets.
-            wanted.append(([each for each in claims if key_of(each) not in seen], extended))
+            payable, _ = self._payable(cycle, claims)
+            wanted.append(([each for each in payable if key_of(each) not in seen], extended))
             seen.update(map(key_of, claims))
         work, document = cycles[-1].work, node.document
         assert document is not None
@@ -221,7 +223,11 @@ class DynamicResources(Plugin):
     def plan(
         self, cycle: Cycle, node: Node, allocation: Allocation | None, extended: ExtendedResourceClaim | None
     ) -> Status | None:
-        """The devices are `cycle.devices`, if the node has what they take from it."""
+        """The devices are `cycle.devices`, if the node has what they take from it, and the queue of the pod too."""
+        if allocation is not None and cycle.claims.demand.uncertain:
+            got = dict(zip(allocation.claims, allocation.results, strict=True))
+            if (status := self._state.queues.beyond(cycle.pod, node, got)) is not None:
+                return status
         if not self._state.charging:
             cycle.devices = DevicePlan(allocation, extended) if allocation is not None else NO_DEVICES
             return None
@@ -256,6 +262,10 @@ class DynamicResources(Plugin):
         # Until the API server has given it a name.
         claim = claim_for((namespace, f"{_PLACEHOLDER}/{name}"), cycle.pod.uid, requests)
         return [*claims.unallocated, claim], ExtendedResourceClaim(claim, tuple(mappings))
+
+    def _payable(self, cycle: Cycle, claims: Sequence[Object]) -> tuple[Sequence[Object], Status | None]:
+        """Without alternatives that the queue of the pod cannot pay, and why not."""
+        return self._state.queues.payable(cycle.pod, claims) if cycle.claims.demand.prioritised else (claims, None)
 
     def _allocate(self, cycle: Cycle, node: Node, claims: Sequence[Object]) -> Allocation | Status:
         inventory, document, work = self._state.inventory, node.document, cycle.work
