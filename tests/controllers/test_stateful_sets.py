@@ -215,6 +215,16 @@ async def test_a_stateful_set_in_a_cluster():
         claims = await local.list("PersistentVolumeClaim")
         assert names(claims) == ["data-s-0", "data-s-1"]
         assert {controller_of(each)["uid"] for each in claims} == {whole["metadata"]["uid"]}
+        # What somebody made of its ownership is mended.
+        (owner,) = claims[0]["metadata"]["ownerReferences"]
+        changed = {"metadata": {"ownerReferences": [{**owner, "controller": False}]}}
+        await local.patch("PersistentVolumeClaim", "data-s-0", changed)
+        await local.patch("StatefulSet", "s", {"metadata": {"annotations": {"touched": "yes"}}})
+
+        async def is_owned():
+            return controller_of(await local.get("PersistentVolumeClaim", "data-s-0")) is not None
+
+        await local.eventually(is_owned)
         first = whole["status"]["currentRevision"]
         (revision,) = await local.list("ControllerRevision")
         assert (revision["metadata"]["name"], revision["revision"]) == (first, 1)

@@ -132,6 +132,26 @@ async def test_a_claim_is_bound_protected_while_used_and_its_volume_released():
         await cluster.eventually(are_gone)
 
 
+async def test_a_claim_that_a_pod_without_a_node_names_is_not_kept_for_it():
+    async with LocalCluster(controllers=BINDER) as cluster:
+        wanted = claim()
+        del wanted["metadata"]["uid"]
+        await cluster.create(wanted)
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
+        await cluster.create(pod("p", volumes=volumes, schedulerName="nobody"))
+
+        async def is_protected():
+            return (await cluster.get("PersistentVolumeClaim", "c"))["metadata"].get("finalizers")
+
+        await cluster.eventually(is_protected)
+        await cluster.delete("PersistentVolumeClaim", "c")
+
+        async def is_gone():
+            return await cluster.get("PersistentVolumeClaim", "c") is None
+
+        await cluster.eventually(is_gone)
+
+
 async def test_two_claims_never_share_a_volume_and_the_second_is_served_when_one_comes():
     async with LocalCluster(controllers=BINDER) as cluster:
         await cluster.create(volume())

@@ -52,6 +52,7 @@ async def test_a_static_pod_runs_and_has_a_mirror_that_comes_back(machine, tmp_p
     assert annotations["kubernetes.io/config.source"] == "file"
     assert mirror["metadata"]["labels"] == {"app": "web"}
     assert [each["kind"] for each in mirror["metadata"]["ownerReferences"]] == ["Node"]
+    assert ("PodScheduled", "True") in [(each["type"], each["status"]) for each in mirror["status"]["conditions"]]
     run = states(mirror)["c0"]["running"]
     await machine.cluster.delete("Pod", NAME)
     other = await machine.until(NAME, lambda each: each["metadata"]["uid"] != mirror["metadata"]["uid"] and ready(each))

@@ -88,6 +88,17 @@ class TestEviction:
         assert running.create(f"{PODS}/p/eviction", EVICTION)["status"] == "Success"
         assert running.ask("GET", f"{PODS}/p")[0] == 404
 
+    def test_the_pod_says_why_it_goes(self, running):
+        running.patch(f"{PODS}/p", {"metadata": {"finalizers": ["example.com/wait"]}})
+        assert running.create(f"{PODS}/p/eviction?dryRun=All", EVICTION)["status"] == "Success"
+        conditions = running.get(f"{PODS}/p")["status"]["conditions"]
+        assert [each["type"] for each in conditions] == ["Ready"]
+        for _ in range(2):
+            assert running.create(f"{PODS}/p/eviction", EVICTION)["status"] == "Success"
+        ready, mark = running.get(f"{PODS}/p")["status"]["conditions"]
+        assert ready["type"] == "Ready"
+        assert (mark["type"], mark["status"], mark["reason"]) == ("DisruptionTarget", "True", "EvictionByEvictionAPI")
+
     def test_a_budget_may_refuse(self, running):
         self.budget(running, 0)
         assert running.refusal("POST", f"{PODS}/p/eviction", EVICTION) == (

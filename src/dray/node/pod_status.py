@@ -1,6 +1,6 @@
 """Status of a pod as a kubelet writes it: phase, conditions, states of containers, from the records of its containers.
 
-Conditions that others write (PodScheduled, readiness gates, DisruptionTarget) are left alone: the status is a strategic
+Conditions that others write (readiness gates, DisruptionTarget) are left alone: the status is a strategic
 merge patch. Pure.
 """
 
@@ -110,6 +110,8 @@ def _conditions(
     gated = "the status of pod readiness gate " + ", ".join(f'"{gate}"' for gate in shut) + ' is not "True"'
     if state.reason == "Evicted":
         yield _condition(pod, "DisruptionTarget", True, "TerminationByKubelet", state.message, now)
+    # Also of pods that no scheduler placed.
+    yield _condition(pod, "PodScheduled", True, "", "", now)
     yield _condition(pod, "PodReadyToStartContainers", state.sandbox and not state.ended, "", "", now)
     waiting = f"containers with incomplete status: [{' '.join(left)}]" if pending else ""
     yield _condition(pod, "Initialized", not pending, pending or ("PodCompleted" if done else ""), waiting, now)

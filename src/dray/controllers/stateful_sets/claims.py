@@ -60,7 +60,8 @@ class ClaimControl:
 
     async def _own(self, claim: Object, wanted: list[Object], ours: set[str]) -> None:
         given = owners_of(claim)
-        if [each.get("uid") for each in given if each.get("uid") in ours] == [each["uid"] for each in wanted]:
+        held = [(each.get("uid"), bool(each.get("controller"))) for each in given if each.get("uid") in ours]
+        if held == [(each["uid"], True) for each in wanted]:
             return
         owners = [*(each for each in given if each.get("uid") not in ours), *wanted]
         metadata = {"uid": uid_of(claim), "resourceVersion": claim["metadata"]["resourceVersion"]}

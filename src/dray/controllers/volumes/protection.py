@@ -1,7 +1,7 @@
 """The controllers `persistentvolumeclaim-protection` and `persistentvolume-protection`.
 
-What is deleted stays, by a finalizer, until nobody uses it: a claim until no pod that runs or may run names it, a
-volume until it is no longer bound. An object that lacks the finalizer gets it.
+What is deleted stays, by a finalizer, until nobody uses it: a claim until no pod on a node names it that has not ended,
+a volume until it is no longer bound. An object that lacks the finalizer gets it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from dray.api.objects import Key, Object, finalizers_of, is_deleting, key_of, status_of
-from dray.api.pods import is_done
+from dray.api.pods import is_done, node_of
 from dray.api.volumes import CLAIM_FINALIZER, VOLUME_FINALIZER, claims_of
 from dray.client.api import ApiClient
 from dray.client.cache import Change
@@ -56,7 +56,9 @@ class ClaimProtection(QueueController[Key]):
     async def reconcile(self, key: Key) -> float | None:
         claim = self._claims.cache.get(key[1], namespace=key[0])
         if claim is not None:
-            used = any(not is_done(pod) for pod in self._pods.cache.by(_BY_CLAIM, "/".join(key)))
+            # A pod without a node waits for the claim, and would wait for ever for one that waits for the pod.
+            pods = self._pods.cache.by(_BY_CLAIM, "/".join(key))
+            used = any(bool(node_of(pod)) and not is_done(pod) for pod in pods)
             await _protect(self._client, CLAIMS_FOR_VOLUMES, claim, CLAIM_FINALIZER, used=used)
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dray.api import label_selectors
 from dray.api.intake import Place
-from dray.api.objects import Object, condition_of, mapping, text
+from dray.api.objects import Object, condition_of, conditions_of, mapping, text
 from dray.server import bodies, deletion, documents, status, updates
 from dray.server.admission import CREATE, parts
 from dray.server.calls import Call
@@ -28,11 +28,26 @@ async def create(call: Call) -> Answer:
     given = mapping(body.get("deleteOptions"))
     wanted = deletion.delete_options(given, call.query)
     pod = await call.stored()
+    dry_run = wanted.dry_run or options.dry_run
     if not _may_go_freely(pod):
-        await _use_budget(call, pod, dry_run=wanted.dry_run or options.dry_run)
+        await _use_budget(call, pod, dry_run=dry_run)
+    if not dry_run and not pod["metadata"].get("deletionTimestamp"):
+        await updates.modify(call.context, call.resource, call.place, lambda now: _mark(now, call), dry_run=False)
     # Who may have something against it was asked about the eviction.
     await deletion.delete(call.context, call.resource, call.place, wanted, call.request, admitted=True)
     return document(status.success(code=201), 201)
+
+
+def _mark(pod: Object, call: Call) -> None:
+    """Who replaces the pod may want to know that it did not fail by itself."""
+    mark = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+        "lastTransitionTime": call.context.now(),
+    }
+    pod["status"]["conditions"] = [*(each for each in conditions_of(pod) if each["type"] != mark["type"]), mark]
 
 
 def _may_go_freely(pod: Object) -> bool:
