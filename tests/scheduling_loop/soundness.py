@@ -170,7 +170,8 @@ def told(live, problems):
     return [
         f"{each.pod.key[1]} is {each.subqueue.value}: {each.reported}, {each.group}"
         for each in live.queue.all()
-        if any(f" {each.pod.key[1]} " in problem for problem in problems)
+        for names in [(each.pod.key[1], _group_name(live, each.pod))]
+        if any(f" {name} " in problem for problem in problems for name in names if name)
     ]
 
 

@@ -233,8 +233,9 @@ class Walk(Steps):
         ]
 
     async def _relisted(self):
-        """A scheduler that knows what the server knows, and nothing else."""
-        fresh, now = Scheduler(), self._time.now().timestamp()
+        """A scheduler that knows what the server knows, and nothing else. It keeps no places from anybody: it is asked
+        who could run now."""
+        fresh, now = Scheduler(Options(drain_seconds=0)), self._time.now().timestamp()
         fresh.state.groups.served.add("scheduling.k8s.io")
         cluster = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "DeviceTaintRule")
         await self._relist_queues(fresh, now)
