@@ -154,6 +154,9 @@ class Attempts:
         leftover = cycle.claims.leftover
         reclaims = leftover is None and status.plugin == QueueQuota.name
         preemption = self._reclaim(cycle) if reclaims else None
+        asked = cycle.data.get(QueueQuota.name)
+        if reclaims and preemption is None and isinstance(asked, QueuedAsk):
+            self._state.queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=True)
         if reclaims and preemption is None and queued.group is not None:
             queued.group.binding_may_help = self._scheduler.reclaimer.passed_over
             if self._scheduler.reclaimer.unplaced:
@@ -217,7 +220,7 @@ class Attempts:
             # Others must not keep off a place that it cannot have.
             self._nominations.drop(pod.uid)
             if isinstance(asked := cycle.data.get(QueueQuota.name), QueuedAsk):
-                self._state.queues.unplaced.add(asked.policy, asked.ask)
+                self._state.queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=False)
         if preemption is not None or release is not None or undecided or diagnosis.error:
             drains.forget_pod(pod.uid)
         elif cycle.claims.demand.is_several(pod.requirements.requests):

@@ -40,7 +40,7 @@ class GroupQuota:
         queues = self._state.queues
         for each in pods if pods and queues.policy_of(pods[0]) is not None else ():
             queues.unreserve(each.uid)
-            queues.unplaced.remove(each.uid)
+            queues.reclaim_waiters.remove(each.uid)
         asks = self._asks(pods, need, now)
         if asks is None:
             return None
@@ -58,7 +58,7 @@ class GroupQuota:
         asks = self._asks(pods, need, now)
         if asks is not None:
             asked, least = asks
-            self._state.queues.unplaced.add(asked.policy, least)
+            self._state.queues.reclaim_waiters.add(asked.policy, least, lacks=False)
 
     def _asks(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk, Ask] | None:
         """What is asked for as many pods as must start together, and the least that would do; None for pods that are
@@ -103,7 +103,10 @@ class GroupQuota:
             return bool(found)
 
         victims = self._reclaimer.find(asked, place)
-        return GroupPreemption(victims, places) if victims is not None else None
+        if victims is None:
+            self._state.queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=True)
+            return None
+        return GroupPreemption(victims, places)
 
     def _places(self, group: Group, need: int, prepared: Prepared, removed: Sequence[Pod]) -> dict[str, Preemption]:
         leaving = [each for each in removed if self._state.node_of(each) is not None]

@@ -178,6 +178,10 @@ class QueuePolicy(Protocol):
         """Whether pods of the queue may have to go for those of others that lack no quota, since it has more than its
         share."""
 
+    def may_remove(self, ask: Ask, queue: str, priority: int) -> bool:
+        """Whether a pod of the queue and priority may have to go so that those that ask get quota they lack, as far as
+        can be told cheaply."""
+
     def is_hopeful(self, queue: str, priority: int, wanted: Iterable[tuple[str, int]]) -> bool:
         """Whether it is worth while to try pods of a priority that lacked something: there is enough, or others may
         have to go. Cheap, and never wrongly no."""

@@ -158,6 +158,9 @@ class QueueingHints:
                 helps, ahead = True, False
             first = group.first() if helps else None
             if first is not None and first.turn is not None and changed is not None and not removable:
+                if group.cluster_wide and (pods or nodes):
+                    # What helps it may be elsewhere than where its turn is looked for.
+                    self._queue.move_to_active(group, now)
                 known = self._in_turn.get(group.key, (group, set()))[1]
                 self._in_turn[group.key] = group, known | changed if known is not None else None
                 continue

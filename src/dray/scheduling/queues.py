@@ -22,9 +22,9 @@ from dray.scheduling.groups import Groups
 from dray.scheduling.model import Node, Pod
 from dray.scheduling.queue_policy import PLUGIN, Ask, Asset, QueuePolicy
 from dray.scheduling.quota_waiters import ANY_QUEUE, QuotaWaiters
+from dray.scheduling.reclaim_waiters import ReclaimWaiters
 from dray.scheduling.status import Status
 from dray.scheduling.turns import Turn
-from dray.scheduling.unplaced_pods import UnplacedPods
 
 
 class Queues:
@@ -40,7 +40,7 @@ class Queues:
         self.kinds: Mapping[str, QueuePolicy] = {kind: each for each in self.policies for kind in each.kinds}
         self._reserved: dict[str, tuple[QueuePolicy, str, Mapping[Asset, int]]] = {}
         """By pod uid, quota that is kept for it, and of which queue."""
-        self.unplaced = UnplacedPods()
+        self.reclaim_waiters = ReclaimWaiters()
         self._unasked = False
         self.changed = False
         """Whether queues, or what they count by, changed since those that wait were told their turns."""
@@ -51,7 +51,7 @@ class Queues:
 
     def put(self, kind: str, document: Object) -> None:
         # All are tried again.
-        self.unplaced.clear()
+        self.reclaim_waiters.clear()
         self.kinds[kind].put(kind, document)
         self.changed = True
 
@@ -60,7 +60,7 @@ class Queues:
         # One of the same name that comes later owes nothing to those who wait now.
         for uid in [uid for uid, (other, _, _) in self._reserved.items() if other is policy]:
             self.unreserve(uid)
-        self.unplaced.clear()
+        self.reclaim_waiters.clear()
         policy.remove(kind, document)
         self.changed = True
 
@@ -155,8 +155,8 @@ class Queues:
                     self._take(each, pod)
 
     def _take(self, policy: QueuePolicy, pod: Pod) -> None:
-        if self.unplaced and (queue := policy.queue_of(pod)) is not None:
-            self.unplaced.take(policy, queue)
+        if self.reclaim_waiters and (queue := policy.queue_of(pod)) is not None:
+            self.reclaim_waiters.take(policy, queue, policy.priority(pod))
 
     def displace(self, pod: Pod) -> None:
         awaited = [each for each in self.policies if pod.uid in each.charges.going] if self._reserved else []
@@ -282,7 +282,7 @@ class Queues:
         """It has a place, and does not wait for its turn any more."""
         if not pod.joins:
             return
-        self.unplaced.remove(pod.uid)
+        self.reclaim_waiters.remove(pod.uid)
         for each in self.policies:
             each.forget(pod)
             if each.concerns(pod):
@@ -296,5 +296,5 @@ class Queues:
             for each in self.policies:
                 each.forget(pod)
             self.waiters.forget(pod.uid)
-            self.unplaced.remove(pod.uid)
+            self.reclaim_waiters.remove(pod.uid)
             self.unreserve(pod.uid)

@@ -207,7 +207,7 @@ class Scheduler:
                 return None
             queued = self.queue.pop(now)
             if queued is None:
-                if self.state.queues.unplaced.is_checked:
+                if self.state.queues.reclaim_waiters.is_checked:
                     return None
                 spent += _TRIED
                 continue
@@ -223,11 +223,11 @@ class Scheduler:
 
     def _wake_queues(self, now: float) -> None:
         """Pods that wait for quota are tried where there is more of it."""
-        waiters, unplaced = self.state.queues.waiters, self.state.queues.unplaced
+        waiters, reclaim_waiters = self.state.queues.waiters, self.state.queues.reclaim_waiters
         if self.state.queues.changed or self.queue.moved:
             self._take_turns()
-        if not unplaced.is_checked:
-            waiters.woken += unplaced.pop_short()
+        if not reclaim_waiters.is_checked:
+            waiters.woken += reclaim_waiters.pop()
         while waiters.woken or waiters.freed:
             woken, freed = waiters.woken, waiters.freed
             waiters.woken, waiters.freed = [], set()

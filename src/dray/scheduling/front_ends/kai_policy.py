@@ -247,6 +247,9 @@ class KaiQueues:
             for name in kai_queue.RESOURCES
         )
 
+    def may_remove(self, ask: Ask, queue: str, priority: int) -> bool:
+        return priority < ask.priority if queue == ask.queue else self.gives_way(queue)
+
     def short_on(self, ask: Ask, node: Node) -> Status | None:
         reason = self.short(ask)
         return Status("", (reason,)) if reason is not None else None

@@ -219,6 +219,17 @@ class KueueQueues(KueueObjects):
             return False
         return any(self.tree.is_borrowing(queue, asset) for asset in self.tree.node(queue).used)
 
+    def may_remove(self, ask: Ask, queue: str, priority: int) -> bool:
+        mine = self._cluster_queues.get(ask.queue)
+        if mine is None or queue not in self._cluster_queues:
+            return False
+        if queue == ask.queue:
+            newer = mine.preempts == "LowerOrNewerEqualPriority" and priority == ask.priority
+            return mine.preempts != "Never" and (priority < ask.priority or newer)
+        if mine.reclaims == "Never" or (mine.reclaims == "LowerPriority" and priority >= ask.priority):
+            return False
+        return any(self.tree.is_borrowing(queue, asset) for asset in self.tree.node(queue).used)
+
     def is_hopeful(self, queue: str, priority: int, wanted: Iterable[tuple[str, int]]) -> bool:
         known = self._cluster_queues.get(queue)
         if known is None or known.borrows != "Never" or self.is_fair(self.root(queue)):

@@ -43,7 +43,7 @@ class QueueQuota(Plugin):
         trying = self._queues.waiters.trying
         if not trying:
             self._queues.unreserve(pod.uid)
-            self._queues.unplaced.remove(pod.uid)
+            self._queues.reclaim_waiters.remove(pod.uid)
         problem = self._problem(pod, policy)
         queue = policy.queue_of(pod)
         if problem is not None or queue is None:
