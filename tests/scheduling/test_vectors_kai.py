@@ -514,6 +514,31 @@ def test_an_elastic_gang_makes_room_for_a_gang():
     assert len(bound(actions)) == 3
 
 
+@pytest.mark.parametrize("least", [0, 1, 2])
+def test_an_elastic_group_gives_back_what_its_queue_may_not_keep(least):
+    core = cluster(queue("a", "dept", quota=4), queue("b", "dept", quota=0), gpu_count=4)
+    faults = []
+    core.state.report = lambda subject, error: faults.append((subject, error))
+    kai_gang(core, "g", "b", 4, least=least)
+    assert len(bound(core.settle())) == 4
+    submit(core, "a", "p", number=2)
+    actions = core.settle()
+    assert victims(actions) == ["g-2", "g-3"], "the youngest"
+    assert list(bound(actions)) == ["p"]
+    assert not faults
+
+
+def test_an_elastic_group_that_needs_one_pod_makes_room_for_a_gang():
+    """Nobody is asked to go twice, nor counted twice among those that go."""
+    core = cluster(queue("a", "dept", quota=4), queue("b", "dept", quota=0), nodes=2)
+    kai_gang(core, "g", "b", 8, least=1)
+    assert len(bound(core.settle())) == 8
+    kai_gang(core, "h", "a", 4)
+    actions = core.settle()
+    assert len(victims(actions)) == len(set(victims(actions))) == 4
+    assert len(bound(actions)) == 4
+
+
 def test_a_group_says_that_it_is_not_preemptible():
     core = two_teams()
     kai_gang(core, "g", "b", 4, preemptibility="non-preemptible")

@@ -306,7 +306,9 @@ class Preemptor:
             spare |= groups.spare(group)
         going = {each.uid for each in marked}
         single = [(each,) for each in pods if each.uid in spare - going]
-        return [[*single, *(unit for unit in whole if len(unit) == 1)], whole] if single else [whole]
+        # Where one pod is enough for a group, each of its pods is a unit by itself, those too that it can do without.
+        others = [unit for unit in whole if len(unit) == 1 and unit[0].uid not in spare]
+        return [[*single, *others], whole] if single else [whole]
 
     def units(self, rule: Removals, candidates: Iterable[Pod], marked: Iterable[Pod] = ()) -> list[Unit]:
         """Of pods that may be removed those that could be, each with all that would have to go with it; but for the
