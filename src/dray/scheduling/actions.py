@@ -51,6 +51,8 @@ class Preemption:
     victims: tuple[Pod, ...]
     allocation: tuple[Object, ...] = ()
     """The devices that the other pod counts on."""
+    reclaims: bool = False
+    """Whether some of them go for what is due to its queue, whatever their priority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class GroupPreemption:
     victims: tuple[Pod, ...]
     places: Mapping[str, Preemption]
     """Where each pod of the group is to go, by its uid."""
+    reclaims: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,10 @@ class Attempts:
         self._nominations = scheduler.nominations
 
     def attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
+        with self._state.queues.lent_to(queued.pod):
+            return self._attempt(queued, now, work)
+
+    def _attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
         pod = queued.pod
         cycle = self._algorithm.begin(pod, now, work)
         if self._framework.pre_enqueue(pod) is not None:
@@ -125,7 +129,7 @@ class Attempts:
         """An attempt ended in an error that nobody expected: the others go on, and this pod is tried later."""
         pod = queued.pod
         self._state.report(f"scheduling pod {pod.key[0]}/{pod.key[1]}", error)
-        self._nominations.drop(pod.uid)
+        self._nominations.give_up(pod.uid)
         self._scheduler.drains.forget_pod(pod.uid)
         status = Status.of("", Code.SCHEDULER_FAILED, faults.text(error), error=True)
         diagnosis = Diagnosis(self._state.size, status, error=True)
@@ -163,7 +167,7 @@ class Attempts:
                 # Room on any node may be what it lacked.
                 queued.group.nodes = None
         if preemption is None or not preemption.node:
-            self._nominations.drop(pod.uid)
+            self._nominations.give_up(pod.uid)
         if leftover is not None:
             return Refuse(pod, diagnosis, news=False, discard=leftover)
         if preemption is None or not preemption.victims:
@@ -218,7 +222,7 @@ class Attempts:
             self._state.queues.make_room([(pod, self._state.nodes[preemption.node])], preemption.victims)
         elif release is None:
             # Others must not keep off a place that it cannot have.
-            self._nominations.drop(pod.uid)
+            self._nominations.give_up(pod.uid)
             if isinstance(asked := cycle.data.get(QueueQuota.name), QueuedAsk):
                 self._state.queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=False)
         if preemption is not None or release is not None or undecided or diagnosis.error:

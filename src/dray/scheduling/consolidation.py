@@ -21,9 +21,9 @@ from dray.scheduling.group_model import POD, Group, GroupKey, single
 from dray.scheduling.group_trial import GroupTrial, Member
 from dray.scheduling.messages import status_text
 from dray.scheduling.model import Node, Pod
+from dray.scheduling.priority_removals import Unit
 from dray.scheduling.queue import QueuedPod
 from dray.scheduling.relocation import Relocation, devices_of, is_movable
-from dray.scheduling.removals import Unit
 from dray.scheduling.scheduler import Scheduler
 
 _MOST_AREAS: Final = 64

@@ -94,11 +94,12 @@ class GroupAttempts:
         found = self.queued(group, queued)
         self._preemptor.retry_at = inf
         work = _work_for(found)
-        with self._scheduler.nominations.out_of_sight_of(*[each.pod for each in found]):
+        pods = [each.pod for each in found]
+        with self._scheduler.nominations.out_of_sight_of(*pods), self._state.queues.lent_to(*pods):
             if (status := self._mismatch(group, found)) is not None:
                 self._drains.forget(group.key)
                 return self._refuse(group, found, GroupDiagnosis(need, status=status, error=True), now)
-            lack = self._quota.lack([each.pod for each in found], need, now)
+            lack = self._quota.lack(pods, need, now)
             if lack is not None:
                 return self._reclaim(group, found, lack, need, now, work)
             return self._try(group, found, need, now, work)
@@ -168,6 +169,8 @@ class GroupAttempts:
         self._scheduler.hints.undone(before)
         if preemption is None:
             self._quota.unplaced([each.pod for each in queued], need, now)
+        else:
+            self._quota.keep([each.pod for each in queued], preemption)
         social = any(each.social for each in members)
         return self._refuse(group, queued, answer, now, idle, preemption, cluster_wide=social)
 
@@ -319,7 +322,7 @@ class GroupAttempts:
     def _leave_out(self, queued: Iterable[QueuedPod], now: float) -> None:
         """The minimum is reached without them: tried again, as those that come late. No place is kept meanwhile."""
         for each in queued:
-            self._scheduler.nominations.drop(each.pod.uid)
+            self._scheduler.nominations.give_up(each.pod.uid)
             self._queue.retry(each, now)
 
     def _reject(
@@ -358,12 +361,6 @@ class GroupAttempts:
         diagnosis = replace(diagnosis, draining=self._drains.draining(group))
         news = any(each.reported != diagnosis for each in queued)
         to_do = bool(release or (preemption is not None and preemption.victims))
-        if preemption is not None:
-            places = preemption.places
-            placed = [
-                (each.pod, self._state.nodes[places[each.pod.uid].node]) for each in queued if each.pod.uid in places
-            ]
-            self._state.queues.make_room(placed, preemption.victims)
         if group.timeout is not None:
             self._queue.postpone(group.key, (each.pod.uid for each in queued), now, group.timeout)
         passed_over = self._preemptor.passed_over or self._scheduler.reclaimer.passed_over
@@ -395,9 +392,10 @@ class GroupAttempts:
         """Whether the pod does not say so yet."""
         place = preemption.places.get(pod.uid) if preemption is not None else None
         if place is None:
-            self._scheduler.nominations.drop(pod.uid)
+            self._scheduler.nominations.give_up(pod.uid)
             return False
-        self._scheduler.nominations.keep(pod, place)
+        assert preemption is not None
+        self._scheduler.nominations.keep(pod, replace(place, reclaims=preemption.reclaims))
         return is_news(pod, place)
 
 

@@ -19,8 +19,9 @@ from dray.scheduling.making_room import making_room
 from dray.scheduling.model import Pod
 from dray.scheduling.plugins.dynamic_resources import all_devices
 from dray.scheduling.preemption import PreemptionTrial, Preemptor
+from dray.scheduling.priority_removals import Unit
 from dray.scheduling.queue_policy import Removals
-from dray.scheduling.removals import Unit, removals_for
+from dray.scheduling.removals import removals_for
 from dray.scheduling.state import State
 
 
@@ -79,7 +80,7 @@ class GroupPreemptor:
         if self._placer.place(group, members, need, trial, anew=True) is not None:
             return None
         victims = self._reprieve(members, trial, removal, staying)
-        return GroupPreemption(tuple(victims), places_of(members))
+        return GroupPreemption(tuple(victims), places_of(members), rule.reclaims(victims))
 
     def _reprieve(
         self, members: Sequence[Member], trial: GroupTrial, removal: PreemptionTrial, units: Sequence[Unit]

@@ -39,7 +39,6 @@ class GroupQuota:
         be enough. Without what is asked where it is not their turn, so that nobody has to go for them."""
         queues = self._state.queues
         for each in pods if pods and queues.policy_of(pods[0]) is not None else ():
-            queues.unreserve(each.uid)
             queues.reclaim_waiters.remove(each.uid)
         asks = self._asks(pods, need, now)
         if asks is None:
@@ -59,6 +58,12 @@ class GroupQuota:
         if asks is not None:
             asked, least = asks
             self._state.queues.reclaim_waiters.add(asked.policy, least, lacks=False)
+
+    def keep(self, pods: Sequence[Pod], preemption: GroupPreemption) -> None:
+        """There is quota for the pods, and will be a place: that is theirs until the others are gone."""
+        nodes, places = self._state.nodes, preemption.places
+        found = [(each, nodes[places[each.uid].node]) for each in pods if each.uid in places]
+        self._state.queues.make_room(found, preemption.victims)
 
     def _asks(self, pods: Sequence[Pod], need: int, now: float) -> tuple[QueuedAsk, Ask] | None:
         """What is asked for as many pods as must start together, and the least that would do; None for pods that are
@@ -106,7 +111,11 @@ class GroupQuota:
         if victims is None:
             self._state.queues.reclaim_waiters.add(asked.policy, asked.ask, lacks=True)
             return None
-        return GroupPreemption(victims, places)
+        # What was reclaimed is for all of them. It is kept for one, who stays with it as long as a place is kept.
+        if places:
+            holder = asked.ask.pod.uid
+            self._state.queues.hand_over(holder, holder if holder in places else next(iter(places)), places)
+        return GroupPreemption(victims, places, reclaims=True)
 
     def _places(self, group: Group, need: int, prepared: Prepared, removed: Sequence[Pod]) -> dict[str, Preemption]:
         leaving = [each for each in removed if self._state.node_of(each) is not None]

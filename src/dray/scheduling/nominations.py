@@ -1,7 +1,9 @@
 """Places that are kept for pods while those they displace are going, or while those that are there end by themselves.
 
 To pods of lower or equal priority the place and its devices are taken, as if the pod were there already; the pod itself
-and those of higher priority do not see it. Places that *drain* are kept apart: nobody was asked to leave them.
+and those of higher priority do not see it. A place that others left because it is due to the pod's queue is taken for
+all pods of those queues: else whoever left it would come again and have it, by its priority, and be removed once more.
+Places that *drain* are kept apart: nobody was asked to leave them.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Final
 from dray.api.objects import Key
 from dray.scheduling.actions import Preemption
 from dray.scheduling.model import Pod
+from dray.scheduling.queues import Rivals
 from dray.scheduling.state import State
 
 _DRAINING: Final = "/draining"
@@ -27,6 +30,8 @@ class _Nomination:
     preemption: Preemption
     key: str
     drains: bool
+    rivals: Rivals | None
+    """Pods of these queues see it whatever their priority."""
 
     @property
     def claim(self) -> Key:
@@ -62,20 +67,27 @@ class Nominations:
         return found
 
     def keep(self, pod: Pod, preemption: Preemption, *, drains: bool = False) -> None:
+        """What was reclaimed once stays so, whoever has to go beside."""
         key = f"{pod.uid}{_DRAINING}" if drains else pod.uid
         before = self._kept.pop(key, None)
         if before is not None:
             # Keeping the same place once more helps nobody.
             self._leave(before, helps=before.preemption.node != preemption.node)
+        rivals = self._state.queues.rivals_of(pod) if preemption.reclaims else before.rivals if before else None
         ghost = replace(pod, uid=f"{key}/nominated", group=None, ghost=True)
         self._lifted.discard(ghost.uid)
-        nomination = self._kept[key] = _Nomination(pod, ghost, preemption, key, drains)
+        nomination = self._kept[key] = _Nomination(pod, ghost, preemption, key, drains, rivals)
         self._enter(nomination)
 
     def drop(self, uid: str, *, drains: bool = False) -> None:
         nomination = self._kept.pop(f"{uid}{_DRAINING}" if drains else uid, None)
         if nomination is not None:
             self._leave(nomination, helps=True)
+
+    def give_up(self, uid: str) -> None:
+        """The pod cannot have its place: neither that nor quota is kept for it any longer."""
+        self.drop(uid)
+        self._state.queues.give_up(uid)
 
     def out_of_sight_of(self, *pods: Pod) -> AbstractContextManager[None]:
         """For one attempt of the pods, which are of one priority."""
@@ -88,7 +100,12 @@ class Nominations:
 
     def _unseen_by(self, pods: Sequence[Pod]) -> list[_Nomination]:
         uids, priority = {each.uid for each in pods}, pods[0].priority
-        return [each for each in self._kept.values() if each.pod.uid in uids or each.pod.priority < priority]
+        rivals = self._state.queues.rivals_of(pods[0])
+        return [
+            each
+            for each in self._kept.values()
+            if each.pod.uid in uids or (each.pod.priority < priority and (each.rivals is None or each.rivals != rivals))
+        ]
 
     @contextmanager
     def _lifting(self, lifted: Sequence[_Nomination]) -> Iterator[None]:

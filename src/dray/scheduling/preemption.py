@@ -24,8 +24,9 @@ from dray.scheduling.making_room import making_room
 from dray.scheduling.model import Node, Pod, start_of
 from dray.scheduling.plugins.dynamic_resources import UNDECIDED, all_devices
 from dray.scheduling.plugins.node_resources_fit import fits_without
+from dray.scheduling.priority_removals import Unit
 from dray.scheduling.queue_policy import Removals
-from dray.scheduling.removals import Unit, removals_for
+from dray.scheduling.removals import removals_for
 from dray.scheduling.state import State
 from dray.scheduling.status import Status
 
@@ -264,7 +265,8 @@ class Preemptor:
             if spared is None or not isinstance(placement, Placement):
                 return None
             victims, violations = spared
-            return _Candidate(Preemption(node.name, tuple(victims), all_devices(placement.devices)), violations)
+            devices, reclaims = all_devices(placement.devices), rule.reclaims(victims)
+            return _Candidate(Preemption(node.name, tuple(victims), devices, reclaims), violations)
         finally:
             trial.undo()
 

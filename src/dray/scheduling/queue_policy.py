@@ -105,6 +105,9 @@ class Removals(Protocol):
     def legal(self, units: Iterable[tuple[Pod, ...]]) -> list[tuple[Pod, ...]]:
         """As many of the units as may be removed together, those first that are the last to go."""
 
+    def reclaims(self, victims: Iterable[Pod]) -> bool:
+        """Whether some of them go for what is due to another queue, whatever their priority."""
+
 
 class QueuePolicy(Protocol):
     label: str
@@ -141,6 +144,9 @@ class QueuePolicy(Protocol):
 
     def roots(self, queue: str) -> tuple[str, ...]:
         """What there is more of when pods of the queue go."""
+
+    def rivals(self, queue: str) -> str:
+        """What all queues have in common from whose pods those of the queue may take a place."""
 
     def lacks(self, queue: str, reason: Reason) -> str:
         """Of these the one that somebody in the queue lacks, who is told so."""
@@ -214,8 +220,8 @@ class QueuePolicy(Protocol):
     def let_pass(self, pod: Pod) -> None:
         """The pod waits for something else than room: until it is told to wait again, nobody waits for it."""
 
-    def removals(self, ask: Ask) -> Removals | None:
-        """Who may be removed for the sake of pods that find no place; None where their priority decides."""
+    def removals(self, ask: Ask) -> Removals:
+        """Who may be removed for the sake of pods that find no place."""
 
     def may_reclaim(self, ask: Ask) -> bool:
         """Whether somebody might have to go so that there is room, as far as can be told cheaply."""

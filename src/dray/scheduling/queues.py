@@ -26,6 +26,9 @@ from dray.scheduling.reclaim_waiters import ReclaimWaiters
 from dray.scheduling.status import Status
 from dray.scheduling.turns import Turn
 
+Rivals = tuple[str, str]
+"""Of pods that take places from each other the label of their front end, and what their queues have in common."""
+
 
 class Queues:
     def __init__(
@@ -40,6 +43,8 @@ class Queues:
         self.kinds: Mapping[str, QueuePolicy] = {kind: each for each in self.policies for kind in each.kinds}
         self._reserved: dict[str, tuple[QueuePolicy, str, Mapping[Asset, int]]] = {}
         """By pod uid, quota that is kept for it, and of which queue."""
+        self._lent: set[str] = set()
+        """Of these the pods that are being tried: what is kept for them is free meanwhile."""
         self.reclaim_waiters = ReclaimWaiters()
         self._unasked = False
         self.changed = False
@@ -96,6 +101,12 @@ class Queues:
         if not pod.joins or self._unasked:
             return None
         return next((each for each in self.policies if each.served and each.concerns(pod)), None)
+
+    def rivals_of(self, pod: Pod) -> Rivals | None:
+        """None for a pod that is in no queue."""
+        policy = self.policy_of(pod)
+        queue = policy.queue_of(pod) if policy is not None else None
+        return (policy.label, policy.rivals(queue)) if policy is not None and queue is not None else None
 
     @contextmanager
     def unasked(self) -> Iterator[None]:
@@ -225,9 +236,17 @@ class Queues:
             each.charges.claim_changed(claim)
 
     def reserve(self, pod: Pod, policy: QueuePolicy, queue: str, assets: Mapping[Asset, int]) -> None:
-        """Kept for the pod while those go who have it; until it is tried again, or gone."""
+        """Kept for the pod while those go who have it: until it has a place, is gone or cannot have one any more."""
         self.unreserve(pod.uid)
         self._reserved[pod.uid] = policy, queue, assets
+        policy.charge(queue, assets, 1)
+
+    def hand_over(self, uid: str, heir: str, uids: Iterable[str]) -> None:
+        """What is kept for a pod is kept for one of several that are placed together, and nothing else for them."""
+        policy, queue, assets = self._reserved[uid]
+        for each in (uid, *uids):
+            self.unreserve(each)
+        self._reserved[heir] = policy, queue, assets
         policy.charge(queue, assets, 1)
 
     def make_room(self, places: Iterable[tuple[Pod, Node]], victims: Iterable[Pod]) -> None:
@@ -254,12 +273,39 @@ class Queues:
     def is_reserved(self, policy: QueuePolicy, queues: Iterable[str]) -> bool:
         """Whether something of one of the queues is kept for pods that wait for others to go."""
         related = set(queues) if self._reserved else ()
-        return any(kept_by is policy and name in related for kept_by, name, _ in self._reserved.values())
+        kept = (kept for uid, kept in self._reserved.items() if uid not in self._lent)
+        return any(kept_by is policy and name in related for kept_by, name, _ in kept)
+
+    @contextmanager
+    def lent_to(self, *pods: Pod) -> Iterator[None]:
+        """For one attempt of the pods: what is kept for them is free meanwhile, and kept on if they still wait."""
+        lent = {each.uid: self._reserved[each.uid] for each in pods if each.uid in self._reserved}
+        self._lent |= lent.keys()
+        for policy, queue, assets in lent.values():
+            policy.charge(queue, assets, -1)
+        try:
+            yield
+        finally:
+            for uid in lent.keys() & self._lent:
+                self._lent.discard(uid)
+                policy, queue, assets = lent[uid]
+                policy.charge(queue, assets, 1)
 
     def unreserve(self, uid: str) -> None:
         if uid in self._reserved:
             policy, queue, assets = self._reserved.pop(uid)
-            policy.charge(queue, assets, -1)
+            if uid in self._lent:
+                self._lent.discard(uid)
+            else:
+                policy.charge(queue, assets, -1)
+
+    def give_up(self, uid: str) -> None:
+        """What is kept for the pod others may have, who are tried again."""
+        if uid in self._reserved:
+            policy, queue, _ = self._reserved[uid]
+            self.unreserve(uid)
+            for root in policy.roots(queue):
+                self.waiters.free(root, policy.is_hopeful)
 
     # Order
 
@@ -283,6 +329,7 @@ class Queues:
         if not pod.joins:
             return
         self.reclaim_waiters.remove(pod.uid)
+        self.unreserve(pod.uid)
         for each in self.policies:
             each.forget(pod)
             if each.concerns(pod):
@@ -297,4 +344,4 @@ class Queues:
                 each.forget(pod)
             self.waiters.forget(pod.uid)
             self.reclaim_waiters.remove(pod.uid)
-            self.unreserve(pod.uid)
+            self.give_up(pod.uid)

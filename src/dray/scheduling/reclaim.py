@@ -59,7 +59,7 @@ class Reclaimer:
         if victims is None:
             return None
         place_found = found[0]
-        return Preemption(place_found.node.name, victims, all_devices(place_found.devices))
+        return Preemption(place_found.node.name, victims, all_devices(place_found.devices), reclaims=True)
 
     def find(self, asked: QueuedAsk, place: Place) -> tuple[Pod, ...] | None:
         """The pods to remove; None where that is of no use. Quota is kept for those that ask."""

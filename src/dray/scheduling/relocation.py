@@ -20,7 +20,7 @@ from dray.scheduling.front_ends.kueue import QUEUE_LABEL
 from dray.scheduling.model import Pod
 from dray.scheduling.plugins.dynamic_resources import all_devices
 from dray.scheduling.preemption import PreemptionTrial
-from dray.scheduling.removals import Unit
+from dray.scheduling.priority_removals import Unit
 from dray.scheduling.state import State
 
 # Of what these control there is one on each node, and no other place for it.

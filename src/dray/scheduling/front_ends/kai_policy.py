@@ -138,6 +138,10 @@ class KaiQueues:
         """The queue and those above it: each has a limit."""
         return tuple(f"Queue {node.name}" for node in self.tree.path(queue))
 
+    def rivals(self, queue: str) -> str:
+        """Shares are divided among all queues, those without a parent too."""
+        return ""
+
     def lacks(self, queue: str, reason: Reason) -> str:
         return f"Queue {reason.args[0]}"
 

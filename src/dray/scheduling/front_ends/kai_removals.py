@@ -69,6 +69,9 @@ class KaiRemovals:
 
     # Together
 
+    def reclaims(self, victims: Iterable[Pod]) -> bool:
+        return any(self._queues.charged_to(each) != self._ask.queue for each in victims)
+
     def legal(self, units: Iterable[Unit]) -> list[Unit]:
         """As many of the units as may be removed together, those first that are the last to go."""
         left: dict[ShareNode, dict[str, float]] = {}

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dray.scheduling.front_ends.kueue_preemption import Preemption
-from dray.scheduling.front_ends.kueue_shares import NONE, Share, path_of, share_of, with_more
+from dray.scheduling.front_ends.kueue_shares import NONE, Share, below_common, path_of, share_of, with_more
 from dray.scheduling.queue_policy import RunningUnit
 from dray.scheduling.quota_tree import QuotaNode
 
@@ -74,7 +74,7 @@ class FairPreemption:
             return self._preemption.fits(borrowing=True)
 
     def _is_fair(self, target: QuotaNode, unit: RunningUnit, strategy: str) -> bool:
-        ours, theirs = self._below_common(target)
+        ours, theirs = below_common(self._own, target)
         share = share_of(ours)
         if strategy == INITIAL_SHARE:
             return share < share_of(theirs)
@@ -82,15 +82,6 @@ class FairPreemption:
         left = share_of(theirs)
         self._trial.restore(unit)
         return share <= left
-
-    def _below_common(self, target: QuotaNode) -> tuple[QuotaNode, QuotaNode]:
-        """The nodes of both right below the cohort in which they meet."""
-        ours = {id(each): index for index, each in enumerate(self._path)}
-        theirs = path_of(target)
-        for index, each in enumerate(theirs):
-            if id(each) in ours:
-                return self._path[max(0, ours[id(each)] - 1)], theirs[max(0, index - 1)]
-        return self._own, target
 
     def _next(self, cohort: QuotaNode) -> QuotaNode | None:
         """The queue whose turn it is to give something; None where nobody is left."""

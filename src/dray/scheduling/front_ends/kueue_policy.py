@@ -17,6 +17,7 @@ from dray.scheduling.front_ends.kueue_fair_preemption import FairPreemption
 from dray.scheduling.front_ends.kueue_objects import KueueObjects
 from dray.scheduling.front_ends.kueue_order import Head, KueueOrder
 from dray.scheduling.front_ends.kueue_preemption import Preemption
+from dray.scheduling.front_ends.kueue_removals import KueueRemovals
 from dray.scheduling.front_ends.kueue_strict import StrictFIFO
 from dray.scheduling.front_ends.kueue_usage import LocalUsage
 from dray.scheduling.groups import Groups
@@ -47,7 +48,7 @@ class KueueQueues(KueueObjects):
         super().__init__(groups.topologies)
         self.served = False
         self._counts_capacity: bool | None = None
-        self.charges = QueueCharges(self, claims, waiters, share_sizes)
+        self.charges: QueueCharges = QueueCharges(self, claims, waiters, share_sizes)
         self.usage = LocalUsage()
         self.order = KueueOrder(self.tree, self._head, self.is_fair)
         self._groups = groups
@@ -124,6 +125,8 @@ class KueueQueues(KueueObjects):
 
     def roots(self, queue: str) -> tuple[str, ...]:
         return (self.tree.root(queue),)
+
+    rivals = root
 
     def lacks(self, queue: str, reason: Reason) -> str:
         return self.tree.root(queue)
@@ -372,8 +375,8 @@ class KueueQueues(KueueObjects):
 
     # Reclaim
 
-    def removals(self, ask: Ask) -> None:
-        return None
+    def removals(self, ask: Ask) -> KueueRemovals:
+        return KueueRemovals(self, self._cluster_queues, ask)
 
     def may_reclaim(self, ask: Ask) -> bool:
         queue = self._cluster_queues[ask.queue]

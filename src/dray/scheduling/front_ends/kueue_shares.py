@@ -70,3 +70,14 @@ def path_of(node: QuotaNode) -> list[QuotaNode]:
     while (above := found[-1].parent) is not None:
         found.append(above)
     return found
+
+
+def below_common(one: QuotaNode, other: QuotaNode) -> tuple[QuotaNode, QuotaNode]:
+    """The nodes of both right below the cohort in which they meet."""
+    path = path_of(one)
+    known = {id(each): index for index, each in enumerate(path)}
+    others = path_of(other)
+    for index, each in enumerate(others):
+        if id(each) in known:
+            return path[max(0, known[id(each)] - 1)], others[max(0, index - 1)]
+    return one, other

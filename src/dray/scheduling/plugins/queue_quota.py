@@ -42,7 +42,6 @@ class QueueQuota(Plugin):
             return SKIP
         trying = self._queues.waiters.trying
         if not trying:
-            self._queues.unreserve(pod.uid)
             self._queues.reclaim_waiters.remove(pod.uid)
         problem = self._problem(pod, policy)
         queue = policy.queue_of(pod)
