@@ -19,7 +19,7 @@ from dray.api.objects import Key, Object, key_of
 from dray.scheduling.actions import BindGroup, ClaimWrite, GroupPreemption, RefuseGroup
 from dray.scheduling.attempts import is_news
 from dray.scheduling.cycle import Cycle
-from dray.scheduling.drain_search import DrainSearch
+from dray.scheduling.group_drains import GroupDrains
 from dray.scheduling.group_forest import Flawed
 from dray.scheduling.group_model import Group, single
 from dray.scheduling.group_placement import GroupPlacer
@@ -56,7 +56,7 @@ class GroupAttempts:
         self._preemptor = GroupPreemptor(scheduler.state, scheduler.preemptor, self.placer)
         self._quota = GroupQuota(scheduler.state, scheduler.reclaimer, scheduler.preemptor, self.placer)
         self._drains = scheduler.drains
-        self._drain_search = DrainSearch(scheduler.state, scheduler.preemptor)
+        self._group_drains = GroupDrains(scheduler, self.placer)
 
     def group_of(self, pod: Pod) -> Group | None:
         """The group that the pod is placed with, if it cannot be placed by itself: the root of the tree."""
@@ -156,7 +156,7 @@ class GroupAttempts:
             idle = _idle(self._devices, members)
             answer = self.placer.place(group, members, need, trial)
             if answer is not None and self._drains.active:
-                answer = self._beside_drain(group, members, need, trial, answer)
+                answer = self._group_drains.beside(group, members, need, trial, answer)
             preemption = self._make_room(group, members, need, trial, answer, idle) if answer is not None else None
         if answer is None:
             # One that was taken from the queue and cannot be tried would not come back.
@@ -170,6 +170,7 @@ class GroupAttempts:
         if preemption is None:
             self._quota.unplaced([each.pod for each in queued], need, now)
         else:
+            self._drains.forget(group.key)
             self._quota.keep([each.pod for each in queued], preemption)
         social = any(each.social for each in members)
         return self._refuse(group, queued, answer, now, idle, preemption, cluster_wide=social)
@@ -191,36 +192,11 @@ class GroupAttempts:
         if preemption is not None or idle:
             self._drains.forget(group.key)
         elif not (answer.error or answer.undecided) and self._drains.refused(group, queued, members[0].cycle.now):
-            self._drain(group, members, need, trial)
+            self._group_drains.seek(group, members, need, trial)
         return preemption
 
-    def _beside_drain(
-        self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial, answer: GroupDiagnosis
-    ) -> GroupDiagnosis | None:
-        """Once more with what is kept for another group."""
-        if self._drains.draining(group) is not None:
-            return answer
-        with self._scheduler.nominations.without_draining():
-            if self.placer.place(group, members, need, trial) is not None:
-                return answer
-        if self._drains.lets_pass([each.queued.pod for each in members], members[0].cycle.now):
-            return None
-        trial.undo()
-        return GroupDiagnosis(need, status=self._drains.status())
-
-    def _drain(self, group: Group, members: Sequence[Member], need: int, trial: GroupTrial) -> None:
-        """Seeks a place that will be free and keeps it for the group."""
-
-        def place() -> bool:
-            return self.placer.place(group, members, need, trial, anew=True) is None
-
-        near, now = self._drains.near(group), members[0].cycle.now
-        found = self._drain_search.find(group, members, trial, place, near, now)
-        passed_over = self._drain_search.passed_over
-        self._drains.keep(group, [each.queued for each in members], found, now, passed_over=passed_over)
-
     def drain_for(self, queued: QueuedPod, now: float) -> None:
-        """The same for a pod by itself for which there is no room."""
+        """Keeps a place for a pod by itself for which there is no room, where it is its turn."""
         pod = queued.pod
         group = single(pod.key, pod.uid, pod.document)
         if self._drains.refused(group, [queued], now):
@@ -228,7 +204,7 @@ class GroupAttempts:
             found, _ = self._prepared([queued], now, work)
             if found:
                 with self.placer.trial(found, work) as (trial, members):
-                    self._drain(group, members, 1, trial)
+                    self._group_drains.seek(group, members, 1, trial)
             self._scheduler.hints.undone(before)
 
     def _suffice(self, group: Group, found: Iterable[tuple[QueuedPod, Cycle]]) -> bool:
