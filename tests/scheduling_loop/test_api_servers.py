@@ -229,6 +229,8 @@ class Patient(Play):
         end = time.monotonic() + 60
         while (found := super()._settled(expected)) != expected and time.monotonic() < end:
             pass
+        # The scheduler may not have heard of what was done last: its watch may have been cut off.
+        time.sleep(1)
         return found
 
 
