@@ -45,6 +45,9 @@ class Nominations:
         self._lifted: set[str] = set()
         """Of those that an attempt does not see at the moment, the uids."""
 
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
     def node(self, uid: str) -> str:
         """Where the pod has a place kept for it, if anywhere."""
         kept = self._kept.get(uid)

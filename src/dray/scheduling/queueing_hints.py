@@ -135,8 +135,10 @@ class QueueingHints:
         bound, self.pod_bound = self.pod_bound, False
         self._seen_helped, self._seen_pods = state.helped.end, state.pods_revision
         self._seen_nodes = state.nodes_revision
-        self._move_nominated(changed, now)
-        kept = self._kept(changed)
+        kept = None
+        if self._nominations:
+            self._move_nominated(changed, now)
+            kept = self._kept(changed)
         for group in self._queue.groups():
             if group.trying is not None:
                 continue

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from typing import Final
 
 from dray.allocation.usage import ClaimKey
 from dray.api.objects import Object
@@ -28,6 +29,8 @@ from dray.scheduling.turns import Turn
 
 Rivals = tuple[str, str]
 """Of pods that take places from each other the label of their front end, and what their queues have in common."""
+
+_NOTHING_LENT: Final = nullcontext()
 
 
 class Queues:
@@ -276,9 +279,12 @@ class Queues:
         kept = (kept for uid, kept in self._reserved.items() if uid not in self._lent)
         return any(kept_by is policy and name in related for kept_by, name, _ in kept)
 
-    @contextmanager
-    def lent_to(self, *pods: Pod) -> Iterator[None]:
+    def lent_to(self, *pods: Pod) -> AbstractContextManager[None]:
         """For one attempt of the pods: what is kept for them is free meanwhile, and kept on if they still wait."""
+        return self._lending(pods) if self._reserved else _NOTHING_LENT
+
+    @contextmanager
+    def _lending(self, pods: Iterable[Pod]) -> Iterator[None]:
         lent = {each.uid: self._reserved[each.uid] for each in pods if each.uid in self._reserved}
         self._lent |= lent.keys()
         for policy, queue, assets in lent.values():

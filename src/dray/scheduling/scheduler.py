@@ -189,7 +189,7 @@ class Scheduler:
         """
         self.interrupted = False
         self.drains.expire(now)
-        if (overlooked := self.queue.get(self.drains.overlooked(now))) is not None:
+        if (uid := self.drains.overlooked(now)) and (overlooked := self.queue.get(uid)) is not None:
             self.enqueue(overlooked, now)
         spent = 0
         while True:
