@@ -365,3 +365,36 @@ async def test_the_last_user_of_a_claim_gives_its_devices_back_even_if_it_never_
     for name in "ab":
         await deleted(virtual_cluster, "Pod", name)
     assert not gpus.held(await virtual_cluster.get("ResourceClaim", "c"))
+
+
+# Gangs
+
+
+@pytest.mark.parametrize("times", [1, 5])
+async def test_one_of_a_gang_that_cannot_be_bound_at_once_keeps_its_devices(virtual_cluster, times):
+    """The other one runs by then, and small pods wait for whatever becomes free."""
+    for name, number in (("all", 4), ("one", 1)):
+        await virtual_cluster.create(objects.claim_template(name, objects.request(count=number)))
+    virtual_cluster.transports["scheduler"].plan("POST", "/g-1/binding", 409, times=times)
+    await virtual_cluster.create(objects.pod_group("g", minCount=2))
+    for number in range(2):
+        group = {"schedulingGroup": {"podGroupName": "g"}}
+        await virtual_cluster.create(gpus.pod(f"g-{number}", templates=["all"], **group))
+    for number in range(4):
+        await virtual_cluster.create(gpus.pod(f"s{number}", templates=["one"]))
+    await asyncio.sleep(60)
+    assert {each["metadata"]["name"] for each in await virtual_cluster.bound()} == {"g-0", "g-1"}
+
+
+async def test_a_gang_of_which_nobody_can_be_bound_keeps_nothing(virtual_cluster):
+    await virtual_cluster.create(objects.claim_template("all", objects.request(count=4)))
+    for number in range(2):
+        virtual_cluster.transports["scheduler"].plan("POST", f"/g-{number}/binding", 409, times=1000)
+    await virtual_cluster.create(objects.pod_group("g", minCount=2))
+    for number in range(2):
+        group = {"schedulingGroup": {"podGroupName": "g"}}
+        await virtual_cluster.create(gpus.pod(f"g-{number}", templates=["all"], **group))
+    await asyncio.sleep(60)
+    assert await virtual_cluster.bound() == []
+    await virtual_cluster.kill("scheduler")
+    assert not any(gpus.held(each) for each in await virtual_cluster.claims())

@@ -101,7 +101,7 @@ class Binder:
 
     async def bind_group(self, binds: Sequence[Bind], transactions: Sequence[Transaction | None]) -> bool:
         """Whether all pods are on their nodes now. Unless all that comes before is written, none is bound, and what was
-        written is taken back."""
+        written is taken back. Once one is bound the others keep their devices, and are bound as soon as they can be."""
         works = [_Work(action, one) for action, one in zip(binds, transactions, strict=True)]
         try:
             await _all([self._write_claims(each, with_devices=True) for each in works], _GROUP_AT_ONCE)
@@ -115,22 +115,24 @@ class Binder:
                 self._scheduler.failed(each.action, self._now())
             raise
         done = await asyncio.gather(*[self._bind_member(each) for each in works], return_exceptions=True)
+        failed = [(work, error) for work, error in zip(works, done, strict=True) if isinstance(error, ClientError)]
+        started = len(failed) < len(works)
+        await _all([self._fail(work, error, whole=not started, started=started) for work, error in failed])
         for result in done:
-            if isinstance(result, BaseException):
+            if isinstance(result, BaseException) and not isinstance(result, ClientError):
                 raise result
-        return all(done)
+        return not failed
 
-    async def _bind_member(self, work: _Work) -> bool:
+    async def _bind_member(self, work: _Work) -> None:
+        """Raises ClientError, and then the others decide on what becomes of it."""
         try:
             await self._pods.bind(work.action.pod, work.action.node)
-        except ClientError as error:
-            await self._fail(work, error)
-            return False
+        except ClientError:
+            raise
         except BaseException:
             self._scheduler.failed(work.action, self._now())
             raise
         self._succeed(work)
-        return True
 
     async def _reserve(self, works: Sequence[_Work]) -> None:
         """Claims that several pods of a group share, or that had devices before: one reservation after the other."""
@@ -155,13 +157,14 @@ class Binder:
             await self._volumes.provision(action.volumes, action.node, lambda: queue.get(uid) is not None)
         await self._ready(work)
 
-    async def _fail(self, work: _Work, error: ClientError, *, whole: bool = False) -> None:
-        """With `whole` no pod of its group is bound: the group gives its claims back too."""
+    async def _fail(self, work: _Work, error: ClientError, *, whole: bool = False, started: bool = False) -> None:
+        """With `whole` no pod of its group is bound: the group gives its claims back too. With `started` others are: it
+        keeps what it has for as long as it is tried."""
         action, pod = work.action, work.action.pod
         self._complain(pod, f"is not bound to {action.node}", error)
         self._leave_out(error)
-        if not isinstance(error, Elsewhere):
-            tried_again = self._scheduler.queue.get(pod.uid) is not None
+        tried_again = self._scheduler.queue.get(pod.uid) is not None
+        if not isinstance(error, Elsewhere) and not (started and tried_again):
             await self._take_back(work, keeping=tried_again and isinstance(error, NotReady), whole=whole)
         if not is_ordinary(error):
             await self._explain(work, error)
