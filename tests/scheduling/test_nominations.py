@@ -6,6 +6,8 @@ from dray.api.objects import Object
 from dray.scheduling.actions import Bind, Refuse
 from dray.scheduling.scheduler import Scheduler
 from dray.testing import objects
+from tests.scheduling.core import Core, bound, holding, one_gpu_node, user, victims
+from tests.scheduling.core import pod as pod_of
 
 
 def claim(name: str, version: str, user: str = "") -> Object:
@@ -57,3 +59,33 @@ def test_keeping_a_place_wakes_nobody_again_and_again() -> None:
     scheduler = low_placed_and_high_waiting()
     actions = [scheduler.next(now) for now in range(1, 20)]
     assert len([action for action in actions if action is not None]) == 1
+
+
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "a"}}}
+        ]
+    }
+}
+
+
+def apart_from_those_like_it() -> Core:
+    """A pod of lower priority goes for one that wants no node with pods that have its own label."""
+    core = one_gpu_node(holding("low", "gpu-0", users=["low"]), user("low", claims=["low"]), objects.claim("high"))
+    core.put(pod_of("high", claims=["high"], value=10, labels={"app": "a"}, affinity=APART))
+    assert victims(core.later(1)) == ["low"]
+    return core
+
+
+def test_the_place_kept_for_a_pod_is_none_of_its_terms_business() -> None:
+    core = apart_from_those_like_it()
+    core.remove_with_claims("low")
+    assert bound(core.later()) == {"high": "n"}
+
+
+def test_who_looks_past_its_own_place_wakes_nobody() -> None:
+    core = apart_from_those_like_it()
+    core.decisions = 0
+    core.later(600)
+    assert core.decisions <= 2

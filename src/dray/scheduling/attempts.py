@@ -59,11 +59,11 @@ class Attempts:
         if self._framework.pre_enqueue(pod) is not None:
             self._scheduler.enqueue(queued, now)
             return None
-        status = self._framework.prefilter(cycle)
-        if status is not None:
-            self._state.queues.waiters.passed(pod.uid)
-            return self._reject_everywhere(queued, cycle, status)
         with self._nominations.out_of_sight_of(pod):
+            status = self._framework.prefilter(cycle)
+            if status is not None:
+                self._state.queues.waiters.passed(pod.uid)
+                return self._reject_everywhere(queued, cycle, status)
             alone = bool(self._framework.own_filters(cycle)) or cycle.nodes is not None
             group = None if alone else self._queue.known(_group_key(cycle), queued)
             known = group.diagnosis if group is not None else None
@@ -181,11 +181,9 @@ class Attempts:
         known = cycle.data.get(QueueQuota.name)
         if not isinstance(known, QueuedAsk):
             return None
-        # A place that is kept once more is not given up in between, which would wake those that wait for it.
-        with self._nominations.out_of_sight_of(cycle.pod):
-            preemption = self._scheduler.reclaimer.for_pod(known, cycle)
-            if preemption is not None and preemption.node:
-                self._nominations.keep(cycle.pod, preemption)
+        preemption = self._scheduler.reclaimer.for_pod(known, cycle)
+        if preemption is not None and preemption.node:
+            self._nominations.keep(cycle.pod, preemption)
         return preemption
 
     def _reject(

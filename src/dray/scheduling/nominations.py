@@ -107,6 +107,7 @@ class Nominations:
         return [
             each
             for each in self._kept.values()
+            if each.ghost.uid not in self._lifted
             if each.pod.uid in uids or (each.pod.priority < priority and (each.rivals is None or each.rivals != rivals))
         ]
 

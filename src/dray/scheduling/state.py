@@ -99,7 +99,7 @@ class State:
         self.looks = 0
         """How often something that is kept per node was brought up to date."""
         self.pods_revision = 0
-        """Changes with every pod that comes to a node or leaves one."""
+        """Changes with every pod that comes to a node or leaves one, not with the places that are kept for pods."""
         self.nodes_revision = 0
         """Changes with every node that comes or goes or gets other labels."""
         self._places: dict[str, Node] = {}
@@ -197,7 +197,7 @@ class State:
         self.affinity.add(pod, node)
         self.groups.place(pod)
         self.queues.place(pod, node)
-        self.pods_revision += 1
+        self.pods_revision += not pod.ghost
         self._changed(node, helps=False)
 
     def reread(self, pod: Pod, document: Object) -> None:
@@ -219,7 +219,7 @@ class State:
         self.affinity.remove(pod, node)
         self.groups.displace(pod)
         self.queues.displace(pod)
-        self.pods_revision += 1
+        self.pods_revision += helps
         self._changed(node, helps=helps)
         self._retire(node)
 
@@ -356,6 +356,7 @@ class State:
 
     def vacated(self, name: str, results: Iterable[Object]) -> None:
         """They are no longer kept for somebody, which was out of sight already: now others may have them."""
+        self.pods_revision += 1
         node = self.nodes.get(name)
         if node is not None:
             self._changed(node, helps=True)
