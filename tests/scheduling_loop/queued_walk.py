@@ -8,6 +8,7 @@ from tests import gpus
 from tests.scheduling.test_queues import cluster_queue, flavor, local_queue, nominal
 from tests.scheduling_loop.pod_checker import QUEUE, Gang, PodChecker, QueueLimits
 from tests.scheduling_loop.walk import Walk
+from tests.scheduling_loop.walk_steps import STEPS
 
 GPU = gpus.GPU
 _RECLAIM = {"preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"}}
@@ -41,7 +42,54 @@ def queues():
         yield local_queue(name, name)
 
 
-class QueuedWalk(Walk):
+WITH_QUEUES = {
+    **STEPS,
+    "add_queued_pod": 20,
+    "add_queued_gang": 5,
+    "add_queued_tree": 2,
+    "finish_pod": 14,
+    "stop_queue": 1,
+}
+"""With their weights."""
+
+
+class QueuedSteps:
+    """Beside those of pods without queues."""
+
+    async def add_queued_pod(self):
+        self._number += 1
+        choose, spec = self.random.choice, {}
+        kind = self.random.random()
+        if kind < 0.6:
+            spec["templates"] = [choose(list(DEVICES))]
+        elif kind < 0.75:
+            spec["requests"] = spec["limits"] = {GPU: str(choose((1, 2)))}
+        if not spec or self.random.random() < 0.4:
+            spec["cpu"] = choose(("500m", "1"))
+        if self.random.random() < 0.4:
+            spec["priorityClassName"] = choose(("low", "high"))
+        labels = {"app": choose("ab"), QUEUE: choose(list(LIMITS))}
+        grace = choose((0, 0, 3))
+        await self._try(
+            self._create(gpus.pod(f"q{self._number}", labels=labels, terminationGracePeriodSeconds=grace, **spec))
+        )
+
+    async def add_queued_gang(self):
+        await self.add_gang(*self._queued())
+
+    async def add_queued_tree(self):
+        await self.add_tree(*self._queued())
+
+    def _queued(self):
+        return {QUEUE: self.random.choice(list(LIMITS))}, self.random.choice(list(DEVICES))
+
+    async def stop_queue(self):
+        policy = self.random.choice(("Hold", "None", "None"))
+        resource, name = KUEUE["ClusterQueue"], self.random.choice(list(LIMITS))
+        await self._try(self.client.patch(resource, name, {"spec": {"stopPolicy": policy}}))
+
+
+class QueuedWalk(QueuedSteps, Walk):
     def __init__(self, seed, **options):
         super().__init__(seed, **options)
         self.pods = PodChecker(LIMITS, DEVICES, lambda: self._time.now().timestamp())
@@ -84,43 +132,10 @@ class QueuedWalk(Walk):
                 await self._create(gpus.pod(f"q{self._number}", labels={QUEUE: queue}, templates=["one"], **spec))
 
     def weights(self):
-        queued = {"add_queued_pod": 20, "add_queued_gang": 5, "add_queued_tree": 2}
-        return {**super().weights(), **queued, "finish_pod": 14, "stop_queue": 1}
-
-    async def add_queued_pod(self):
-        self._number += 1
-        choose, spec = self.random.choice, {}
-        kind = self.random.random()
-        if kind < 0.6:
-            spec["templates"] = [choose(list(DEVICES))]
-        elif kind < 0.75:
-            spec["requests"] = spec["limits"] = {GPU: str(choose((1, 2)))}
-        if not spec or self.random.random() < 0.4:
-            spec["cpu"] = choose(("500m", "1"))
-        if self.random.random() < 0.4:
-            spec["priorityClassName"] = choose(("low", "high"))
-        labels = {"app": choose("ab"), QUEUE: choose(list(LIMITS))}
-        grace = choose((0, 0, 3))
-        await self._try(
-            self._create(gpus.pod(f"q{self._number}", labels=labels, terminationGracePeriodSeconds=grace, **spec))
-        )
-
-    async def add_queued_gang(self):
-        await self.add_gang(*self._queued())
-
-    async def add_queued_tree(self):
-        await self.add_tree(*self._queued())
-
-    def _queued(self):
-        return {QUEUE: self.random.choice(list(LIMITS))}, self.random.choice(list(DEVICES))
+        return WITH_QUEUES
 
     def gang_made(self, name, size):
         self.pods.gangs[name] = Gang(size)
-
-    async def stop_queue(self):
-        policy = self.random.choice(("Hold", "None", "None"))
-        resource, name = KUEUE["ClusterQueue"], self.random.choice(list(LIMITS))
-        await self._try(self.client.patch(resource, name, {"spec": {"stopPolicy": policy}}))
 
     async def kill(self):
         self.pods.interrupted = self._time.now().timestamp() + 5

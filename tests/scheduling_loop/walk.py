@@ -187,7 +187,10 @@ class Walk(Steps):
         if self._trace is not None:
             self._trace(f"{asyncio.get_running_loop().time():.2f} {name}")
         await getattr(self, name)()
-        await asyncio.sleep(self.random.random() ** 3 * 3)
+        await self.pause(self.random.random() ** 3 * 3)
+
+    async def pause(self, seconds):
+        await asyncio.sleep(seconds)
 
     async def kill(self):
         part = self.random.choice(("scheduler", "scheduler", "controllers"))

@@ -1,7 +1,5 @@
 """What may happen to a cluster in a random walk: pods, gangs and claims come and go, nodes and devices fail."""
 
-import asyncio
-
 from dray.testing import objects
 from dray.testing.cluster import kind_of
 from tests import gpus
@@ -72,7 +70,7 @@ CONSTRAINTS = {"pair": [{"requests": ["gpu"], "matchAttribute": f"{objects.DRIVE
 
 
 class Steps:
-    """The steps; who walks reaches the server by `client`, and has chosen by `random`."""
+    """The steps; who walks reaches the server by `client`, has chosen by `random` and lets time go by with `pause`."""
 
     async def _add_node(self, name):
         zone = f"z{int(name[1:]) % 2}"
@@ -146,7 +144,7 @@ class Steps:
             worn = {"app": choose("ab"), **(labels or {})}
             await self._try(self._create(gpus.pod(pod, labels=worn, **spec)))
             if self.random.random() < 0.3:
-                await asyncio.sleep(self.random.random())
+                await self.pause(self.random.random())
         return name
 
     def gang_made(self, name, size):

@@ -1,0 +1,23 @@
+"""The scheduler alone, over many more ways than with a server: nobody waits in vain, no queue has too much."""
+
+import os
+
+import pytest
+
+from tests.scheduling_loop.core_walk import CoreWalk
+
+ROUNDS = int(os.environ.get("DRAY_CORE_WALK_ROUNDS", "3"))
+FIRST = int(os.environ.get("DRAY_WALK_SEED", "1"))
+STEPS = 200
+
+
+@pytest.mark.parametrize("with_queues", [False, True], ids=("without queues", "with queues"))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + ROUNDS))
+def test_core_walk(seed, with_queues):
+    walk = CoreWalk(seed, with_queues=with_queues)
+    for number in range(STEPS):
+        walk.step()
+        if number % 25 == 24:
+            problems = walk.rest()
+            assert not problems, f"after {number + 1} steps: " + "\n".join(problems)
+    assert walk.pods.events > STEPS
