@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dray.api.objects import Object
-from dray.scheduling.actions import Bind, Refuse
+from dray.scheduling.actions import Bind, Preemption, Refuse
+from dray.scheduling.model import Pod
 from dray.scheduling.scheduler import Scheduler
 from dray.testing import objects
 from tests.scheduling.core import Core, bound, holding, one_gpu_node, user, victims
@@ -89,3 +90,28 @@ def test_who_looks_past_its_own_place_wakes_nobody() -> None:
     core.decisions = 0
     core.later(600)
     assert core.decisions <= 2
+
+
+def two_with_places() -> tuple[Core, list[Pod]]:
+    core = Core(*(objects.node(name) for name in "abc"), pod_of("p", nodeSelector={"no": "where"}), pod_of("q"))
+    pods = [queued.pod for queued in core.scheduler.queue.all()]
+    core.scheduler.nominations.keep_all(dict(zip(pods, (Preemption("a", ()), Preemption("b", ())), strict=True)))
+    return core, pods
+
+
+def test_pods_that_exchange_their_places_leave_nothing_to_others() -> None:
+    core, pods = two_with_places()
+    before = core.state.helped.end
+    core.scheduler.nominations.keep_all(dict(zip(pods, (Preemption("b", ()), Preemption("a", ())), strict=True)))
+    assert core.state.helped.end == before
+
+
+def test_what_pods_leave_themselves_is_no_reason_to_try_them_again() -> None:
+    core, pods = two_with_places()
+    before = core.state.helped.end
+    core.scheduler.nominations.keep_all(dict(zip(pods, (Preemption("b", ()), Preemption("c", ())), strict=True)))
+    assert core.state.helped.since(before) == {core.state.nodes["a"].number}
+    core.scheduler.nominations.keep_all(dict(zip(pods, (Preemption("b", ()), Preemption("a", ())), strict=True)))
+    assert core.scheduler.nominations.stirred(before) == []
+    core.put(objects.node("b", cpu="7"))
+    assert core.scheduler.nominations.stirred(before) == [pods[0].uid]

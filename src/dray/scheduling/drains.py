@@ -210,8 +210,7 @@ class Drains:
         pods = {each.pod.uid: each.pod for each in queued}
         for uid in before.uids - found.places.keys():
             self._nominations.drop(uid, drains=True)
-        for uid, place in found.places.items():
-            self._nominations.keep(pods[uid], place, drains=True)
+        self._nominations.keep_all({pods[uid]: place for uid, place in found.places.items()}, drains=True)
         before.uids, before.nodes = set(found.places), frozenset(each.node for each in found.places.values())
 
     def _end_of(self, waiting: _Waiting, shadow: float, now: float) -> float:

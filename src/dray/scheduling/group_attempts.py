@@ -341,9 +341,9 @@ class GroupAttempts:
             self._queue.postpone(group.key, (each.pod.uid for each in queued), now, group.timeout)
         passed_over = self._preemptor.passed_over or self._scheduler.reclaimer.passed_over
         passed_over = passed_over and preemption is None
+        to_do = self._keep_places(queued, preemption) or to_do
         for each in queued:
             each.reported = diagnosis
-            to_do = self._keep_place(each.pod, preemption) or to_do
             self._scheduler.waiters.add(each.pod.uid, (reference(group.key),))
             if each.subqueue is not SubQueue.UNSCHEDULABLE:
                 self._queue.add_unschedulable(
@@ -364,15 +364,16 @@ class GroupAttempts:
             return None
         return RefuseGroup(group, tuple(each.pod for each in queued), diagnosis, release, preemption, news)
 
-    def _keep_place(self, pod: Pod, preemption: GroupPreemption | None) -> bool:
-        """Whether the pod does not say so yet."""
-        place = preemption.places.get(pod.uid) if preemption is not None else None
-        if place is None:
-            self._scheduler.nominations.give_up(pod.uid)
-            return False
-        assert preemption is not None
-        self._scheduler.nominations.keep(pod, replace(place, reclaims=preemption.reclaims))
-        return is_news(pod, place)
+    def _keep_places(self, queued: Sequence[QueuedPod], preemption: GroupPreemption | None) -> bool:
+        """Whether some of the pods do not say so yet."""
+        found = preemption.places if preemption is not None else {}
+        reclaims = preemption is not None and preemption.reclaims
+        places = {each.pod: replace(found[each.pod.uid], reclaims=reclaims) for each in queued if each.pod.uid in found}
+        for each in queued:
+            if each.pod not in places:
+                self._scheduler.nominations.give_up(each.pod.uid)
+        self._scheduler.nominations.keep_all(places)
+        return any([is_news(pod, place) for pod, place in places.items()])
 
 
 def _work_for(queued: Sequence[QueuedPod]) -> Work:

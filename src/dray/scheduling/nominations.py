@@ -8,7 +8,7 @@ Places that *drain* are kept apart: nobody was asked to leave them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Final
@@ -32,6 +32,8 @@ class _Nomination:
     drains: bool
     rivals: Rivals | None
     """Pods of these queues see it whatever their priority."""
+    seen: int
+    """How far the log of what became free is the pod's own doing, or known to it."""
 
     @property
     def claim(self) -> Key:
@@ -61,6 +63,18 @@ class Nominations:
         """The same of those that drain."""
         return [(kept.pod.uid, kept.preemption.node) for kept in self._kept.values() if kept.drains]
 
+    def stirred(self, since: int) -> list[str]:
+        """The pods, by uid, that have a place kept where something became free after a position of the log, or may
+        have. Nobody is stirred by what it left itself when it was last tried: that would have no end."""
+        helped, nodes = self._state.helped, self._state.nodes
+        changes = {seen: helped.since(max(since, seen)) for seen in {each.seen for each in self._kept.values()}}
+        return [
+            each.pod.uid
+            for each in self._kept.values()
+            if (changed := changes[each.seen]) is None
+            or ((node := nodes.get(each.preemption.node)) is not None and node.number in changed)
+        ]
+
     def lowest(self) -> dict[str, int]:
         """By node, the lowest priority of those that have a place kept there: the more urgent can have it."""
         found: dict[str, int] = {}
@@ -70,17 +84,25 @@ class Nominations:
         return found
 
     def keep(self, pod: Pod, preemption: Preemption, *, drains: bool = False) -> None:
-        """What was reclaimed once stays so, whoever has to go beside."""
-        key = f"{pod.uid}{_DRAINING}" if drains else pod.uid
-        before = self._kept.pop(key, None)
-        if before is not None:
-            # Keeping the same place once more helps nobody.
-            self._leave(before, helps=before.preemption.node != preemption.node)
-        rivals = self._state.queues.rivals_of(pod) if preemption.reclaims else before.rivals if before else None
-        ghost = replace(pod, uid=f"{key}/nominated", group=None, ghost=True)
-        self._lifted.discard(ghost.uid)
-        nomination = self._kept[key] = _Nomination(pod, ghost, preemption, key, drains, rivals)
-        self._enter(nomination)
+        self.keep_all({pod: preemption}, drains=drains)
+
+    def keep_all(self, places: Mapping[Pod, Preemption], *, drains: bool = False) -> None:
+        """For pods that are placed together. What was reclaimed once stays so, whoever has to go beside."""
+        keys = {pod: f"{pod.uid}{_DRAINING}" if drains else pod.uid for pod in places}
+        nodes = {each.node for each in places.values()}
+        before = {pod: self._kept.pop(key) for pod, key in keys.items() if key in self._kept}
+        for each in before.values():
+            # Keeping the same place once more helps nobody, for whichever of them it is.
+            self._leave(each, helps=each.preemption.node not in nodes)
+        seen = self._state.helped.end
+        for pod, preemption in places.items():
+            known = before.get(pod)
+            rivals = self._state.queues.rivals_of(pod) if preemption.reclaims else known.rivals if known else None
+            ghost = replace(pod, uid=f"{keys[pod]}/nominated", group=None, ghost=True)
+            self._lifted.discard(ghost.uid)
+            nomination = _Nomination(pod, ghost, preemption, keys[pod], drains, rivals, seen)
+            self._kept[nomination.key] = nomination
+            self._enter(nomination)
 
     def drop(self, uid: str, *, drains: bool = False) -> None:
         nomination = self._kept.pop(f"{uid}{_DRAINING}" if drains else uid, None)

@@ -129,7 +129,8 @@ class QueueingHints:
         seen = (self._seen_helped, self._seen_pods, self._seen_nodes)
         if (state.helped.end, state.pods_revision, state.nodes_revision) == seen and not self.pod_bound:
             return
-        changed = state.helped.since(self._seen_helped)
+        since = self._seen_helped
+        changed = state.helped.since(since)
         pods = state.pods_revision != self._seen_pods
         nodes = state.nodes_revision != self._seen_nodes
         bound, self.pod_bound = self.pod_bound, False
@@ -137,7 +138,7 @@ class QueueingHints:
         self._seen_nodes = state.nodes_revision
         kept = None
         if self._nominations:
-            self._move_nominated(changed, now)
+            self._move_nominated(since, changed is None, now)
             kept = self._kept(changed)
         for group in self._queue.groups():
             if group.trying is not None:
@@ -176,14 +177,13 @@ class QueueingHints:
         if self._seen_pods == revision:
             self._seen_pods = self._state.pods_revision
 
-    def _move_nominated(self, changed: set[int] | None, now: float) -> None:
+    def _move_nominated(self, since: int, everywhere: bool, now: float) -> None:
         """To others nominated nodes are taken; only those they are kept for can tell whether they are free."""
-        for uid, name in (*self._nominations.places(), *self._nominations.draining_places()):
-            queued, node = self._queue.get(uid), self._state.nodes.get(name)
+        for uid in self._nominations.stirred(since):
+            queued = self._queue.get(uid)
             if queued is None or queued.subqueue is not SubQueue.UNSCHEDULABLE:
                 continue
-            helps = node is not None and changed is not None and node.number in changed
-            if changed is None or (helps and not self._state.queues.awaits_quota(uid)):
+            if everywhere or not self._state.queues.awaits_quota(uid):
                 self._queue.activate(queued, now)
 
     def _kept(self, changed: set[int] | None) -> int | None:
