@@ -18,6 +18,7 @@ from tests.cli.running import Running, eventually, running
 
 Dray = Callable[..., Result]
 READY = re.compile(r"ready in (\d+\.\d) s at http://127\.0\.0\.1:\d+ \(applied: (.*)\)")
+QUEUE = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: ClusterQueue\nmetadata: {name: q}\nspec: {namespaceSelector: {}}\n"
 BAD = node("a") + "apiVersion: v1\nkind: Node\nmetadata: {name: NOT-LOWER}\n"
 
 
@@ -83,6 +84,16 @@ def test_it_carries_on_where_it_ended(run: Dray, tmp_path: Path) -> None:
         found = get(run, config, "resourceclaim", "c")["status"]
         assert found["allocation"] == held
         assert [each["name"] for each in found["reservedFor"]] == ["p", "q"]
+
+
+def test_kinds_of_others_are_served_and_not_in_the_way_of_who_installs_them(run: Dray, tmp_path: Path) -> None:
+    (tmp_path / "queue.yaml").write_text(QUEUE)
+    with up(tmp_path, "queue.yaml") as process:
+        wait(process)
+        config = tmp_path / "dray.kubeconfig"
+        assert get(run, config, "customresourcedefinitions")["items"] == []
+        # Nobody else is at work on it.
+        assert eventually(lambda: get(run, config, "clusterqueue", "q").get("status"))
 
 
 def test_nodes_are_as_their_manifests_have_them(run: Dray, tmp_path: Path) -> None:

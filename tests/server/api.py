@@ -33,10 +33,10 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 class Api:
     """Synchronous on the outside: each call runs the loop until it is answered."""
 
-    def __init__(self, runner, context):
+    def __init__(self, runner, context, provided=()):
         self.runner = runner
         self.context = context
-        self.server = ApiServer(context)
+        self.server = ApiServer(context, provided=provided)
         self.server.custom_kinds.cleanup.pause = 0.01
         self.warnings = []
         self.user = ADMIN
@@ -193,7 +193,8 @@ def decode_members(data):
 def serving(*, client=Api, **options):
     with asyncio.Runner(loop_factory=options.pop("loop_factory", None)) as runner:
         store = options.pop("store", None) or MemoryStore()
-        api = client(runner, Context(store, **options))
+        provided = options.pop("provided", ())
+        api = client(runner, Context(store, **options), provided)
         yield api
         runner.run(api.server.close())
         runner.run(store.close())

@@ -98,17 +98,17 @@ def _forked(options: ClusterOptions) -> _Parts:
 
 
 async def _run(options: ClusterOptions, parts: _Parts) -> int:
+    from dray.client.foreign_kinds import definitions
     from dray.server.running import RunningServer
 
     stop = stopping()
     children = parts.all()
     try:
         options = _showing_parts(options)
-        running = RunningServer(options.server)
+        running = RunningServer(replace(options.server, provided=definitions()))
         transport = _transport(running)
         work = await _started(options, parts, running, transport)
         async with running.running() as server:
-            await _define_kinds(transport)
             counts = await apply_first(transport, options.manifests)
             if counts is None:
                 return 1
@@ -224,14 +224,6 @@ async def _work(parts: list[tuple[Child, Transport]], stop: asyncio.Event, greet
 
 async def _stop(children: list[Child]) -> None:
     await asyncio.gather(*(child.stop() for child in children))
-
-
-async def _define_kinds(transport: InProcessTransport) -> None:
-    """Kinds of other systems that scheduler and controllers understand."""
-    from dray.client.api import ApiClient
-    from dray.client.foreign_kinds import define
-
-    await define(ApiClient(transport))
 
 
 async def _make_classes(transport: InProcessTransport, nodes: Sequence[MachineOptions]) -> None:

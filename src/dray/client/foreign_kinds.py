@@ -1,18 +1,18 @@
 """Kinds of other systems that dray works on: as resources, and as definitions for a server that has none of its own.
 
-The definitions have the fields that dray understands; others are kept. They carry an annotation by which those are
-recognized that dray serves itself: of others, another system may be at work, which writes their status.
+The definitions have the fields that dray understands; others are kept. `dray up` serves them while nobody has
+defined the kinds. Where they are objects, they are recognized by an annotation. Of other definitions another system may
+be at work, which writes the status of their objects.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, Final
 
 from dray.api.objects import Object, annotations_of
 from dray.client.api import ApiClient
 from dray.client.discovery import ServedResource, serves
-from dray.client.errors import AlreadyExists, ApiError
+from dray.client.errors import ApiError, NotFound
 from dray.client.interface import GroupVersionResource
 
 COSCHEDULING: Final = ServedResource(
@@ -53,19 +53,15 @@ def definitions() -> tuple[Object, ...]:
     return (_pod_group(), _kai_group(), *_topologies(), *_queues(), _compute_class(), _kai_queue())
 
 
-async def define(client: ApiClient) -> None:
-    """Makes the definitions that are not there."""
-    for document in definitions():
-        with suppress(AlreadyExists):
-            await client.create(_DEFINITIONS, document)
-
-
 async def is_own(client: ApiClient, kind: ServedResource) -> bool:
-    """Whether the kind is served by a definition of dray, so that no other system writes its status."""
+    """Whether the kind is served as dray defines it, so that no other system writes its status."""
     if not await serves(client, kind):
         return False
     try:
         found = await client.get(_DEFINITIONS, kind.qualified)
+    except NotFound:
+        # The server provides the kind.
+        return True
     except ApiError:
         return False
     return annotations_of(found).get(OWN) == "true"

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 
+from dray.api.objects import Object
 from dray.server import answer_forms, parameters, paths, routing, status
 from dray.server.admission.dynamic.registry import DynamicAdmission
 from dray.server.api_services import ApiServices
@@ -61,11 +63,14 @@ _LASTING = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 
 
 class ApiServer:
-    def __init__(self, context: Context, *, retention: Retention | None = None) -> None:
+    def __init__(
+        self, context: Context, *, retention: Retention | None = None, provided: Sequence[Object] = ()
+    ) -> None:
+        """`provided` are definitions of custom kinds that are served while nobody has defined them."""
         self.context = context
         self.metrics = Metrics(lambda: context.store.revision)
         self._nonresource = NonresourcePaths(context, self.metrics)
-        self.custom_kinds = CustomKinds(context)
+        self.custom_kinds = CustomKinds(context, provided)
         context.dynamic = DynamicAdmission(context)
         self.metrics.registry.register(context.dynamic.metrics)
         self._roles = RoleAggregation(context)

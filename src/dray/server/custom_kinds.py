@@ -1,8 +1,13 @@
-"""Custom kinds, served from the write that defines them until their definition is gone."""
+"""Custom kinds, served from the write that defines them until their definition is gone.
+
+Kinds can also be provided: they are served while nobody has defined them. Their definitions are no objects, so that
+whoever installs the kind finds none in the way, and its objects stay when it is defined.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
@@ -26,11 +31,14 @@ PLURAL = "customresourcedefinitions"
 
 
 class CustomKinds:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, provided: Sequence[Object] = ()) -> None:
         self._context = context
+        self._provided = {each["metadata"]["name"]: each for each in map(self._accepted, provided)}
         self._purges: set[asyncio.Task[None]] = set()
         self.cleanup = CustomCleanup(context)
         context.observe(DEFINITIONS, self._observe)
+        for definition in self._provided.values():
+            self._serve(definition)
         for record in context.store.list(DEFINITIONS).records:
             self._serve(documents.decode(record.value))
 
@@ -48,10 +56,19 @@ class CustomKinds:
             self._serve(obj)
             self.cleanup.note(obj)
             return
-        plural, _, group = key.removeprefix(DEFINITIONS).partition(".")
+        name = key.removeprefix(DEFINITIONS)
+        plural, _, group = name.partition(".")
         self._context.registry.replace_custom(group, plural, [])
         self._purge(key_prefix(group, plural))
+        if name in self._provided:
+            self._serve(self._provided[name])
         self._reconsider(group)
+
+    def _accepted(self, provided: Object) -> Object:
+        definition = copy.deepcopy(provided)
+        definitions.set_defaults(definition)
+        definition["status"] = accepted_status(self._context, definition)
+        return definition
 
     def _serve(self, definition: Object) -> None:
         versions = definitions.versions(definition) if naming.is_established(definition) else ()

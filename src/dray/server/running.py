@@ -17,6 +17,7 @@ from typing import Any
 import uvicorn
 
 from dray.api.gates import ALL_GATES, FeatureGates
+from dray.api.objects import Object
 from dray.api.service_addresses import DEFAULT_RANGE
 from dray.process.loop_watch import LoopWatch
 from dray.process.memory import collect_rarely
@@ -60,6 +61,8 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     retention: Retention = field(default_factory=Retention)
     service_range: str = DEFAULT_RANGE
+    provided: tuple[Object, ...] = ()
+    """Definitions of custom kinds that are served while nobody has defined them."""
 
 
 def open_store(options: Options) -> Store:
@@ -134,7 +137,7 @@ class RunningServer:
         )
         self.context.health.expect("bootstrap-controller")
         self.audit = AuditLog(options.audit_log) if options.audit_log else None
-        server = ApiServer(self.context, retention=options.retention)
+        server = ApiServer(self.context, retention=options.retention, provided=options.provided)
         self._loop_watch = LoopWatch(server.metrics.registry)
         self.application = Application(server, limits=options.limits, audit=self.audit)
         self._tls = None if options.plain else security.server_context(self._names())
