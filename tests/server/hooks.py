@@ -34,6 +34,7 @@ class HookServer:
         self.api, (self.bundle, self.tls) = api, authority
         self.review = {"apiVersion": f"{group}/v1", "kind": kind}
         self.asked = []
+        self.versions = []
         self.cookies = []
         self.answers = {}
         api.runner.run(self._start())
@@ -51,6 +52,7 @@ class HookServer:
     async def _answer(self, request):
         review = msgspec.json.decode(await request.read())
         self.asked.append(review["request"])
+        self.versions.append(review["apiVersion"])
         self.cookies.append(dict(request.cookies))
         answer = self.answers[request.match_info["name"]](review["request"])
         if answer is HANGS:

@@ -162,6 +162,47 @@ def test_nothing_is_kept_of_what_webhooks_send(hooks):
     assert hooks.cookies == [{}, {}]
 
 
+def test_the_first_version_of_reviews_that_is_known_is_sent(hooks):
+    def answer(_):
+        return {**patch({"op": "add", "path": "/data/b", "value": "x"}), "uid": "", "patchType": None}
+
+    hooks.add("mutating", "old", answer, admissionReviewVersions=["v9", "v1beta1", "v1"])
+    assert hooks.api.create(MAPS, config_map("m"))["data"] == {"a": "1", "b": "x"}
+    assert hooks.versions == ["admission.k8s.io/v1beta1"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "said"),
+    [
+        ("validating", patch({"op": "add", "path": "/data/b", "value": "x"}), "may not return response.patch"),
+        ("validating", {"allowed": True, "patchType": "JSONPatch"}, "may not return response.patchType"),
+        ("mutating", {"allowed": True, "patchType": "JSONPatch"}, "response.patchType but not response.patch"),
+        ("mutating", {"allowed": True, "patch": "W10="}, "response.patch but not response.patchType"),
+    ],
+)
+def test_patches_that_v1_does_not_allow(hooks, kind, answer, said):
+    hooks.add(kind, "patches", lambda _: answer)
+    code, refused = hooks.api.ask("POST", MAPS, config_map("m"))
+    assert (code, said in refused["message"]) == (500, True)
+
+
+@pytest.mark.parametrize(
+    ("versions", "causes"),
+    [
+        (["v1beta1"], []),
+        (["v1beta1", "v1", "v2"], []),
+        (["v2"], ["webhooks[0].admissionReviewVersions"]),
+        (["v1", "v1"], ["webhooks[0].admissionReviewVersions[1]"]),
+    ],
+)
+def test_versions_of_reviews_are_checked(hooks, versions, causes):
+    webhook = {"name": "a.b.c", "clientConfig": hooks.client("a"), "sideEffects": "None"}
+    body = {"metadata": {"name": "c"}, "webhooks": [{**webhook, "admissionReviewVersions": versions}]}
+    code, answer = hooks.api.ask("POST", f"{GROUP}/validatingwebhookconfigurations", body)
+    found = (answer.get("details") or {}).get("causes") or []
+    assert (code, [each["field"] for each in found]) == (422 if causes else 201, causes)
+
+
 def test_configurations_are_checked(hooks):
     body = {"metadata": {"name": "c"}, "webhooks": [{"name": "a.b", "clientConfig": {"url": "http://x/?a"}}]}
     code, _, fields = hooks.api.refusal("POST", f"{GROUP}/validatingwebhookconfigurations", body)

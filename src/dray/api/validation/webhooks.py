@@ -36,12 +36,7 @@ def _name(name: str, path: str) -> Errors:
 
 
 def _webhook(webhook: Object, at: str) -> Errors:
-    versions = webhook.get("admissionReviewVersions") or []
-    if not versions:
-        detail = f"must specify one of {', '.join(_REVIEWS)}"
-        yield errors.required(f"{at}.admissionReviewVersions", detail)
-    elif "v1" not in versions:
-        yield errors.invalid(f"{at}.admissionReviewVersions", versions, "must include v1")
+    yield from _reviews(webhook.get("admissionReviewVersions") or [], f"{at}.admissionReviewVersions")
     for index, rule in enumerate(webhook.get("rules") or ()):
         yield from resource_rules.resource_rule(rule, f"{at}.rules[{index}]")
     yield from fields.enum(webhook.get("failurePolicy"), ["Fail", "Ignore"], f"{at}.failurePolicy")
@@ -57,6 +52,18 @@ def _webhook(webhook: Object, at: str) -> Errors:
             yield from metadata.label_selector(webhook[member], f"{at}.{member}")
     yield from client_config(webhook["clientConfig"], f"{at}.clientConfig")
     yield from resource_rules.conditions(webhook.get("matchConditions") or [], f"{at}.matchConditions")
+
+
+def _reviews(versions: list[str], path: str) -> Errors:
+    known = ", ".join(_REVIEWS)
+    if not versions:
+        yield errors.required(path, f"must specify one of {known}")
+        return
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            yield errors.invalid(f"{path}[{index}]", version, "duplicate version")
+    if not set(versions) & set(_REVIEWS):
+        yield errors.invalid(path, versions, f"must include at least one of {known}")
 
 
 def client_config(client: Object, path: str) -> Errors:

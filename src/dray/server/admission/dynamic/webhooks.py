@@ -18,7 +18,8 @@ from dray.server.admission.dynamic.request import AdmissionRequest
 from dray.server.status import ApiError
 from dray.server.webhook_client import WebhookClient, WebhookError
 
-_VERSION = "admission.k8s.io/v1"
+_GROUP = "admission.k8s.io"
+_REVIEWS = ("v1", "v1beta1")
 _MAX_WARNING = 256
 _MOST_WARNINGS = 16
 _CONDITIONS = language.environment(webhook=True)
@@ -61,6 +62,7 @@ class Webhook:
         self.fails = webhook.get("failurePolicy") != "Ignore"
         self._client_config = webhook["clientConfig"]
         self._seconds = webhook.get("timeoutSeconds") or 10
+        self._review = next(each for each in webhook["admissionReviewVersions"] if each in _REVIEWS)
         self._conditions = Conditions(webhook.get("matchConditions") or [], _CONDITIONS)
 
     def concerns(self, request: AdmissionRequest, version: str) -> bool:
@@ -87,7 +89,7 @@ class Webhook:
             if not response.allowed:
                 error_type = "no_error"
                 raise _denied(self.name, response.status)
-            return _patch(response) if self.mutates and request.object is not None else None
+            return _patch(response) if request.object is not None else None
         except WebhookError as error:
             error_type = "calling_webhook_error"
             if self.fails:
@@ -99,19 +101,21 @@ class Webhook:
             metrics.asked(self, request.target.operation, time.perf_counter() - started, error_type)
 
     async def _call(self, request: AdmissionRequest, version: str, client: WebhookClient) -> Response:
-        body = msgspec.json.encode(_review(request, version))
+        body = msgspec.json.encode(_review(request, version, f"{_GROUP}/{self._review}"))
         answer = await client.post(self._client_config, body, self._seconds)
         try:
             review = _decode(answer)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise WebhookError(f"the answer cannot be read: {error}") from None
-        if (review.apiVersion, review.kind) != (_VERSION, "AdmissionReview"):
-            got = f"{review.apiVersion}, Kind={review.kind}"
-            raise WebhookError(f"expected webhook response of {_VERSION}, Kind=AdmissionReview, got {got}")
         if review.response is None:
             raise WebhookError("webhook response was absent")
-        if review.response.uid != request.uid:
-            raise WebhookError(f'expected response.uid="{request.uid}", got "{review.response.uid[:64]}"')
+        if self._review == "v1":
+            _verify(review, review.response, request.uid, mutates=self.mutates)
+        else:
+            # Nothing else was asked of answers before v1.
+            review.response.patchType = "JSONPatch"
+        if not self.mutates:
+            review.response.patch = None
         return review.response
 
     def _note(self, request: AdmissionRequest, response: Response) -> None:
@@ -126,20 +130,32 @@ def of_configuration(configuration: Object, *, mutates: bool) -> list[Webhook]:
     return [Webhook(configuration, each, mutates=mutates) for each in configuration.get("webhooks") or ()]
 
 
-def _review(request: AdmissionRequest, version: str) -> Object:
+def _review(request: AdmissionRequest, version: str, api_version: str) -> Object:
     asked = {name: value for name, value in request.document(version).items() if value != ""}
     asked["object"] = request.shown(request.object, version)
     asked["oldObject"] = request.shown(request.old, version)
-    return {"kind": "AdmissionReview", "apiVersion": _VERSION, "request": asked}
+    return {"kind": "AdmissionReview", "apiVersion": api_version, "request": asked}
+
+
+def _verify(review: _Review, response: Response, uid: str, *, mutates: bool) -> None:
+    expected = f"{_GROUP}/v1, Kind=AdmissionReview"
+    if response.uid != uid:
+        raise WebhookError(f'expected response.uid="{uid}", got "{response.uid[:64]}"')
+    if (got := f"{review.apiVersion}, Kind={review.kind}") != expected:
+        raise WebhookError(f"expected webhook response of {expected}, got {got}")
+    if not mutates and (response.patch or response.patchType is not None):
+        raise WebhookError(f"validating webhook may not return response.{'patch' if response.patch else 'patchType'}")
+    if response.patch and response.patchType is None:
+        raise WebhookError("webhook returned response.patch but not response.patchType")
+    if not response.patch and response.patchType is not None:
+        raise WebhookError("webhook returned response.patchType but not response.patch")
 
 
 def _patch(response: Response) -> Any:
     if not response.patch:
         return None
-    if response.patchType is None:
-        raise WebhookError("webhook returned response.patch but not response.patchType")
     if response.patchType != "JSONPatch":
-        raise WebhookError(f'webhook returned invalid response.patchType of "{response.patchType[:64]}"')
+        raise WebhookError(f'webhook returned invalid response.patchType of "{(response.patchType or "")[:64]}"')
     try:
         return msgspec.json.decode(b64decode(response.patch, validate=True))
     except (ValueError, RecursionError) as error:
