@@ -105,6 +105,17 @@ def test_generation_counts_changes_of_the_spec():
     assert "generation" not in create(CLAIM).object["metadata"]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [{"spec.containers.0.args": []}, {"spec.nodeSelector": {}}, {"spec.containers.0.env": [], "spec.volumes": []}],
+)
+def test_empty_members_that_are_not_stored_are_no_new_generation(given):
+    stored = create(POD).object
+    after = update(changed(stored, given), stored).object
+    assert after["metadata"]["generation"] == stored["metadata"]["generation"] == 1
+    assert after == stored
+
+
 def test_a_changed_effect_starts_the_taint_anew():
     stored = create(RULE).object
     moved = changed(stored, {"spec.taint.timeAdded": "2026-01-01T00:00:00Z"})

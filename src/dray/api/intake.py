@@ -239,6 +239,8 @@ def update(
         check = validation.validate_update
     # Against the stored object an empty list equals an absent one.
     after = _rewritten(obj, old, home)
+    if not subresource:
+        strategy.count_generation(after, old, target.entry)
     problems = [] if "metadata" in kept else validation.validate_metadata_update(after, old, target.entry)
     problems += check(after, old, target.entry, rules)
     if not target.served.unconditional_update and not after["metadata"].get("resourceVersion"):

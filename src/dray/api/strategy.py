@@ -77,8 +77,12 @@ def prepare_update(obj: Object, old: Object, kind: Kind, gates: FeatureGates, *,
     if (kind.group, kind.name) == ("", "Pod"):
         tolerate_eviction(obj["spec"])
     disabled_fields.drop(obj, old, kind, gates)
+
+
+def count_generation(obj: Object, old: Object, kind: Kind) -> None:
+    """For an update that is written as `old` is: an empty list that somebody gives is no change."""
     if kind.generation and _counted(obj, kind) != _counted(old, kind):
-        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        obj["metadata"] = {**obj["metadata"], "generation": old["metadata"].get("generation", 0) + 1}
 
 
 def _is_signing_request(kind: Kind) -> bool:
