@@ -14,7 +14,7 @@ from tests.api.validation.test_cluster_kinds import (
     STORAGE_CLASS,
     VOLUME,
 )
-from tests.server.api import PODS, TABLE, pod
+from tests.server.api import APPLY, PODS, TABLE, pod
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
@@ -108,6 +108,21 @@ def test_mandatory_objects_and_served_versions_are_there(api):
     assert services["v1."]["status"]["conditions"][0]["reason"] == "Local"
     groups = {group["name"] for group in api.get("/apis")["groups"]}
     assert groups >= {"storage.k8s.io", "networking.k8s.io", "discovery.k8s.io", "node.k8s.io", "autoscaling"}
+
+
+def test_metrics_are_served_and_their_api_service_is_left_to_a_metrics_server(api):
+    path, name = "/apis/apiregistration.k8s.io/v1/apiservices", "v1beta1.metrics.k8s.io"
+    assert "metrics.k8s.io" in {group["name"] for group in api.get("/apis")["groups"]}
+    service = {"name": "metrics-server", "namespace": "kube-system"}
+    spec = {"group": "metrics.k8s.io", "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100}
+    body = {
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": name},
+        "spec": {**spec, "service": service, "insecureSkipTLSVerify": True},
+    }
+    code, made = api.ask("PATCH", f"{path}/{name}?fieldManager=installer", body, content_type=APPLY)
+    assert (code, made["spec"]["versionPriority"]) == (201, 100)
 
 
 def test_endpoints_are_deprecated_in_words(api):

@@ -1,7 +1,8 @@
 """APIServices of what the server itself serves: one for each version of a group, built-in or custom.
 
 Those of built-in groups are made once and stay as their owner has them; those of custom kinds come and go with what is
-served. `unregistered` tells which are missing.
+served. `unregistered` tells which are missing. The one of metrics is left to whoever installs a metrics server, as
+nobody has it in Kubernetes before.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 from dray.api.cluster_kinds import REGISTRATION_GROUP
 from dray.api.objects import Object, labels_of
 from dray.process.tasks import end_tasks
-from dray.server import bootstrap, discovery, documents
+from dray.server import bootstrap, discovery, documents, resource_metrics
 from dray.server.admission.custom_definitions import DEFINITIONS
 from dray.server.context import Context
 from dray.server.resources import Resource, key_prefix
@@ -88,6 +89,8 @@ class ApiServices:
         """Name, group, version, which of the group's versions, and whether the server has it from the start."""
         registry = self._context.registry
         for group in discovery.group_names(registry):
+            if group == resource_metrics.GROUP:
+                continue
             built_in = group in discovery.built_in_groups(registry)
             for position, version in enumerate(discovery.versions(registry, group)):
                 yield f"{version}.{group}", group, version, position, built_in
