@@ -75,6 +75,15 @@ def test_objects_are_defaulted_checked_and_pruned(custom):
     assert custom.refusal("POST", f"{WIDGETS}?fieldValidation=Strict", widget("x", junk=1))[0] == 400
 
 
+def test_rules_wait_for_an_object_of_the_right_shape(api):
+    body = definition()
+    schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["x-kubernetes-validations"] = [{"rule": "self.spec.size < 5"}]
+    api.create(DEFINITIONS, body)
+    _, refused = api.ask("POST", WIDGETS, {**widget(), "spec": {}})
+    assert "spec.size: Required value, <nil>: Invalid value: null: some validation rules were not" in refused["message"]
+
+
 def test_spec_and_status_are_apart(custom):
     custom.create(WIDGETS, widget())
     main = custom.patch(f"{WIDGETS}/w", {"spec": {"size": 4}, "status": {"n": 1}})

@@ -145,3 +145,22 @@ def test_what_a_pod_is_created_with() -> None:
         "fieldsType": "FieldsV1",
         "fieldsV1": {"f:spec": {"f:containers": {'k:{"name":"m"}': container}}},
     }
+
+
+@pytest.mark.parametrize(
+    ("configuration", "said"),
+    [
+        ({"dara": {}}, ".dara: field not declared in schema"),
+        (
+            {"metadata": {"name": "x", "namespace": "default", "ownerReferences": [{"name": "o"}]}},
+            ".metadata.ownerReferences: element 0: associative list with keys has an element that omits all key fields "
+            '["uid"] (and doesn\'t have default values for any key fields)',
+        ),
+    ],
+)
+def test_what_does_not_fit_is_told_in_the_words_of_kubernetes(configuration: Any, said: str) -> None:
+    told = config_map()
+    with pytest.raises(ApiError) as refused:
+        told.apply({"metadata": {"name": "x", "namespace": "default"}, **configuration}, "one")
+    expected = f"failed to create typed patch object (default/x; /v1, Kind=ConfigMap): {said}"
+    assert (refused.value.code, refused.value.message) == (400, expected)

@@ -106,7 +106,7 @@ def _check(obj: Object, version: CustomVersion, old: Object | None = None) -> li
         return found
     if any(error.type in _BLOCKING for error in found):
         detail = "some validation rules were not checked because the object was invalid; correct the existing errors"
-        return [*found, errors.invalid(NO_FIELD, "", f"{detail} to complete validation")]
+        return [*found, errors.invalid(NO_FIELD, None, f"{detail} to complete validation")]
     past = NEW if old is None else _visible(old)
     return [*found, *RuleEvaluation().check(_visible(obj), root, old=past)]
 

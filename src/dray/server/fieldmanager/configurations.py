@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from dray.api.catalogue import split_api_version
+from dray.api.objects import Object, mapping, text
 from dray.server.fieldmanager import path_elements
 from dray.server.fieldmanager.field_types import FieldType, Form, Item
-from dray.server.status import ApiError, bad_request
+from dray.server.status import bad_request
 
 Path = tuple[str, ...]
 
@@ -18,8 +20,26 @@ _HELD: dict[Item, tuple[type | tuple[type, ...], str]] = {
 }
 
 
-def check(kind: FieldType, document: Any, path: Path = ()) -> None:
+class _Misfit(Exception):
+    """Where a configuration does not fit its type, and how."""
+
+
+def check(kind: FieldType, configuration: Object) -> None:
     """Raises on the first field that does not fit the type."""
+    try:
+        _check(kind, configuration, ())
+    except _Misfit as misfit:
+        raise bad_request(f"failed to create typed patch object ({_title(configuration)}): {misfit}") from None
+
+
+def _title(configuration: Object) -> str:
+    metadata = mapping(configuration.get("metadata"))
+    group, version = split_api_version(text(configuration.get("apiVersion")))
+    place = f"{text(metadata.get('namespace'))}/{text(metadata.get('name'))}"
+    return f"{place}; {group}/{version}, Kind={text(configuration.get('kind'))}"
+
+
+def _check(kind: FieldType, document: Any, path: Path) -> None:
     if document is None or kind.form is Form.DEDUCED:
         return
     if kind.form is Form.LEAF:
@@ -32,7 +52,7 @@ def check(kind: FieldType, document: Any, path: Path = ()) -> None:
             member = kind.member(name)
             if member is None:
                 raise _refuse(here, "field not declared in schema")
-            check(member, value, here)
+            _check(member, value, here)
     else:
         _check_items(kind, document, path)
 
@@ -47,14 +67,16 @@ def _check_items(kind: FieldType, items: list[Any], path: Path) -> None:
     for index, item in enumerate(items):
         step = kind.step(item)
         if step is None:
-            raise _refuse((*path, f"i:{index}"), f"the item omits all key fields {list(kind.keys)}")
+            keys = " ".join(f'"{key}"' for key in kind.keys)
+            detail = f"associative list with keys has an element that omits all key fields [{keys}]"
+            raise _refuse(path, f"element {index}: {detail} (and doesn't have default values for any key fields)")
         here = (*path, step)
         if step in seen:
             raise _refuse(path, f"duplicate entries for key {path_elements.render((step,))}")
         seen.add(step)
         if kind.items is not None:
-            check(kind.items, item, here)
+            _check(kind.items, item, here)
 
 
-def _refuse(path: Path, detail: str) -> ApiError:
-    return bad_request(f"failed to create typed patch object: {path_elements.render(path) or '.'}: {detail}")
+def _refuse(path: Path, detail: str) -> _Misfit:
+    return _Misfit(f"{path_elements.render(path) or '.'}: {detail}")
