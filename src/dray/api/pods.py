@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from dray.api.objects import Object, is_deleting, is_true, mapping, mappings, spec_of, status_of
+from dray.api.objects import Object, is_deleting, is_true, mapping, mappings, status_of
 
 TERMINAL_PHASES: Final = ("Succeeded", "Failed")
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
@@ -25,7 +25,7 @@ def phase_of(pod: Mapping[str, Any]) -> str:
 
 def is_terminal(pod: Mapping[str, Any]) -> bool:
     """Its containers have ended and will not run again."""
-    return status_of(pod).get("phase") in TERMINAL_PHASES
+    return (pod.get("status") or {}).get("phase") in TERMINAL_PHASES
 
 
 def is_done(pod: Mapping[str, Any]) -> bool:
@@ -54,12 +54,13 @@ def restarts(pod: Mapping[str, Any]) -> int:
 
 def node_of(pod: Mapping[str, Any]) -> str:
     """The name of the node it is bound to."""
-    return str(spec_of(pod).get("nodeName") or "")
+    return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
 def group_name(pod: Mapping[str, Any]) -> str:
     """Of the PodGroup it belongs to."""
-    return str(mapping(spec_of(pod).get("schedulingGroup")).get("podGroupName") or "")
+    named = (pod.get("spec") or {}).get("schedulingGroup")
+    return str(mapping(named).get("podGroupName") or "") if named else ""
 
 
 def containers_of(spec: Mapping[str, Any]) -> list[Object]:
@@ -68,13 +69,13 @@ def containers_of(spec: Mapping[str, Any]) -> list[Object]:
 
 
 def claim_entries(owner: Mapping[str, Any]) -> list[Object]:
-    return spec_of(owner).get("resourceClaims") or []
+    return (owner.get("spec") or {}).get("resourceClaims") or []
 
 
 def claim_names(owner: Mapping[str, Any]) -> dict[str, str | None]:
     """The claims that the status names, by entry; None where it says that none is needed."""
-    statuses = status_of(owner).get("resourceClaimStatuses") or ()
-    return {each["name"]: each.get("resourceClaimName") for each in statuses}
+    statuses = (owner.get("status") or {}).get("resourceClaimStatuses")
+    return {each["name"]: each.get("resourceClaimName") for each in statuses} if statuses else {}
 
 
 def extended_claim(pod: Mapping[str, Any]) -> str:

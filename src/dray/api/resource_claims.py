@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dray.api.objects import Object, finalizers_of, mapping, status_of
+from dray.api.objects import Object, finalizers_of, mapping
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 """Keeps a claim that has devices from being deleted."""
@@ -21,7 +21,7 @@ MAX_DEVICES: Final = 32
 
 
 def allocation_of(claim: Mapping[str, Any]) -> Object | None:
-    return status_of(claim).get("allocation")
+    return (claim.get("status") or {}).get("allocation")
 
 
 def results_of(claim: Mapping[str, Any]) -> list[Object]:
@@ -31,7 +31,7 @@ def results_of(claim: Mapping[str, Any]) -> list[Object]:
 
 def allocation_results(allocation: Mapping[str, Any] | None) -> list[Object]:
     """The devices of an allocation."""
-    return ((allocation or {}).get("devices") or {}).get("results") or []
+    return (allocation.get("devices") or {}).get("results") or [] if allocation else []
 
 
 def devices_of(claim: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -41,7 +41,7 @@ def devices_of(claim: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 def reserved_for(claim: Mapping[str, Any]) -> list[Object]:
     """References to the pods and groups that may use the claim."""
-    return status_of(claim).get("reservedFor") or []
+    return (claim.get("status") or {}).get("reservedFor") or []
 
 
 def is_protected(claim: Mapping[str, Any]) -> bool:
