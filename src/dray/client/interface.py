@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 import msgspec
 
 from dray.api.caches import remember
-from dray.api.objects import Object, metadata_of
+from dray.api.objects import Object
 
 JSON: Final = "application/json"
 # `quote` takes ten times as long to find out that there is nothing to do.
@@ -82,7 +83,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
     @property
     def resource_version(self) -> str:
-        return str(metadata_of(self.object).get("resourceVersion") or "")
+        return str((self.object.get("metadata") or {}).get("resourceVersion") or "")
 
 
 EVERYTHING = Selection()
@@ -91,16 +92,20 @@ DELETE = DeleteOptions()
 
 
 def collection(resource: Resource, namespace: str = "") -> str:
-    root = f"/apis/{_segment(resource.group)}" if resource.group else "/api"
-    path = f"{root}/{_segment(resource.version)}"
+    root = _root(resource.group, resource.version)
     if namespace:
-        path += f"/namespaces/{_segment(namespace)}"
-    return f"{path}/{_segment(resource.plural)}"
+        return f"{root}/namespaces/{_segment(namespace)}/{_segment(resource.plural)}"
+    return f"{root}/{_segment(resource.plural)}"
 
 
 def item(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
     path = f"{collection(resource, namespace)}/{_segment(name)}"
     return f"{path}/{_segment(subresource)}" if subresource else path
+
+
+@lru_cache(maxsize=512)
+def _root(group: str, version: str) -> str:
+    return f"/apis/{_segment(group)}/{_segment(version)}" if group else f"/api/{_segment(version)}"
 
 
 @remember(4096)
