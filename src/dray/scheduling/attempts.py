@@ -50,6 +50,8 @@ class Attempts:
         self._nominations = scheduler.nominations
 
     def attempt(self, queued: QueuedPod, now: float, work: Work) -> Action | None:
+        if not queued.pod.joins:
+            return self._attempt(queued, now, work)
         with self._state.queues.lent_to(queued.pod):
             return self._attempt(queued, now, work)
 

@@ -104,7 +104,8 @@ class PodEvents:
                 # An old event of a pod that is bound by now, as far as is known.
                 return
             queued = self._queue.add(self._read(document), now)
-            self._notify(self._state.groups.wait(queued.pod), now)
+            if queued.pod.joins:
+                self._notify(self._state.groups.wait(queued.pod), now)
         else:
             pod = self._read(document, queued.pod)
             if uid in self._scheduler.in_flight or pods.is_unchanged(queued.pod, pod, self._state.affinity):

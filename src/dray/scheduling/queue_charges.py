@@ -237,6 +237,8 @@ class QueueCharges:
         if self._unresolved:
             self._stale = True
             return
+        if not self._by_claim:
+            return
         key = key_of(claim)
         for name in self._by_claim.get(key, ()):
             amounts, users = self._shared[name, key]

@@ -236,7 +236,8 @@ class Queues:
 
     def claim_changed(self, claim: Object) -> None:
         for each in self.policies:
-            each.charges.claim_changed(claim)
+            if each.served:
+                each.charges.claim_changed(claim)
 
     def reserve(self, pod: Pod, policy: QueuePolicy, queue: str, assets: Mapping[Asset, int]) -> None:
         """Kept for the pod while those go who have it: until it has a place, is gone or cannot have one any more."""

@@ -188,9 +188,10 @@ class Scheduler:
         Also None after much work that led to nothing; then it is `interrupted` and there may be more to do.
         """
         self.interrupted = False
-        self.drains.expire(now)
-        if (uid := self.drains.overlooked(now)) and (overlooked := self.queue.get(uid)) is not None:
-            self.enqueue(overlooked, now)
+        if self.drains.waiting:
+            self.drains.expire(now)
+            if (uid := self.drains.overlooked(now)) and (overlooked := self.queue.get(uid)) is not None:
+                self.enqueue(overlooked, now)
         spent = 0
         while True:
             work = self.state.inventory.selectors.work = Work(_HINTS)
@@ -238,7 +239,7 @@ class Scheduler:
                 if group.waits_for and not freed.isdisjoint(group.waits_for):
                     self.queue.move_to_active(group, now)
         kai = self.state.queues.kai
-        if kai.tree and (revision := kai.shares().revision) != self._shares_seen:
+        if kai.served and kai.tree and (revision := kai.shares().revision) != self._shares_seen:
             self._shares_seen = revision
             for group in self.queue.groups():
                 first = group.first()

@@ -195,8 +195,9 @@ class State:
         node.add(pod)
         self._places[pod.uid] = node
         self.affinity.add(pod, node)
-        self.groups.place(pod)
-        self.queues.place(pod, node)
+        if pod.joins:
+            self.groups.place(pod)
+            self.queues.place(pod, node)
         self.pods_revision += not pod.ghost
         self._changed(node, helps=False)
 

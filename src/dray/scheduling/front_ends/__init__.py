@@ -51,7 +51,8 @@ def group_of(pod: Any) -> GroupKey | None:
     metadata = pod["metadata"]
     # Most pods say nothing of it: 1 µs for them, and 3 if all were asked.
     if _LABELS.isdisjoint(metadata.get("labels") or ()) and kai.ANNOTATION not in (metadata.get("annotations") or ()):
-        return native.group_of(pod) or (jobs.group_of(pod) if metadata.get("ownerReferences") else None)
+        named = native.group_of(pod) if "schedulingGroup" in (pod.get("spec") or ()) else None
+        return named or (jobs.group_of(pod) if metadata.get("ownerReferences") else None)
     found = [key for each in _MEMBERSHIPS if (key := each(pod)) is not None]
     if not found:
         return jobs.group_of(pod)

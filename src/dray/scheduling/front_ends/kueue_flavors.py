@@ -26,17 +26,19 @@ class Flavors:
         self._tree = tree
         self._topologies = topologies
         self._known: dict[str, Flavor] = {}
-
-    @property
-    def tolerant(self) -> bool:
+        self.tolerant = False
         """Whether pods tolerate something because of a flavor."""
-        return any(each.tolerations for each in self._known.values())
 
     def put(self, name: str, flavor: Flavor) -> None:
         self._known[name] = flavor
+        self._count()
 
     def remove(self, name: str) -> None:
         self._known.pop(name, None)
+        self._count()
+
+    def _count(self) -> None:
+        self.tolerant = any(each.tolerations for each in self._known.values())
 
     def missing(self, queue: ClusterQueue) -> str | None:
         return next((each for group in queue.groups for each in group.flavors if each not in self._known), None)
