@@ -69,9 +69,7 @@ class ClaimWriter:
             finalizers = metadata.get("finalizers") or []
             if FINALIZER in finalizers:
                 return claim
-            # Who owns which field is for the server to say, and long.
-            kept = {name: value for name, value in metadata.items() if name != "managedFields"}
-            protected = {**claim, "metadata": {**kept, "finalizers": [*finalizers, FINALIZER]}}
+            protected = {**claim, "metadata": {**_unowned(metadata), "finalizers": [*finalizers, FINALIZER]}}
             try:
                 return await self._client.update(CLAIMS, protected)
             except NotFound:
@@ -133,9 +131,7 @@ class ClaimWriter:
         if allocation is not None:
             status["allocation"] = {**allocation, "allocationTimestamp": timestamp(self._now())}
         status["reservedFor"] = [*(status.get("reservedFor") or ()), consumer]
-        # Who owns which field is for the server to say, and long.
-        metadata = {name: value for name, value in claim["metadata"].items() if name != "managedFields"}
-        return {**claim, "metadata": metadata, "status": status}
+        return {**claim, "metadata": _unowned(claim["metadata"]), "status": status}
 
     async def _read(self, claim: Object) -> Object:
         """As it is now; raises Lost where it is gone. However long it takes to get an answer."""
@@ -206,6 +202,13 @@ class ClaimWriter:
             await self._client.delete_object(CLAIMS, claim)
         except NotFound:
             pass
+
+
+def _unowned(metadata: Object) -> Object:
+    """Who owns which field is for the server to say, and long."""
+    kept = dict(metadata)
+    kept.pop("managedFields", None)
+    return kept
 
 
 def _left(uid: str, claim: Object, keeping: bool) -> Object | None:
