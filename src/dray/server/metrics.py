@@ -52,13 +52,23 @@ def request_labels(request: Request, path: ResourcePath | None) -> RequestLabels
     return RequestLabels(verb, dry_run, path.group, path.version, path.plural, path.subresource, scope)
 
 
+class _Series:
+    """Requests with the same labels."""
+
+    __slots__ = ("codes", "durations")
+
+    def __init__(self) -> None:
+        self.codes: dict[int, int] = {}
+        """How many were answered with each."""
+        self.durations = Histogram()
+
+
 class Metrics:
     """Counting is a dictionary entry; the families are made when somebody looks."""
 
     def __init__(self, revision: Callable[[], int]) -> None:
         self._revision = revision
-        self._requests: dict[tuple[RequestLabels, int], int] = {}
-        self._durations: dict[RequestLabels, Histogram] = {}
+        self._requests: dict[RequestLabels, _Series] = {}
         self._open_watches: Callable[[], int] = lambda: 0
         self._dropped_audit_events: Callable[[], int] = lambda: 0
         self.registry = CollectorRegistry(auto_describe=False)
@@ -66,19 +76,15 @@ class Metrics:
         self.registry.register(self)
 
     def count(self, labels: RequestLabels, code: int, seconds: float) -> None:
-        counted = self._requests.get((labels, code))
-        if counted is None:
+        series = self._requests.get(labels)
+        if series is None:
             # Clients may name what is not there: the names of all others are left out.
             if len(self._requests) >= _MOST_SERIES:
                 labels = RequestLabels(labels.verb)
-            counted = self._requests.get((labels, code), 0)
-        self._requests[labels, code] = counted + 1
-        if labels.verb in _LASTING:
-            return
-        durations = self._durations.get(labels)
-        if durations is None:
-            durations = self._durations.setdefault(labels, Histogram())
-        durations.observe(seconds)
+            series = self._requests.setdefault(labels, _Series())
+        series.codes[code] = series.codes.get(code, 0) + 1
+        if labels.verb not in _LASTING:
+            series.durations.observe(seconds)
 
     def count_watches(self, how_many: Callable[[], int]) -> None:
         self._open_watches = how_many
@@ -89,12 +95,14 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         names = RequestLabels._fields
         total = CounterMetricFamily("apiserver_request", "Requests that were answered.", labels=[*names, "code"])
-        for (labels, code), count in self._requests.items():
-            total.add_metric([*labels, str(code)], count)
+        for labels, series in self._requests.items():
+            for code, count in series.codes.items():
+                total.add_metric([*labels, str(code)], count)
         yield total
         durations = HistogramFamily("apiserver_request_duration_seconds", "Time until they were answered.", names)
-        for labels, histogram in self._durations.items():
-            durations.add(labels, histogram)
+        for labels, series in self._requests.items():
+            if labels.verb not in _LASTING:
+                durations.add(labels, series.durations)
         yield durations
         yield GaugeMetricFamily("apiserver_longrunning_requests", "Open watches.", value=self._open_watches())
         dropped = CounterMetricFamily("apiserver_audit_dropped", "Audit events that were lost.")
