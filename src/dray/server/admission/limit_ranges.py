@@ -13,14 +13,14 @@ _LIMIT_RANGES = key_prefix("", "limitranges")
 
 
 def limit_pod(attributes: Attributes) -> None:
+    if attributes.old is not None and attributes.subresource != "resize":
+        return
     found, pod = _of_namespace(attributes), attributes.obj
     if not found:
         return
     if attributes.old is None:
         limit_ranges.fill_in(pod, found)
         pod["status"]["qosClass"] = qos_class(pod["spec"])
-    elif attributes.subresource != "resize":
-        return
     _refuse(attributes, limit_ranges.broken_by_pod(pod, found))
 
 
