@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dray.server.fieldmanager import field_set
+from dray.server.fieldmanager import field_set, path_elements
 from dray.server.fieldmanager.field_set import FieldSet
 from dray.server.status import ApiError
 
@@ -95,6 +95,15 @@ _sets = st.recursive(
 @given(_sets)
 def test_fields_survive_being_written(fields: FieldSet) -> None:
     assert field_set.read(field_set.ordered(fields)) == fields
+
+
+@settings(deadline=None)
+@given(_sets)
+def test_every_level_is_written_in_order(fields: FieldSet) -> None:
+    levels = [field_set.ordered(fields)]
+    for level in levels:
+        assert list(level) == path_elements.in_order(level)
+        levels += level.values()
 
 
 @settings(deadline=None)

@@ -7,8 +7,10 @@ and what it gives may share parts with them. They are in order only where they a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
+
+import msgspec
 
 from dray.server.fieldmanager import path_elements
 
@@ -17,6 +19,8 @@ FieldSet = dict[str, Any]
 NOTHING: Final[FieldSet] = {}
 # Nothing that is served is deeper; managed fields that clients send are cut off here.
 _MAX_DEPTH: Final = 200
+_encode = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.Decoder(FieldSet).decode
 
 
 def is_member(below: FieldSet | None) -> bool:
@@ -118,8 +122,11 @@ def _of_path(name: str) -> FieldSet:
 
 def ordered(fields: FieldSet) -> FieldSet:
     """The set as it is written."""
-    steps: Iterable[str] = path_elements.in_order(fields) if len(fields) > 1 else fields
-    return {step: ordered(below) if (below := fields[step]) else {} for step in steps}
+    text = _encode(fields)
+    # Where no step is a position their order is that of texts: 2 µs for a claim, and 7 step by step.
+    if b'"i:' not in text:
+        return _decode(text)
+    return {step: ordered(fields[step]) for step in path_elements.in_order(fields)}
 
 
 def read(document: Any, depth: int = 0) -> FieldSet | None:

@@ -113,12 +113,12 @@ def _compare_items(found: Comparison, step: str, kind: FieldType, lefts: list[An
 
 
 def _compare_at(found: Comparison, step: str, kind: FieldType, old: Any, new: Any, ignored: FieldSet = NOTHING) -> None:
-    if not (kind.granular and (kind.is_granular(old) or kind.is_granular(new))):
-        _note(found, step, old, new)
-    elif old is ABSENT:
+    if old is ABSENT:
         _whole(found.added, step, kind, new, ignored)
     elif new is ABSENT:
         _whole(found.removed, step, kind, old, ignored)
+    elif not (kind.granular and (kind.is_granular(old) or kind.is_granular(new))):
+        _note(found, step, old, new)
     else:
         below = compare(kind, old, new, ignored)
         if below.added:
@@ -132,7 +132,7 @@ def _compare_at(found: Comparison, step: str, kind: FieldType, old: Any, new: An
 def _whole(fields: FieldSet, step: str, kind: FieldType, value: Any, ignored: FieldSet) -> None:
     """Everything below a step that only one side has, and the step itself."""
     below = fields[step] = {}
-    if not kind.is_granular(value):
+    if not (kind.granular and kind.is_granular(value)):
         return
     if isinstance(value, dict):
         for name, item in value.items():
