@@ -82,6 +82,21 @@ def test_writing_what_was_written_changes_nothing():
     assert schema.write(once, SLICE) == once
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r"}]}}},
+        {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [{"name": "r"}]}}, "status": {}},
+        {"metadata": {"labels": {}, "finalizers": []}, "spec": {"devices": {"requests": [], "constraints": []}}},
+        {"metadata": {"labels": {}}, "status": {"reservedFor": [{"name": "p"}], "devices": []}},
+    ],
+)
+def test_what_was_read_is_written_member_by_member(document):
+    read, _ = schema.read(document, CLAIM)
+    assert schema.written(read, CLAIM) == schema.write(read, CLAIM)
+    assert list(schema.written(read, CLAIM)) == list(schema.write(read, CLAIM))
+
+
 def test_types_may_contain_themselves():
     properties = {"a": {"type": "object", "properties": {"b": {"type": "string", "nope": 1}}}}
     document = {"spec": {"versions": [{"schema": {"openAPIV3Schema": {"properties": properties}}}]}}

@@ -51,11 +51,23 @@ def write(document: dict[str, Any], type_name: str) -> dict[str, Any]:
 
 
 def written(document: dict[str, Any], type_name: str) -> dict[str, Any]:
-    """`write` for a document that `read` gave: where it holds nothing empty it is in that form already."""
+    """`write` for a document that `read` gave: members that hold nothing empty are in that form already."""
+    if not _holds_empty(document):
+        return document
+    unwritten = {name: value for name, value in document.items() if _holds_empty(value)}
+    new = write(unwritten, type_name)
+    return {
+        name: new[name] if name in unwritten else value
+        for name, value in document.items()
+        if name not in unwritten or name in new
+    }
+
+
+def _holds_empty(value: Any) -> bool:
     import msgspec
 
-    encoded = msgspec.json.encode(document)
-    return write(document, type_name) if b"[]" in encoded or b"{}" in encoded else document
+    encoded = msgspec.json.encode(value)
+    return b"[]" in encoded or b"{}" in encoded
 
 
 @cache
@@ -136,12 +148,12 @@ def _struct_reader(wire: dict[str, str], *, prune: bool) -> Reader:
         # A list that is empty is not asked for its length: that is asked of every member of every object.
         known = len(problems) if problems else 0
         for key, item in value.items():
-            field = fields.get(key)
-            if field is None:
+            try:
+                expected, reader, keep = fields[key]
+            except KeyError:
                 problems.append((f".{key}", ErrorType.UNKNOWN_FIELD, f'unknown field "{key}"'))
                 known = len(problems)
                 continue
-            expected, reader, keep = field
             if type(item) is not expected:
                 if item is None:
                     continue
