@@ -28,6 +28,7 @@ from dray.scheduling.model import Node
 from dray.scheduling.plugins.dynamic_resources import DynamicResources
 from dray.scheduling.plugins.gang_scheduling import GangScheduling
 from dray.scheduling.plugins.node_resources_fit import room
+from dray.scheduling.plugins.queue_quota import QueuedAsk, QueueQuota
 from dray.scheduling.queue import QueuedPod
 from dray.scheduling.reasons import Code
 from dray.scheduling.state import State
@@ -94,9 +95,10 @@ class GroupPlacer:
             return GroupDiagnosis(need, status=status, error=status.error)
         kind_of = partial(self._kind, anew=anew)
         for tier in self._tiers(members):
-            if TreeSearch(trial, kind_of, {number: nodes[number] for number in nodes if number in tier}).run(root):
+            inside = {number: nodes[number] for number in nodes if number in tier}
+            if TreeSearch(trial, kind_of, inside, self._parts).run(root):
                 return None
-        search = TreeSearch(trial, kind_of, nodes)
+        search = TreeSearch(trial, kind_of, nodes, self._parts)
         if search.run(root):
             return None
         if trial.error is not None:
@@ -132,6 +134,24 @@ class GroupPlacer:
         ranked = (each.cycle.pod.requirements for each in members if classes.known)
         requirements = next((each for each in ranked if classes.concern(each)), None)
         return classes.tiers(requirements, self._state) if requirements is not None else ()
+
+    def _parts(self, branch: Branch, nodes: Mapping[int, Node]) -> Sequence[Mapping[int, Node]]:
+        """Pods of one group have the same flavors of their queue, those of them that run already included."""
+        members = [member for leaf in branch.leaves() for member in leaf.members]
+        asked = members[0].cycle.data.get(QueueQuota.name) if members else None
+        if not isinstance(asked, QueuedAsk) or asked.policy.is_uniform(asked.ask.queue):
+            return (nodes,)
+        if len({leaf.group.key for leaf in branch.leaves()}) > 1:
+            return (nodes,)
+        policy, queue = asked.policy, asked.ask.queue
+        pods = tuple(each.queued.pod for each in members)
+        ask = replace(asked.ask, pods=pods, wanted=policy.charges.wanted(queue, pods))
+        found: dict[Hashable, dict[int, Node]] = {}
+        for number, node in nodes.items():
+            found.setdefault(policy.flavors_on(ask, node), {})[number] = node
+        taken = {policy.flavors_on(ask, node) for node in branch.taken}
+        parts = [part for flavors, part in found.items() if not taken or flavors in taken]
+        return sorted(parts, key=lambda part: -policy.rank(ask, next(iter(part.values()))))
 
     def _short_of(self, group: Group) -> Status | None:
         """What all nodes together have too little of, for a group none of which runs."""

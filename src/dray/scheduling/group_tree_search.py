@@ -24,6 +24,9 @@ from dray.scheduling.topology import Domain, domains_of, inner_values, taken_val
 KindOf = Callable[[list[Member], Iterable[int]], Kind]
 """Members of one kind, with the room that nodes have for them as things are."""
 
+Parts = Callable[[Branch, Mapping[int, Node]], Sequence[Mapping[int, Node]]]
+"""Of these nodes, those that pods of a branch may have together, the best first: all, or those of one flavor each."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lack:
@@ -41,6 +44,7 @@ class TreeSearch:
     trial: GroupTrial
     kind_of: KindOf
     nodes: Mapping[int, Node]
+    parts: Parts
     undecided: bool = False
     best: int = 0
     """How many pods could be placed at once, or have room at most, in the best case so far."""
@@ -75,11 +79,12 @@ class TreeSearch:
         return GroupSearch(self.trial, self.nodes).is_worth_searching(self._kinds(root, self.nodes))
 
     def _ways(self, branch: Branch, nodes: Mapping[int, Node], thorough: bool, need: int) -> Iterator[None]:
-        for domain, here in self._candidates(branch, nodes, thorough, need):
-            if branch.children:
-                yield from self._inner(branch, domain, here, thorough)
-            else:
-                yield from self._leaf(branch, domain, here, thorough, need)
+        for part in self.parts(branch, nodes):
+            for domain, here in self._candidates(branch, part, thorough, need):
+                if branch.children:
+                    yield from self._inner(branch, domain, here, thorough)
+                else:
+                    yield from self._leaf(branch, domain, here, thorough, need)
 
     # Domains
 
@@ -215,9 +220,12 @@ class TreeSearch:
 
     def best_domain(self, branch: Branch, nodes: Mapping[int, Node]) -> tuple[Domain, int] | None:
         """The one where most of it has room, and how many there are."""
-        kinds = {id(each): self._kinds(each, nodes) for each in branch.leaves()}
-        ranked = self._ranked(branch, branch.topology.required, nodes, kinds)
-        return (ranked[0][2], len(ranked)) if ranked else None
+        found = []
+        for part in self.parts(branch, nodes):
+            kinds = {id(each): self._kinds(each, part) for each in branch.leaves()}
+            found.append(self._ranked(branch, branch.topology.required, part, kinds))
+        best = max(found, key=lambda ranked: ranked[0][0] if ranked else 0, default=None)
+        return (best[0][2], len(best)) if best else None
 
     def lack(self, branch: Branch, nodes: Mapping[int, Node]) -> Lack | None:
         """The first group without a place, with those before it where they find one without going back."""

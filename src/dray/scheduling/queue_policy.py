@@ -205,6 +205,9 @@ class QueuePolicy(Protocol):
     def rank(self, ask: Ask, node: Node) -> int:
         """How good a node is for the pods, from 0 to 100, where it makes a difference to the queue."""
 
+    def flavors_on(self, ask: Ask, node: Node) -> tuple[str | None, ...]:
+        """What the pods would be charged to on a node, where it makes a difference to the queue."""
+
     # Order and reclaim
 
     def is_held_up(self, ask: Ask) -> bool:

@@ -261,6 +261,9 @@ class KaiQueues:
     def rank(self, ask: Ask, node: Node) -> int:
         return 0
 
+    def flavors_on(self, ask: Ask, node: Node) -> tuple[str | None, ...]:
+        return ()
+
     def is_uniform(self, queue: str) -> bool:
         return True
 

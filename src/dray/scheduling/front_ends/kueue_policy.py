@@ -286,6 +286,10 @@ class KueueQueues(KueueObjects):
     def rank(self, ask: Ask, node: Node) -> int:
         return self.flavors.rank(self._cluster_queues[ask.queue], ask, node)
 
+    def flavors_on(self, ask: Ask, node: Node) -> tuple[str | None, ...]:
+        queue = self._cluster_queues[ask.queue]
+        return tuple([self.flavors.on(queue, name, node) for name in ask.wanted])
+
     # Order
 
     def wait(self, pod: Pod, arrival: int) -> Turn | None:
