@@ -365,6 +365,19 @@ def account(name: str) -> User:
         (account("bootstrap-signer"), "update", "", "configmaps", "kube-public", "cluster-info", True),
         (account("bootstrap-signer"), "update", "", "configmaps", "kube-system", "cluster-info", False),
         (user("system:kube-proxy"), "watch", "discovery.k8s.io", "endpointslices", "", "", True),
+        (account("podgroup-protection-controller"), "update", "scheduling.k8s.io", "podgroups", "team", "g", True),
+        (account("podgroup-protection-controller"), "delete", "scheduling.k8s.io", "podgroups", "team", "g", False),
+        (account("job-controller"), "update", "scheduling.k8s.io", "workloads", "team", "w", True),
+        (
+            account("resourcepoolstatusrequest-controller"),
+            "update",
+            DRA,
+            "resourcepoolstatusrequests/status",
+            "",
+            "r",
+            True,
+        ),
+        (account("resourcepoolstatusrequest-controller"), "watch", DRA, "devicetaintrules", "", "", True),
     ],
 )
 def test_parts_of_kubernetes_beside_it(

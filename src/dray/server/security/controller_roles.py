@@ -29,8 +29,8 @@ CONTROLLERS = {
         patch update | DRA | devicetaintrules/status
         {EVENTS}
     """,
-    "resource-pool-status-request-controller": f"""
-        READ | DRA | resourceclaims resourceslices resourcepoolstatusrequests
+    "resourcepoolstatusrequest-controller": f"""
+        READ | DRA | devicetaintrules resourceclaims resourceslices resourcepoolstatusrequests
         delete | DRA | resourcepoolstatusrequests
         patch update | DRA | resourcepoolstatusrequests/status
         {EVENTS}
@@ -91,8 +91,12 @@ CONTROLLERS = {
         update | batch | jobs/status jobs/finalizers
         create delete list patch watch | core | pods
         READ | GANGS | podgroups workloads
-        create delete | GANGS | podgroups workloads
+        create delete patch update | GANGS | podgroups workloads
         {EVENTS}
+    """,
+    "podgroup-protection-controller": """
+        READ | core | pods
+        get list update watch | GANGS | podgroups
     """,
     "cronjob-controller": f"""
         get list watch update | batch | cronjobs
