@@ -4,7 +4,7 @@ import asyncio
 import threading
 from contextlib import contextmanager
 
-from dray.cli.apiserver import keeping_namespaces
+from dray.cli.apiserver import controlling
 from dray.server.running import Options, RunningServer
 
 
@@ -20,7 +20,7 @@ def listening(**options):
         stop = asyncio.Event()
         loop = found["loop"] = asyncio.get_running_loop()
         loop.set_debug(False)
-        async with RunningServer(options).running() as server, keeping_namespaces(server):
+        async with RunningServer(options).running() as server, controlling(server):
             found["server"] = server
             ready.set()
             await stop.wait()

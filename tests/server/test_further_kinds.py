@@ -186,7 +186,6 @@ def test_candidates_of_leases(api):
         "strategy": "OldestEmulationVersion",
     }
     api.create(CANDIDATES, {"metadata": {"name": "x"}, "spec": spec})
-    assert "is stored and has no effect" in api.warnings[0]
     code, answer = api.ask("POST", CANDIDATES, {"metadata": {"name": "y"}, "spec": {**spec, "binaryVersion": "1.35.0"}})
     assert (code, "must be greater than or equal to `emulationVersion`" in answer["message"]) == (422, True), answer
 

@@ -163,7 +163,6 @@ CLUSTER_KINDS: tuple[Kind, ...] = (
         group=COORDINATION_GROUP,
         namespaced=True,
         unconditional_update=False,
-        stored_only="is stored and has no effect: a Lease is held by who takes it first, not by the best candidate",
     ),
     _kind(
         "storagemigration_v1",

@@ -1,7 +1,8 @@
-"""`dray apiserver`: the embedded API server by itself, with the controllers that namespaces need.
+"""`dray apiserver`: the embedded API server by itself, with the controllers that namespaces and its clients need.
 
 Without them a namespace that is deleted would stay for good, and no pod could be created in a new one, as it would have
-no service account. Other processes may run the same controllers.
+no service account; programs that leave it to the server which of them leads would wait for ever. Other processes may
+run the same controllers.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from dray.cli.serving import failing_plainly, log_to_stderr, run, server_options
 if TYPE_CHECKING:
     from dray.server.running import Options, RunningServer
 
-_CONTROLLERS: Final = ("namespace", "serviceaccount", "serviceaccount-token", "root-ca-cert-publisher")
+_CONTROLLERS: Final = (
+    "namespace",
+    "serviceaccount",
+    "serviceaccount-token",
+    "root-ca-cert-publisher",
+    "leader-election",
+)
 
 
 @click.command()
@@ -37,7 +44,7 @@ async def _serve(options: Options) -> int:
     from dray.server.running import RunningServer
 
     stop = stopping()
-    async with RunningServer(options).running() as server, keeping_namespaces(server):
+    async with RunningServer(options).running() as server, controlling(server):
         collect_rarely()
         click.echo(f"Serving the Kubernetes API at {server.url}")
         if options.kubeconfig is not None:
@@ -47,8 +54,8 @@ async def _serve(options: Options) -> int:
 
 
 @asynccontextmanager
-async def keeping_namespaces(server: RunningServer) -> AsyncIterator[None]:
-    """Runs the controllers of namespaces."""
+async def controlling(server: RunningServer) -> AsyncIterator[None]:
+    """Runs the controllers that belong to the server."""
     from dray.client.api import ApiClient
     from dray.control_plane.control_plane import ControlPlane, PlaneOptions
     from dray.server.inprocess import InProcessTransport

@@ -41,6 +41,7 @@ CONTROLLERS: Final[Mapping[str, str]] = {
     "persistentvolumeclaim-protection": "dray.controllers.volumes.protection:ClaimProtection",
     "persistentvolume-protection": "dray.controllers.volumes.protection:VolumeProtection",
     "storage-version-migrator": "dray.controllers.storage_migrations:StorageVersionMigrator",
+    "leader-election": "dray.controllers.leader_election.controller:LeaderElectionController",
     "bare-node": "dray.controllers.bare_nodes:BareNodes",
 }
 

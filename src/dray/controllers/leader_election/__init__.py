@@ -1,0 +1,1 @@
+"""Coordinated leader election: `candidates` says who is there and who is the best, `controller` asks and elects."""
