@@ -7,12 +7,14 @@ import ssl
 import time
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from dray.cli.apiserver import apiserver
+from dray.client.clock import micro_timestamp
 from dray.server.http_protocol import MAX_HEAD_BYTES
 from dray.server.listening import ListenError
 from dray.server.running import Options, RunningServer
@@ -158,3 +160,39 @@ def test_a_data_directory_that_everybody_may_write_to_is_closed(tmp_path, caplog
     with listening(data=data):
         assert data.stat().st_mode & 0o777 == 0o755
     assert f"{data} was writable for everybody (mode 0777); now only for its owner" in caplog.text
+
+
+def test_the_server_itself_counts_for_quotas_and_elects_who_leads():
+    """Without any other controller: in Kubernetes both are affairs of the API server."""
+
+    def write(server, path, document):
+        body = json.dumps(document).encode()
+        code, answer = fetch(f"{server.url}{path}", method="POST", body=body, **{"Content-Type": "application/json"})
+        assert code == 201, answer
+
+    def eventually(holds):
+        until = time.monotonic() + 20
+        while not (found := holds()) and time.monotonic() < until:
+            time.sleep(0.05)
+        return found
+
+    with listening() as server:
+        core, leases = "/api/v1/namespaces/default", "/apis/coordination.k8s.io"
+        quota = {"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "5"}}}
+        write(server, f"{core}/resourcequotas", quota)
+        create(server, "counted")
+        spec = {"leaseName": "lock", "binaryVersion": "1.37.0", "emulationVersion": "1.37.0"}
+        spec |= {"strategy": "OldestEmulationVersion", "renewTime": micro_timestamp(datetime.now(UTC))}
+        write(server, f"{leases}/v1beta1/namespaces/default/leasecandidates", {"metadata": {"name": "a"}, "spec": spec})
+
+        def read(path):
+            code, answer = fetch(f"{server.url}{path}")
+            return json.loads(answer) if code == 200 else {}
+
+        def used():
+            return read(f"{core}/resourcequotas/q").get("status", {}).get("used")
+
+        # kube-root-ca.crt is the other one.
+        assert eventually(lambda: used() == {"configmaps": "2"}), used()
+        lock = f"{leases}/v1/namespaces/default/leases/lock"
+        assert eventually(lambda: read(lock).get("spec", {}).get("holderIdentity") == "a"), read(lock)

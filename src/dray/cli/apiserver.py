@@ -1,8 +1,8 @@
 """`dray apiserver`: the embedded API server by itself, with the controllers that namespaces and its clients need.
 
 Without them a namespace that is deleted would stay for good, and no pod could be created in a new one, as it would have
-no service account; programs that leave it to the server which of them leads would wait for ever. Other processes may
-run the same controllers.
+no service account; quotas would say late how much is used, where kube-controller-manager counts; and programs that
+leave it to the server which of them leads would wait for ever. Other processes may run the same controllers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _CONTROLLERS: Final = (
     "serviceaccount",
     "serviceaccount-token",
     "root-ca-cert-publisher",
+    "resourcequota",
     "leader-election",
 )
 
